@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+SAMPLE ?= .sample
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: run test check format clean
+
+# A sample project made by `init`, and what there is to see in it.
+run: $(READY)
+	@test -f $(SAMPLE)/covalt.yaml || $(BIN)/covalt-git init $(SAMPLE)
+	@cd $(SAMPLE) && PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/covalt-git tour
+
+test: check
+	$(BIN)/pytest -n auto
+
+# Everything but the tests: format, lint, types and the floors of the house.
+check: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean:
+	rm -rf $(VENV) $(SAMPLE) build dist .*_cache .hypothesis
+
+$(READY): pyproject.toml constraints.txt Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "covalt-git needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "this Python cannot make environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' --constraint constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $@

@@ -1,0 +1,3 @@
+"""covalt-git: an AI assistant's tools and its work, kept in Git."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,144 @@
+"""JSON in one byte form (RFC 8785), for everything that is hashed, compared or stored in a commit.
+
+Two equal values have the same bytes, so a digest of them can be granted, approved and checked.
+Reading is strict: duplicate keys, NaN and text that is not UTF-8 are refused, because another
+reader could see another value in them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import rfc8785
+
+from covalt_git.errors import CovaltError
+
+MAX_EXACT_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 7493, section 2.2)."""
+
+
+_QUOTE = "give it as a string"
+
+
+class NotJsonError(CovaltError):
+    """A value that JSON cannot hold exactly, or a text that is not one JSON value."""
+
+    code = "not_json"
+
+
+def dumps(value: Any) -> bytes:
+    """Return the canonical bytes of ``value``.
+
+    Raises:
+        NotJsonError: naming the place of what JSON cannot hold (``$.rows[3].total``).
+    """
+    try:
+        return bytes(rfc8785.dumps(value))
+    except (rfc8785.CanonicalizationError, RecursionError, UnicodeError) as error:
+        place, why = _first_obstacle(value)
+        raise NotJsonError(f"{place}: {why or error}") from None
+
+
+def loads(text: bytes | str) -> Any:
+    """Return the value of one JSON text.
+
+    Raises:
+        NotJsonError: for anything that is not exactly one JSON value in UTF-8.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode("utf-8")
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_double,
+            parse_constant=_no_constant,
+        )
+    except UnicodeDecodeError:
+        raise NotJsonError("this is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise NotJsonError(f"{error.lineno}:{error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise NotJsonError("this is nested too deeply") from None
+
+
+def digest(value: Any) -> str:
+    """Return ``sha256:<hex>`` of the canonical bytes of ``value``."""
+    return digest_bytes(dumps(value))
+
+
+def digest_bytes(content: bytes) -> str:
+    """Return ``sha256:<hex>`` of ``content``."""
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise NotJsonError(f"duplicate key {twice!r}")
+    return value
+
+
+def _integer(digits: str) -> int | float:
+    if len(digits) < 400:  # noqa: PLR2004 - a double has at most 309 digits
+        number = int(digits)
+        if abs(number) <= MAX_EXACT_INTEGER:
+            return number
+        # RFC 8785 writes the double 1e20 as 100000000000000000000, which we must read back.
+        double = float(number)
+        if rfc8785.dumps(double) == digits.encode():
+            return double
+    raise NotJsonError(f"{digits[:40]} is beyond what JSON numbers hold exactly", hint=_QUOTE)
+
+
+def _double(digits: str) -> float:
+    double = float(digits)
+    if abs(double) == float("inf"):
+        raise NotJsonError(f"{digits[:40]} is beyond what JSON numbers hold", hint=_QUOTE)
+    return double
+
+
+def _no_constant(name: str) -> float:
+    raise NotJsonError(f"{name} is not JSON")
+
+
+def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, str]:
+    """Return where the first value stands that JSON cannot hold, and why."""
+    if depth > 200:  # noqa: PLR2004 - far beyond any document, well within Python's stack
+        return place, "this is nested too deeply"
+    if isinstance(value, bool | None):
+        return "", ""
+    if isinstance(value, int):
+        exact = abs(value) <= MAX_EXACT_INTEGER
+        why = f"{value} is beyond what JSON numbers hold exactly; give it as a string"
+        return ("", "") if exact else (place, why)
+    if isinstance(value, float):
+        finite = value == value and abs(value) != float("inf")  # noqa: PLR0124 - NaN test
+        return ("", "") if finite else (place, f"{value} is not a JSON number")
+    if isinstance(value, str):
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            return place, "half of a surrogate pair is not text"
+        return "", ""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                return place, f"the key {key!r} is not a string"
+            found = _first_obstacle(key, f"{place}.<key>", depth + 1)
+            found = found if found[1] else _first_obstacle(item, f"{place}.{key}", depth + 1)
+            if found[1]:
+                return found
+        return "", ""
+    if isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            found = _first_obstacle(item, f"{place}[{position}]", depth + 1)
+            if found[1]:
+                return found
+        return "", ""
+    return place, f"a {type(value).__name__} is not JSON"

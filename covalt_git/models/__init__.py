@@ -1,0 +1,1 @@
+"""What things are: frozen pydantic models and the names of their parts, without any I/O."""

@@ -1,0 +1,130 @@
+"""A tool call, from the question whether it may run to its record, and the approval it may need."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from covalt_git.models.base import Digest, Int, JsonObject, StrictModel, Time
+
+CallStatus = Literal["pending", "running", "success", "error"]
+ApprovalState = Literal["pending", "approved", "denied", "expired", "superseded"]
+SandboxLevel = Literal["full", "landlock", "seatbelt", "process"]
+
+
+class CallError(StrictModel):
+    """Why a call failed.
+
+    ``code`` is one of: ``tool_raised``, ``timed_out``, ``output_too_large``, ``result_not_json``,
+    ``tool_died``, ``cannot_load``, ``workspace_deleted``, ``workspace_not_storable``, ``denied``,
+    ``expired``, ``cancelled``, ``interrupted``, ``invalid_arguments``.
+    """
+
+    code: str
+    message: str
+    hint: str = ""
+    traceback: str = Field("", description="The tool's own lines of the traceback.")
+
+    def __str__(self) -> str:
+        """Return what the specification's ``error`` column holds."""
+        return f"{self.code}: {self.message}"
+
+
+class FileReference(StrictModel):
+    """Bytes kept beside the commits, in the tree of ``refs/covalt/records``."""
+
+    ref: Digest
+    size: Int
+
+
+class RenderPlan(StrictModel):
+    """How a call's result is shown: the renderer and its configuration, every expression resolved.
+
+    Files are named ``workspace:<path>`` or ``toolset:<path>``.  ``artifact`` keeps the bytes of the
+    toolset's page as they were, so that history looks the same after an update.
+    """
+
+    renderer: str
+    config: JsonObject = Field(default_factory=dict)
+    error: str | None = Field(None, description="Why the plan cannot be shown as configured.")
+    artifact: FileReference | None = None
+
+
+class ToolsetVersion(StrictModel):
+    """Which code ran."""
+
+    id: str
+    version: str
+    digest: Digest
+
+
+class PendingCall(StrictModel):
+    """A call that has not finished: the content of ``refs/covalt/calls/<call_id>``."""
+
+    v: Literal[1] = 1
+    id: str
+    chat_id: str
+    branch: str
+    tool_id: str
+    args: JsonObject
+    status: Literal["pending", "running"]
+    by: str
+    started_at: Time
+    message_id: str | None = None
+    base: str | None = Field(None, description="The branch's manifest when the call was made.")
+    execution_id: str | None = None
+    toolset: ToolsetVersion
+
+
+class Approval(StrictModel):
+    """A question to a person whether one call may run: ``refs/covalt/approvals/<execution_id>``.
+
+    It answers for exactly this call: the same principal, chat, branch, tool definition, arguments
+    and base.  It is settled once; a settled one never changes again.
+    """
+
+    v: Literal[1] = 1
+    execution_id: str
+    call_id: str
+    chat_id: str
+    branch: str
+    tool_id: str
+    args: JsonObject
+    args_digest: Digest
+    definition_digest: Digest
+    by: str
+    reasons: tuple[str, ...] = ()
+    message_id: str | None = None
+    base: str | None = None
+    created_at: Time
+    expires_at: Time
+    state: ApprovalState = "pending"
+    decided_by: str | None = None
+    decided_at: Time | None = None
+    superseded_by: str | None = None
+
+
+class ToolCall(StrictModel):
+    """A call as the specification's ``tool_calls`` table shows it, its JSON columns as values."""
+
+    id: str
+    chat_id: str
+    message_id: str | None = None
+    tool_id: str
+    args: JsonObject
+    result: Any = None
+    render_plan: RenderPlan | None = None
+    status: CallStatus
+    error: str | None = None
+    started_at: Time
+    finished_at: Time | None = None
+    pre_manifest_id: str | None = None
+    post_manifest_id: str | None = None
+
+    def as_json(self) -> JsonObject:
+        """Return the row as ``call --json`` and the API print it."""
+        row = self.model_dump(mode="json")
+        if self.render_plan is not None:
+            row["render_plan"] = self.render_plan.model_dump(mode="json", exclude_none=True)
+        return row

@@ -1,0 +1,68 @@
+"""A chat's workspace as people see it: its manifests, branches, files and what changed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from covalt_git.models.base import StrictModel
+from covalt_git.models.commit_record import CommitRecord, Source
+
+
+class WorkspaceManifest(StrictModel):
+    """One state of a workspace: a commit of the chat's store, named by its full id."""
+
+    id: str
+    chat_id: str
+    tree_id: str
+    parents: tuple[str, ...]
+    created_at: str
+    source: Source
+    source_ref: str | None = None
+    message_id: str | None = None
+    record: CommitRecord
+
+    @property
+    def parent_id(self) -> str | None:
+        """The state it was made from."""
+        return self.parents[0] if self.parents else None
+
+
+class FileState(StrictModel):
+    """A file of a tree: git's mode and blob id."""
+
+    mode: int
+    oid: str
+
+
+class FileChange(StrictModel):
+    """One path that differs between two trees; an absent side is None."""
+
+    path: str
+    old: FileState | None
+    new: FileState | None
+
+    @property
+    def kind(self) -> Literal["added", "deleted", "modified"]:
+        """What happened to the path."""
+        if self.old is None:
+            return "added"
+        return "deleted" if self.new is None else "modified"
+
+
+class Branch(StrictModel):
+    """A branch of a chat and the manifest it is at; a chat's first has none until work begins."""
+
+    name: str
+    manifest_id: str | None
+    active: bool
+
+
+class Chat(StrictModel):
+    """A chat as lists show it."""
+
+    id: str
+    title: str
+    created_at: str
+    active_branch: str
+    active_manifest_id: str | None
+    active_leaf_message_id: str | None

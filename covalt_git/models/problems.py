@@ -1,0 +1,72 @@
+"""The codes of everything that ``validate`` can find, each a stable name for one kind of problem.
+
+A code never changes its meaning and is never used again.  The hundreds say where to look: 1 the YAML
+text, 2 the values in it, 3 the files of a toolset, 4 the project as a whole.
+"""
+
+from __future__ import annotations
+
+UNREADABLE = "CG101"
+SYNTAX = "CG102"
+DUPLICATE_KEY = "CG103"
+TAG = "CG104"
+MERGE_KEY = "CG105"
+ALIAS = "CG106"
+TOO_LARGE = "CG107"
+NOT_JSON = "CG108"
+BAD_KEY = "CG109"
+
+UNKNOWN_KEY = "CG201"
+MISSING_KEY = "CG202"
+BAD_VALUE = "CG203"
+BAD_ID = "CG204"
+DUPLICATE_ID = "CG205"
+LEGACY_KEY = "CG206"
+BAD_SCHEMA = "CG207"
+BAD_EXAMPLE = "CG208"
+BAD_EXPRESSION = "CG209"
+UNDECLARED_SECRET = "CG210"  # noqa: S105 - a code, not a secret
+PLAIN_CREDENTIAL = "CG211"
+
+NO_MODULE = "CG301"
+NO_FUNCTION = "CG302"
+WRONG_PARAMETERS = "CG303"
+NO_FILE = "CG304"
+FORBIDDEN_FILE = "CG305"
+PYTHON_SYNTAX = "CG306"
+
+NAMESPACE_TAKEN = "CG401"
+ORPHAN_STATE = "CG402"
+NOT_A_PROJECT = "CG403"
+
+TITLES = {
+    UNREADABLE: "a file cannot be read, or is not UTF-8 text",
+    SYNTAX: "the text is not YAML",
+    DUPLICATE_KEY: "a key stands twice in one mapping",
+    TAG: "a YAML tag",
+    MERGE_KEY: "a YAML merge key",
+    ALIAS: "an alias to itself, or to nothing",
+    TOO_LARGE: "too large, too deep, or growing too much through aliases",
+    NOT_JSON: "a value that JSON cannot hold",
+    BAD_KEY: "a key that is not a plain text",
+    UNKNOWN_KEY: "a key that nothing reads",
+    MISSING_KEY: "a required key is missing",
+    BAD_VALUE: "a value of the wrong type or outside what is allowed",
+    BAD_ID: "an id that is not allowed",
+    DUPLICATE_ID: "two things with one id",
+    LEGACY_KEY: "an old key that has a better one",
+    BAD_SCHEMA: "an invalid JSON Schema, or one that refers outside itself",
+    BAD_EXAMPLE: "an example that does not satisfy its schema",
+    BAD_EXPRESSION: "an expression that can never resolve",
+    UNDECLARED_SECRET: "a reference to a secret that is not declared",
+    PLAIN_CREDENTIAL: "a credential in plain text",
+    NO_MODULE: "an entrypoint's module does not exist",
+    NO_FUNCTION: "an entrypoint's function does not exist",
+    WRONG_PARAMETERS: "a function that does not take what its schema declares",
+    NO_FILE: "a file that is named but not there",
+    FORBIDDEN_FILE: "a file that a toolset may not hold",
+    PYTHON_SYNTAX: "Python that does not parse",
+    NAMESPACE_TAKEN: "a namespace with two owners",
+    ORPHAN_STATE: "a state file without its toolset",
+    NOT_A_PROJECT: "no covalt.yaml, or one that cannot be used",
+}

@@ -1,0 +1,285 @@
+"""The toolset manifest: what ``toolset.yaml`` says, version 1.
+
+The keys are those of the specification's sections 3.2 and 10 and of the toolsets in use, with the
+optional ones that DESIGN section 3 adds.  Whether the files it names exist, and whether its
+schemas and expressions hold, is for :mod:`covalt_git.files` to check.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from covalt_git.models.base import (
+    Bool,
+    Entrypoint,
+    EnvName,
+    Id,
+    Int,
+    JsonObject,
+    Number,
+    StrictModel,
+    Text,
+    ToolName,
+)
+from covalt_git.models.renderers import RendererType
+
+
+class Defaults(StrictModel):
+    """What holds for every tool of the toolset that does not say otherwise."""
+
+    enabled: Bool = Field(default=True, description="Whether the tools are on.")
+    requires_confirmation: Bool = Field(
+        default=False, description="Whether a person is asked first."
+    )
+
+
+class PythonEnvironment(StrictModel):
+    """What the toolset's Python needs."""
+
+    dependencies: tuple[str, ...] = Field((), description="Requirements, as pip reads them.")
+
+
+class Annotations(StrictModel):
+    """What a tool does to the world, in MCP's terms; they inform, and never lower, a decision."""
+
+    read_only: Bool | None = Field(None, description="Changes nothing.")
+    destructive: Bool | None = Field(None, description="May destroy or overwrite something.")
+    idempotent: Bool | None = Field(None, description="A second equal call changes nothing more.")
+    open_world: Bool | None = Field(None, description="Reaches things outside the workspace.")
+
+
+class Limits(StrictModel):
+    """The most that one call may take."""
+
+    timeout_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
+        None, description="Wall time, in seconds."
+    )
+    cpu_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
+        None, description="Processor time, in seconds."
+    )
+    memory_mb: Annotated[Int, Field(ge=16)] | None = Field(
+        None, description="Memory, in units of 1,048,576 bytes."
+    )
+    processes: Annotated[Int, Field(ge=1)] | None = Field(None, description="Processes at once.")
+    output_mb: Annotated[Int, Field(ge=1, le=1024)] | None = Field(
+        None, description="Printed text and result, each, in units of 1,048,576 bytes."
+    )
+    written_mb: Annotated[Int, Field(ge=1)] | None = Field(
+        None, description="Size of any file written, in units of 1,048,576 bytes."
+    )
+
+
+class Example(StrictModel):
+    """A call that shows how the tool is used; with ``expected`` it is a test as well."""
+
+    description: str = ""
+    args: JsonObject = Field(default_factory=dict, description="Arguments of the call.")
+    expected: Any = Field(None, description="What the call returns.")
+
+
+class Security(StrictModel):
+    """What a caller's token must carry (the tool registry's terms)."""
+
+    resource_uri: str | None = Field(None, description="RFC 8707 resource; the token's audience.")
+    required_capabilities: tuple[str, ...] = Field((), description="Capabilities of the token.")
+    max_blast_radius: str | None = Field(None, description="Largest scope, as namespace:analytics.")
+    requires_execution: Bool = Field(
+        default=False, description="Whether a token binds one execution."
+    )
+    allowed_operations: tuple[str, ...] = Field(
+        (), description="Values of exec_act; none: no call."
+    )
+    allowed_targets: tuple[str, ...] = Field((), description="Target URIs; none: no call.")
+    protocols: tuple[Literal["mcp", "http", "a2a/2025-draft-01"], ...] = Field(
+        ("mcp",), description="Protocols that the tool may be called over."
+    )
+
+
+class LegacyRenderer(StrictModel):
+    """``tools[].renderer``: the type and its configuration in one mapping (see tool_overrides)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: RendererType
+
+    @property
+    def config(self) -> JsonObject:
+        """The keys beside ``type``."""
+        return dict(self.model_extra or {})
+
+
+class HttpParameter(StrictModel):
+    """Where one argument of an HTTP tool goes."""
+
+    location: Literal["path", "query", "header", "cookie", "body"] = Field(alias="in")
+    name: str | None = Field(None, description="Its name there, when it differs.")
+
+
+class HttpRequest(StrictModel):
+    """The request that an HTTP tool sends.
+
+    An argument whose ``{name}`` stands in the URL goes there, every other one to the query for GET,
+    HEAD and DELETE and into the body otherwise, unless ``parameters`` says where.
+    """
+
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
+    url: str = Field(
+        pattern=r"^https?://[^\s]+$", description="Address, with {name} for arguments."
+    )
+    headers: dict[str, str] = Field(default_factory=dict)
+    parameters: dict[str, HttpParameter] = Field(default_factory=dict)
+    body: Literal["json", "form", "multipart", "text"] = Field(
+        "json", description="How arguments stand in the body."
+    )
+
+
+class ToolDeclaration(StrictModel):
+    """One tool: a Python function of the toolset, or an HTTP request."""
+
+    id: ToolName
+    name: Text | None = Field(None, description="Name shown to people.")
+    description: str | None = Field(None, description="What it does, for people and models.")
+    entrypoint: Entrypoint | None = Field(
+        None, description="module:function, the module relative to the toolset."
+    )
+    http: HttpRequest | None = None
+    input_schema: JsonObject | None = Field(None, description="JSON Schema of the arguments.")
+    output_schema: JsonObject | None = Field(None, description="JSON Schema of the result.")
+    annotations: Annotations = Annotations()
+    limits: Limits = Limits()
+    examples: tuple[Example, ...] = ()
+    security: Security | None = None
+    renderer: LegacyRenderer | None = None
+    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
+    enabled: Bool | None = Field(None, description="Whether the tool is on.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> ToolDeclaration:
+        if (self.entrypoint is None) == (self.http is None):
+            raise PydanticCustomError(
+                "one_of", "a tool has either 'entrypoint' or 'http'", {"hint": "keep one of them"}
+            )
+        return self
+
+
+class ToolOverride(StrictModel):
+    """What is changed about one tool, of this toolset or of an MCP server it declares."""
+
+    tool_id: str = Field(description="A tool of this toolset, or server:tool.")
+    renderer: RendererType | None = None
+    renderer_config: JsonObject | None = None
+    name_override: Text | None = None
+    description_override: str | None = None
+    requires_confirmation: Bool | None = None
+    enabled: Bool | None = None
+
+
+class McpServer(StrictModel):
+    """An MCP server that the toolset wants: a command to start, or an address."""
+
+    id: Id
+    transport: Literal["stdio", "sse", "streamable-http"] | None = Field(
+        None, description="stdio for a command, else streamable-http unless it says sse."
+    )
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    cwd: str | None = None
+    env: dict[EnvName, str] = Field(default_factory=dict)
+    url: str | None = Field(None, pattern=r"^(https?://|\$\{)[^\s]+$")
+    headers: dict[str, str] = Field(default_factory=dict)
+    requires_confirmation: Bool = Field(
+        default=True, description="Whether a person is asked before its tools run."
+    )
+    enabled: Bool = True
+
+    @model_validator(mode="after")
+    def _one_address(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise PydanticCustomError(
+                "one_of",
+                "an MCP server has either 'command' or 'url'",
+                {"hint": "keep one of them"},
+            )
+        if (self.transport == "stdio") != (self.command is not None) and self.transport is not None:
+            raise PydanticCustomError(
+                "one_of",
+                "transport {transport} does not go with this server",
+                {"transport": repr(self.transport), "hint": "remove 'transport'"},
+            )
+        return self
+
+    @property
+    def server_type(self) -> str:
+        """The transport that is used."""
+        return self.transport or ("stdio" if self.command is not None else "streamable-http")
+
+
+class SourceAuth(StrictModel):
+    """How a source's requests prove who asks; every value is a reference, never a credential."""
+
+    use: Id | None = Field(None, description="An entry of the toolset's auth.")
+    bearer: str | None = None
+    header: str | None = Field(None, description="Header that carries 'value'.")
+    query: str | None = Field(None, description="Query parameter that carries 'value'.")
+    value: str | None = None
+
+
+class Source(StrictModel):
+    """Another document that gives tools: an OpenAPI or GraphQL description, or a plugin."""
+
+    id: Id
+    type: Literal["openapi", "graphql", "mcp", "plugin"]
+    spec: str | None = Field(None, description="OpenAPI document, relative to the toolset.")
+    schema_file: str | None = Field(
+        None, alias="schema", description="GraphQL schema, relative to the toolset."
+    )
+    endpoint: str | None = Field(None, description="Address that a GraphQL source sends to.")
+    base_url: str | None = Field(None, description="Address in place of the document's own.")
+    server: Id | None = Field(None, description="MCP server whose tools these are.")
+    module: str | None = Field(None, description="Python module of a plugin.")
+    headers: dict[str, str] = Field(default_factory=dict)
+    auth: SourceAuth | None = None
+    include: tuple[str, ...] = Field((), description="Patterns of tools to take; none: all.")
+    exclude: tuple[str, ...] = Field((), description="Patterns of tools to leave out.")
+    requires_confirmation: Bool | None = None
+    enabled: Bool = True
+
+
+class Auth(StrictModel):
+    """A way to sign in that the toolset's tools share: ``ctx.auth.get_token("github")``."""
+
+    id: Id
+    type: Literal["oauth2", "bearer", "api_key"]
+    provider: str | None = None
+    scopes: tuple[str, ...] = ()
+    token: str | None = Field(None, description="Reference to a token, as ${GITHUB_TOKEN}.")
+
+
+def _version_one(value: object) -> object:
+    return "1" if value == 1 and not isinstance(value, bool) else value
+
+
+class ToolsetManifest(StrictModel):
+    """All that ``toolset.yaml`` says."""
+
+    manifest_version: Annotated[Literal["1"], BeforeValidator(_version_one)] = Field(
+        "1", description="Version of this format."
+    )
+    id: Id = Field(description="Id of the toolset, the name of its folder.")
+    name: Text = Field(description="Name shown to people.")
+    version: Text = Field(description="Version of the toolset, a string.")
+    description: str = Field("", description="What the toolset is for.")
+    defaults: Defaults = Defaults()
+    python: PythonEnvironment = PythonEnvironment()
+    secrets: tuple[EnvName, ...] = Field((), description="The only secrets it may ask for.")
+    tools: tuple[ToolDeclaration, ...] = ()
+    tool_overrides: tuple[ToolOverride, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
+    sources: tuple[Source, ...] = ()
+    auth: tuple[Auth, ...] = ()
+    extensions: JsonObject = Field(
+        default_factory=dict, description="Other systems' keys, carried along untouched."
+    )

@@ -1,0 +1,113 @@
+"""What this project decided about a toolset: ``toolsets/state/<id>.yaml``, written by the machine.
+
+Every collection is a mapping with a telling key, so that two branches which decide different things
+merge line by line.  A toolset without the file is one of the project's own tree: on, with nothing
+granted and nothing changed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from covalt_git.models.base import (
+    Bool,
+    Digest,
+    EnvName,
+    Id,
+    JsonObject,
+    StrictModel,
+    Text,
+    Time,
+    ToolName,
+)
+from covalt_git.models.renderers import RendererType
+
+
+class LocalOverride(StrictModel):
+    """What this project changed about one tool; it wins over the toolset's own overrides."""
+
+    name_override: Text | None = None
+    description_override: str | None = None
+    renderer: RendererType | None = None
+    renderer_config: JsonObject | None = None
+    requires_confirmation: Bool | None = None
+    enabled: Bool | None = None
+
+
+class _Grant(StrictModel):
+    digest: Digest = Field(description="Digest of exactly what was granted.")
+    granted_at: Time
+    granted_by: str
+
+
+class NetworkGrant(_Grant):
+    """The toolset's tools may reach these hosts."""
+
+    kind: Literal["network"]
+    hosts: tuple[str, ...]
+
+
+class SecretGrant(_Grant):
+    """The toolset may use a secret, towards these hosts."""
+
+    kind: Literal["secret"]
+    name: EnvName
+    hosts: tuple[str, ...] = ()
+
+
+class ProcessGrant(_Grant):
+    """An MCP server may be started with exactly this command."""
+
+    kind: Literal["process"]
+    server: Id
+    argv: tuple[str, ...]
+    env: tuple[EnvName, ...] = ()
+
+
+class ServerGrant(_Grant):
+    """An MCP server at this address may be used."""
+
+    kind: Literal["server"]
+    server: Id
+    url: str
+    headers: tuple[str, ...] = Field((), description="Names of the headers sent.")
+
+
+class UnsandboxedGrant(_Grant):
+    """The toolset's tools may run without a sandbox that holds."""
+
+    kind: Literal["unsandboxed"]
+
+
+Grant = Annotated[
+    NetworkGrant | SecretGrant | ProcessGrant | ServerGrant | UnsandboxedGrant,
+    Field(discriminator="kind"),
+]
+
+
+class ToolsetState(StrictModel):
+    """All that ``toolsets/state/<id>.yaml`` says."""
+
+    source_type: Literal["zip", "local", "url"] | None = Field(
+        None, description="How it was imported; absent for the project's own toolsets."
+    )
+    source_ref: str | None = Field(None, description="The path or address it came from.")
+    version: str | None = Field(None, description="The version that was imported.")
+    installed_at: Time | None = None
+    digest: Digest | None = Field(None, description="Digest of the toolset as imported.")
+    enabled: Bool | None = None
+    overrides: dict[ToolName, LocalOverride] = Field(default_factory=dict)
+    grants: dict[str, Grant] = Field(default_factory=dict)
+    accepted: dict[ToolName, Digest] = Field(
+        default_factory=dict, description="Definitions of lock entries that were accepted."
+    )
+    aliases: dict[Id, Id] = Field(
+        default_factory=dict, description="Namespaces and what they are called here."
+    )
+
+    @property
+    def imported(self) -> bool:
+        """Whether somebody else wrote the toolset: it starts disabled and needs a sandbox."""
+        return self.source_type is not None

@@ -1,0 +1,192 @@
+"""How things are named: ids, the one tool id, and the patterns that select tools.
+
+A name is parsed here once and compared as a value ever after; no other module splits an id or
+matches a pattern.  File names have a module of their own, :mod:`covalt_git.paths`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from functools import total_ordering
+
+from covalt_git.errors import CovaltError
+
+MAX_ID = 64
+MAX_TOOL_PATH = 128
+"""MCP allows tool names of at most 128 of ``[A-Za-z0-9_.-]`` (specification 2026-07-28)."""
+
+RESERVED_TOOLSET_IDS = frozenset({"state", "locks"})
+"""Folders of ``toolsets/`` that the machine writes."""
+
+_ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+_BRANCH = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*")
+
+
+class BadNameError(CovaltError):
+    """A name that the project's rules do not allow."""
+
+    code = "bad_name"
+
+
+def is_id(text: str) -> bool:
+    """Tell whether ``text`` can name a toolset, a chat or a namespace."""
+    return len(text) <= MAX_ID and _ID.fullmatch(text) is not None
+
+
+def check_id(text: str, kind: str) -> str:
+    """Return ``text``, a legal id of that kind.
+
+    Raises:
+        BadNameError: with a legal id near it where there is one.
+    """
+    if is_id(text):
+        return text
+    near = suggest_id(text)
+    raise BadNameError(
+        f"{text!r} cannot be a {kind} id",
+        hint=(f"try {near!r}; " if near else "")
+        + f"ids are lower-case words joined by - or _, at most {MAX_ID} characters",
+    )
+
+
+def suggest_id(text: str) -> str:
+    """Return the id nearest to ``text``, or an empty string where nothing of it is left."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    near = "-".join(words).lstrip("0123456789-")[:MAX_ID].rstrip("-")
+    return near if is_id(near) else ""
+
+
+def id_key(text: str) -> str:
+    """Return what has to be unique of an id: ``my-tools`` and ``my_tools`` are one name."""
+    return text.replace("-", "_")
+
+
+def check_branch(text: str) -> str:
+    """Return ``text``, a legal branch name: a cautious part of what git allows.
+
+    Raises:
+        BadNameError: for everything else.
+    """
+    legal = (
+        len(text) <= MAX_TOOL_PATH
+        and _BRANCH.fullmatch(text) is not None
+        and not text.endswith((".", "/", ".lock"))
+        and ".lock/" not in text
+        and text != "HEAD"
+    )
+    if not legal:
+        raise BadNameError(
+            f"{text!r} cannot be a branch name",
+            hint="use letters, digits and . _ - / between them, such as idea or try/blue",
+        )
+    return text
+
+
+def new_id() -> str:
+    """Return a new UUIDv7 (RFC 9562, section 5.7): ordered by time, finer than a millisecond."""
+    nanoseconds = time.time_ns()
+    milliseconds, rest = divmod(nanoseconds, 1_000_000)
+    fraction = (rest << 12) // 1_000_000  # 12 bits below the millisecond: method 3 of section 6.2
+    random = int.from_bytes(os.urandom(8)) & (1 << 62) - 1
+    value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random
+    return str(uuid.UUID(int=value))
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class ToolId:
+    """The one id of a tool: ``app-builder:write_file``, or ``app-builder.write_file`` to agents."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> ToolId:
+        """Return the id in either of its two spellings.
+
+        Raises:
+            BadNameError: when ``text`` is neither.
+        """
+        separator = ":" if ":" in text else "."
+        namespace, found, name = text.partition(separator)
+        if not found or not is_id(namespace) or not is_tool_name(name):
+            raise BadNameError(
+                f"{text!r} is not a tool id",
+                hint="write toolset:tool, such as app-builder:write_file",
+            )
+        return cls(namespace, name)
+
+    @property
+    def path(self) -> str:
+        """The id as agents and patterns see it, dots between its segments."""
+        return f"{self.namespace}.{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}:{self.name}"
+
+    def __lt__(self, other: ToolId) -> bool:
+        return (self.namespace, self.name) < (other.namespace, other.name)
+
+
+def is_tool_name(text: str) -> bool:
+    """Tell whether ``text`` can name a tool within its namespace, for MCP hosts too."""
+    return len(text) + MAX_ID < MAX_TOOL_PATH and _TOOL_NAME.fullmatch(text) is not None
+
+
+def is_pattern(text: str) -> bool:
+    """Tell whether ``text`` is a pattern over tool paths; a lone ``*`` is not (see ``matches``)."""
+    segments = text.split(".")
+    words = all(re.fullmatch(r"[A-Za-z0-9_*-]+", segment) for segment in segments)
+    stars = all("**" not in segment or segment == "**" for segment in segments)
+    return words and stars and text != "*" and len(text) <= 2 * MAX_TOOL_PATH
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Tell whether ``pattern`` selects the tool path.
+
+    ``*`` stands for any part of one segment, ``**`` for any number of segments.  A lone ``*`` would
+    read as "everything" to some and as "one segment" to others, so it selects nothing: whoever
+    means everything writes ``**``.  The work is bounded by pattern length x path length.
+    """
+    if pattern == "*":
+        return False
+    segments = path.split(".")
+    # reached[i]: the pattern read so far can have consumed the first i segments.
+    reached = [True] + [False] * len(segments)
+    for part in pattern.split("."):
+        if part == "**":
+            first = reached.index(True) if True in reached else len(reached)
+            reached = [position >= first for position in range(len(reached))]
+            continue
+        reached = [False] + [
+            here and matches_text(part, segment)
+            for here, segment in zip(reached, segments, strict=False)
+        ]
+    return reached[-1]
+
+
+def matches_text(pattern: str, text: str) -> bool:
+    """Tell whether ``pattern``, in which ``*`` stands for any characters, is the whole of ``text``.
+
+    Linear in practice and never worse than the product of the lengths: pieces between stars are
+    found one after another, the leftmost place first.
+    """
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern == text
+    last = rest.pop()
+    if not text.startswith(first) or len(text) < len(first) + len(last):
+        return False
+    end = len(text) - len(last)
+    position = len(first)
+    for piece in rest:
+        found = text.find(piece, position, end)
+        if found < 0:
+            return False
+        position = found + len(piece)
+    return text.endswith(last)

@@ -1,0 +1,124 @@
+"""Which file names may enter a workspace or a toolset: one validator with two verdicts.
+
+*Refused* names could damage a checkout somewhere or hide from a reader; they are never stored.
+*Unportable* ones are fine here but could not be checked out on another system; a chat stores and
+reports them, a bundle and the API refuse them.  Folders, uploads, the API, pushed trees and bundles
+all ask this module.  The rules follow git's ``verify_path`` with protectNTFS and protectHFS both on.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MAX_ELEMENT_BYTES = 255
+MAX_PATH_BYTES = 4096
+MAX_DEPTH = 128
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_RESERVED_CHARACTER = re.compile(r'[<>:"|?*\\]')
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\s*\..*)?")
+_SHORT_GIT = re.compile(r"git~[0-9]+")
+# What HFS+ leaves out when it compares names (git, utf8.c: next_hfs_char).
+_HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_INVISIBLE = re.compile(
+    "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be done with a name, and why."""
+
+    kind: Literal["good", "unportable", "refused"]
+    reason: str = ""
+
+
+GOOD = Verdict("good")
+
+
+def check_path(path: str | bytes) -> Verdict:
+    """Judge a path relative to a workspace or toolset, its elements separated by ``/``."""
+    if isinstance(path, bytes):
+        try:
+            path = path.decode("utf-8")
+        except UnicodeDecodeError:
+            return Verdict("refused", "its name is not UTF-8")
+    elements = path.split("/")
+    if len(elements) > MAX_DEPTH or len(path) > MAX_PATH_BYTES:
+        return Verdict("refused", "its path is too long")
+    worst = GOOD
+    for element in elements:
+        verdict = check_element(element)
+        if verdict.kind == "refused":
+            return verdict
+        if worst.kind == "good":
+            worst = verdict
+    return worst
+
+
+def check_element(name: str) -> Verdict:
+    """Judge one element of a path."""
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return Verdict("refused", "its name is not UTF-8")
+    if name in {"", ".", ".."}:
+        return Verdict("refused", "it would lead outside or nowhere")
+    if size > MAX_ELEMENT_BYTES:
+        return Verdict("refused", f"its name is longer than {MAX_ELEMENT_BYTES} bytes")
+    if "/" in name or _CONTROL.search(name):
+        return Verdict("refused", "its name holds a control character or separator")
+    if _is_git_directory(name):
+        return Verdict("refused", "its name means a git directory to some system")
+    return _portability(name)
+
+
+def is_git_file(name: str, wanted: str) -> bool:
+    """Tell whether some system takes ``name`` for ``wanted``, one of git's own dot files."""
+    return any(plain == wanted for plain in _readings(name))
+
+
+def collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of paths that a system ignoring case or Unicode form takes for one."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        first = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        if first != path:
+            yield first, path
+
+
+def _is_git_directory(name: str) -> bool:
+    return any(
+        plain == ".git" or _SHORT_GIT.fullmatch(plain) or plain in {".", ".."}
+        for plain in _readings(name)
+    )
+
+
+def _readings(name: str) -> Iterator[str]:
+    """Yield the names that HFS+ and NTFS would read, elements split off by a backslash too."""
+    visible = _HFS_IGNORED.sub("", unicodedata.normalize("NFC", name)).casefold()
+    yield visible
+    for element in visible.split("\\"):
+        # NTFS cuts an alternate stream and drops trailing dots and spaces.
+        yield element.partition(":")[0].rstrip(". ")
+        yield element
+
+
+def _portability(name: str) -> Verdict:
+    if _RESERVED_CHARACTER.search(name):
+        return Verdict("unportable", "its name holds a character that Windows does not allow")
+    if name != name.strip(" ") or name.endswith("."):
+        return Verdict("unportable", "its name begins or ends with a space, or ends with a dot")
+    if _DEVICE.fullmatch(name.casefold()):
+        return Verdict("unportable", "its name is a device on Windows")
+    if _INVISIBLE.search(name):
+        return Verdict("unportable", "its name holds an invisible character")
+    if unicodedata.normalize("NFC", name) != name:
+        return Verdict("unportable", "its name is not in the composed Unicode form")
+    return GOOD

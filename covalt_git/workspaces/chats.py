@@ -1,0 +1,344 @@
+"""A chat: its store, its branches and its history, for reading; :mod:`.writing` changes it.
+
+::
+
+    data/chats/<chat_id>/store.git    the truth: commits are manifests, branches are branches
+    data/chats/<chat_id>/workspace/   the folder that tools and people work in
+    data/chats/<chat_id>/lock         held by whoever writes
+    data/chats/<chat_id>/switch.json  a switch of the folder that has not ended
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from pydantic import ValidationError
+
+from covalt_git import canonical_json
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import GitStore
+from covalt_git.models.base import StrictModel
+from covalt_git.models.calls import Approval, PendingCall
+from covalt_git.models.chats import Branch, Chat, FileChange, FileState, WorkspaceManifest
+from covalt_git.names import check_id, id_key, is_id, new_id
+from covalt_git.workspaces import commits, trees
+from covalt_git.workspaces.materialize import FolderState, sync_folder
+from covalt_git.workspaces.records import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from covalt_git.models.project_config import WorkspaceConfig
+
+HEADS = "refs/heads/"
+CALLS = "refs/covalt/calls/"
+APPROVALS = "refs/covalt/approvals/"
+ABOUT = "refs/covalt/chat"
+
+Stored = TypeVar("Stored", bound=StrictModel)
+
+
+class ChatExistsError(CovaltError):
+    """There is a chat of that id."""
+
+    code = "chat_exists"
+    http_status = 409
+
+
+class AboutChat(StrictModel):
+    """What a chat is, besides its states: the content of ``refs/covalt/chat``."""
+
+    v: int = 1
+    id: str
+    title: str = ""
+    created_at: str
+
+
+@dataclass(slots=True)
+class ChatStore:
+    """One chat, open for reading.  Close it after use; one thread at a time."""
+
+    id: str
+    folder: Path
+    config: WorkspaceConfig
+    store: GitStore = field(init=False)
+    records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the chat's store."""
+        durable = self.config.durability == "full"
+        self.store = GitStore(self.folder / "store.git", durable=durable)
+        self.records = Records(self.store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.store.close()
+
+    @property
+    def workspace(self) -> Path:
+        """The working folder."""
+        return self.folder / "workspace"
+
+    def about(self) -> Chat:
+        """Return the chat as lists show it."""
+        oid = self.store.read_ref(ABOUT)
+        about = AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")
+        if oid is not None:
+            about = read_stored(self.store, oid, AboutChat)
+        manifest_id = self.head()
+        message = next((one for one in self.log(manifest_id) if one.source == "message"), None)
+        return Chat(
+            id=self.id,
+            title=about.title,
+            created_at=about.created_at,
+            active_branch=self.active_branch(),
+            active_manifest_id=manifest_id,
+            active_leaf_message_id=message.source_ref if message else None,
+        )
+
+    # Branches
+
+    def active_branch(self) -> str:
+        """Return the name of the branch that the folder is on."""
+        return self.store.head().removeprefix(HEADS)
+
+    def head(self) -> str | None:
+        """Return the manifest of the active branch; None before anything happened."""
+        return self.store.read_ref(self.store.head())
+
+    def branches(self) -> list[Branch]:
+        """Return the branches by name, the active one among them even when it is unborn."""
+        active = self.active_branch()
+        found = {name.removeprefix(HEADS): oid for name, oid in self.store.refs(HEADS).items()}
+        heads: dict[str, str | None] = {active: None, **found}
+        return [
+            Branch(name=name, manifest_id=heads[name], active=name == active)
+            for name in sorted(heads)
+        ]
+
+    def branch(self, name: str) -> Branch:
+        """Return one branch.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        branches = {branch.name: branch for branch in self.branches()}
+        if name not in branches:
+            raise UnknownNameError(
+                "branch", name, branches, list_with=f"covalt-git chat branch {self.id}"
+            )
+        return branches[name]
+
+    # History
+
+    def manifest(self, oid: str) -> WorkspaceManifest:
+        """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
+        return commits.read(oid, self.store.read_commit(oid), self.id, self.records)
+
+    def resolve(self, text: str) -> str:
+        """Return the full id of the manifest that ``text`` names.
+
+        That is a branch, ``HEAD``, an id, the beginning of one, or the id of a finished call.
+
+        Raises:
+            UnknownNameError: naming the nearest branch or manifest.
+        """
+        heads = {branch.name: branch.manifest_id for branch in self.branches()}
+        named = self.head() if text == "HEAD" else heads.get(text)
+        if named is not None:
+            return named
+        if re.fullmatch(r"[0-9a-f]{4,64}", text):
+            found = [oid for oid in self.store.find(text) if self.store.is_commit(oid)]
+            reachable = [oid for oid in found if oid in self.reachable()]
+            if len(reachable) == 1:
+                return reachable[0]
+            if reachable:
+                few = ", ".join(oid[:12] for oid in reachable[:4])
+                raise CovaltError(f"{text!r} begins several manifests", hint=f"one of {few}")
+        elif re.fullmatch(r"[0-9a-f]{8}-[0-9a-f-]{27}", text):
+            for oid in self.reachable():
+                if self.manifest(oid).source_ref == text:
+                    return oid
+        if heads == {"main": None}:
+            raise CovaltError(
+                f"chat {self.id!r} has no manifest yet",
+                hint=f"the first call, upload or edit makes one: covalt-git chat upload {self.id} FILE",
+            )
+        raise UnknownNameError(
+            "manifest",
+            text,
+            [*heads, *(oid[: len(text)] for oid in self.reachable())],
+            list_with=f"covalt-git chat log {self.id} --all",
+        )
+
+    def reachable(self) -> dict[str, None]:
+        """Return the ids of all manifests of all branches, each before its parents."""
+        heads = [branch.manifest_id for branch in self.branches() if branch.manifest_id]
+        found: dict[str, None] = {}
+        waiting = heads
+        while waiting:
+            oid = waiting.pop()
+            if oid not in found:
+                found[oid] = None
+                waiting.extend(self.store.read_commit(oid).parents)
+        return found
+
+    def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
+        """Yield a manifest and its ancestors along first parents, newest first."""
+        while oid is not None:
+            manifest = self.manifest(oid)
+            yield manifest
+            oid = manifest.parent_id
+
+    def state(self, oid: str | None) -> FolderState:
+        """Return what the folder holds at a manifest."""
+        if oid is None:
+            return FolderState()
+        manifest = self.manifest(oid)
+        tree = None if manifest.tree_id in trees.EMPTY else manifest.tree_id
+        return FolderState(tree, manifest.record.workspace.empty_folders)
+
+    # Files
+
+    def files(self, oid: str | None) -> dict[str, FileState]:
+        """Return the files of a manifest by path."""
+        return trees.files(self.store, self.state(oid).tree)
+
+    def read_file(self, oid: str | None, path: str) -> bytes:
+        """Return a file's content at a manifest, from the store, never from the folder.
+
+        Raises:
+            UnknownNameError: naming the nearest path.
+        """
+        found = trees.find(self.store, self.state(oid).tree, path)
+        if found is None:
+            raise UnknownNameError(
+                "file", path, self.files(oid), list_with=f"covalt-git chat files {self.id}"
+            )
+        return self.store.read_blob(found.oid)
+
+    def changes(self, old: str | None, new: str | None) -> list[FileChange]:
+        """Return the paths that differ between two manifests."""
+        return trees.changes(self.store, self.state(old).tree, self.state(new).tree)
+
+    def patch(self, change: FileChange) -> str:
+        """Return git's patch of one change; what is not UTF-8 is replaced."""
+        old = (change.old.mode, change.old.oid) if change.old else None
+        new = (change.new.mode, change.new.oid) if change.new else None
+        return self.store.patch(change.path, old, new).decode("utf-8", "replace")
+
+    # Calls and approvals that wait
+
+    def calls(self) -> list[PendingCall]:
+        """Return the calls that have not finished, oldest first."""
+        refs = self.store.refs(CALLS)
+        return [read_stored(self.store, oid, PendingCall) for oid in refs.values()]
+
+    def approvals(self) -> list[Approval]:
+        """Return every approval ever asked for in this chat, oldest first."""
+        refs = self.store.refs(APPROVALS)
+        return [read_stored(self.store, oid, Approval) for oid in refs.values()]
+
+    def approval(self, execution_id: str) -> Approval | None:
+        """Return one approval, or None where this chat has none of that id."""
+        oid = self.store.read_ref(APPROVALS + execution_id)
+        return None if oid is None else read_stored(self.store, oid, Approval)
+
+
+def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
+    """Return the model that a blob holds as canonical JSON."""
+    try:
+        return kind.model_validate(canonical_json.loads(store.read_blob(oid)))
+    except (ValidationError, canonical_json.NotJsonError) as error:
+        raise CovaltError(
+            f"the blob {oid} of {store.path} is not a {kind.__name__}: {error}"
+        ) from None
+
+
+def write_stored(store: GitStore, value: StrictModel) -> str:
+    """Store a model as a blob of canonical JSON, durably, and return the blob's id."""
+    oid = store.write_blob(canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)))
+    store.flush()
+    return oid
+
+
+@dataclass(frozen=True, slots=True)
+class Chats:
+    """All chats of a project, each a folder of ``data/chats``."""
+
+    folder: Path
+    config: WorkspaceConfig
+
+    def ids(self) -> list[str]:
+        """Return the ids of all chats, sorted."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(
+            entry.name
+            for entry in self.folder.iterdir()
+            if is_id(entry.name) and (entry / "store.git").is_dir()
+        )
+
+    def open(self, chat_id: str) -> ChatStore:
+        """Open a chat.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        if not is_id(chat_id) or not (self.folder / chat_id / "store.git").is_dir():
+            raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
+        return ChatStore(chat_id, self.folder / chat_id, self.config)
+
+    def new(self, chat_id: str, *, title: str = "") -> ChatStore:
+        """Make a chat and open it.  It appears whole or not at all.
+
+        Raises:
+            ChatExistsError: when there is one of that id, or of one that differs in ``-`` and ``_``.
+            BadNameError: when the id is not one.
+        """
+        check_id(chat_id, "chat")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for known in self.ids():
+            if id_key(known) == id_key(chat_id):
+                raise ChatExistsError(
+                    f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
+                )
+        durable = self.config.durability == "full"
+        unfinished = self.folder / f".new-{new_id()}"
+        unfinished.mkdir()
+        try:
+            (unfinished / "workspace").mkdir()
+            with GitStore.create(
+                unfinished / "store.git", object_format=self.config.object_format, durable=durable
+            ) as store:
+                about = AboutChat(id=chat_id, title=title, created_at=commits.now())
+                store.swap_ref(ABOUT, None, write_stored(store, about))
+            if durable:
+                sync_folder(unfinished)
+            unfinished.rename(self.folder / chat_id)
+            if durable:
+                sync_folder(self.folder)
+        except OSError as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if (self.folder / chat_id).exists():
+                raise ChatExistsError(
+                    f"there is a chat {chat_id!r}", hint=f"covalt-git chat show {chat_id}"
+                ) from None
+            raise CovaltError(f"the chat cannot be made: {error}") from None
+        self._clear_unfinished()
+        return self.open(chat_id)
+
+    def _clear_unfinished(self) -> None:
+        """Remove what a process left behind that died while making a chat an hour ago."""
+        newest = self.folder.stat().st_mtime
+        for path in self.folder.glob(".new-*"):
+            with contextlib.suppress(OSError):
+                if newest - path.stat().st_mtime > 3600:  # noqa: PLR2004 - an hour, in seconds
+                    shutil.rmtree(path)

@@ -1,0 +1,124 @@
+"""Commit format, version 1: how a commit record is written into a commit message and read back.
+
+::
+
+    tool_run: app-builder:write_file
+                                            an empty line
+    {"at":"...","by":"local","call":{...},"id":"0196...","v":1}
+                                            an empty line
+    Covalt-Source: tool_run
+    Covalt-Source-Ref: 0196...
+    Covalt-Status: success
+    Covalt-Toolset: app-builder 1.0.0 sha256:...
+
+The JSON line is RFC 8785.  The trailers repeat what people ask of ``git log`` without our tool; they
+are written from the record and never read back, except the source and the message they belong to.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import ValidationError
+
+from covalt_git import canonical_json
+from covalt_git.git_objects import CommitObject
+from covalt_git.models.chats import WorkspaceManifest
+from covalt_git.models.commit_record import CommitRecord, Source
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.records import Records
+
+COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
+_SOURCES: tuple[str, ...] = get_args(Source)
+_MAX_SUBJECT = 100
+
+
+def now() -> str:
+    """Return this moment in UTC, to the millisecond: ``2026-11-20T17:24:00.123Z``."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` fit to stand in a subject or a trailer."""
+    line = re.sub(r"[\x00-\x20\x7f-\xa0\u2028\u2029]+", " ", text).strip()
+    return line if len(line) <= _MAX_SUBJECT else line[: _MAX_SUBJECT - 1] + "…"
+
+
+def author(by: str) -> str:
+    """Return the git identity of a principal."""
+    name = re.sub(r"[^A-Za-z0-9._@+-]+", "-", by).strip("-.") or "unknown"
+    return f"{name} <{name}@covalt.invalid>"
+
+
+def build(
+    tree: str,
+    parents: tuple[str, ...],
+    source: Source,
+    record: CommitRecord,
+    records: Records,
+    *,
+    subject: str,
+    message_id: str | None = None,
+) -> CommitObject:
+    """Return the commit that carries ``record``; its large fields go into ``records`` first."""
+    fields = {"v": record.v} | record.model_dump(mode="json", exclude_defaults=True)
+    line = canonical_json.dumps(records.shrink(fields))
+    trailers = {
+        "Covalt-Source": source,
+        "Covalt-Source-Ref": record.id,
+        "Covalt-Message": message_id,
+        "Covalt-Status": record.call and record.call.status,
+        "Covalt-Toolset": record.call and " ".join(record.call.toolset.model_dump().values()),
+    }
+    footer = "\n".join(f"{key}: {one_line(value)}" for key, value in trailers.items() if value)
+    return CommitObject(
+        tree=tree,
+        parents=parents,
+        author=author(record.by),
+        committer=COMMITTER,
+        time=int(time.time()),
+        message=f"{source}: {one_line(subject)}\n\n{line.decode()}\n\n{footer}\n",
+    )
+
+
+def read(oid: str, commit: CommitObject, chat_id: str, records: Records) -> WorkspaceManifest:
+    """Return the workspace manifest that a commit is.
+
+    A commit that somebody made with git alone, or whose record was altered, is a ``push``: its tree
+    and its place in history are what it is, and nothing else is believed of it.
+    """
+    source, record, trailers = _parse(commit.message, records)
+    if record is None:
+        source = "push"
+        at = datetime.fromtimestamp(commit.time, UTC).isoformat().replace("+00:00", "Z")
+        record = CommitRecord(id=oid, at=at, by=commit.author.partition(" <")[0] or "unknown")
+    return WorkspaceManifest(
+        id=oid,
+        chat_id=chat_id,
+        tree_id=commit.tree,
+        parents=commit.parents,
+        created_at=record.at,
+        source=source,
+        source_ref=record.id,
+        message_id=trailers.get("Covalt-Message"),
+        record=record,
+    )
+
+
+def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, dict[str, str]]:
+    parts = message.split("\n\n", 2)
+    if len(parts) != 3:  # noqa: PLR2004 - subject, record, trailers
+        return None, None, {}
+    source = parts[0].partition(":")[0]
+    trailers = dict(line.split(": ", 1) for line in parts[2].splitlines() if ": " in line)
+    if source not in _SOURCES or trailers.get("Covalt-Source") != source:
+        return None, None, {}
+    try:
+        record = CommitRecord.model_validate(records.expand(canonical_json.loads(parts[1])))
+    except (canonical_json.NotJsonError, ValidationError, KeyError, TypeError):
+        return None, None, {}
+    return source, record, trailers

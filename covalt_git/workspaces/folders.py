@@ -1,0 +1,144 @@
+"""A folder reached by directory handles, so that no link can lead a read or a write elsewhere.
+
+Every path is walked element by element from an open handle with ``O_NOFOLLOW``; a link that a tool
+puts in the way makes the walk fail, it is never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.git_objects import EXECUTABLE, FILE, LINK, blob_id
+from covalt_git.models.chats import FileState
+from covalt_git.names import new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """An open folder; paths are relative to it and use ``/``."""
+
+    handle: int
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, path: Path) -> Iterator[Folder]:
+        """Open the folder at ``path``, which must not be a link, and close it again."""
+        handle = os.open(path, _DIRECTORY)
+        try:
+            yield cls(handle)
+        finally:
+            os.close(handle)
+
+    @contextlib.contextmanager
+    def parent_of(self, path: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield the handle of the folder that holds ``path``, and the last element of it.
+
+        Raises:
+            OSError: where an element is missing, a link, or not a folder.
+        """
+        *elements, name = path.split("/")
+        handle = os.dup(self.handle)
+        try:
+            for element in elements:
+                if create:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(element, dir_fd=handle)
+                below = os.open(element, _DIRECTORY, dir_fd=handle)
+                os.close(handle)
+                handle = below
+            yield handle, name
+        finally:
+            os.close(handle)
+
+    def state(self, path: str, object_format: str) -> FileState | None:
+        """Return what stands at ``path`` as git would name it; None where no file or link does."""
+        try:
+            with self.parent_of(path) as (parent, name):
+                content = read_entry(parent, name)
+        except OSError:
+            return None
+        return content and FileState(mode=content[0], oid=blob_id(content[1], object_format))
+
+    def exists(self, path: str) -> bool:
+        """Tell whether anything at all stands at ``path``."""
+        try:
+            with self.parent_of(path) as (parent, name):
+                os.lstat(name, dir_fd=parent)
+        except OSError:
+            return False
+        return True
+
+    def write(self, path: str, mode: int, content: bytes, *, staging: Path, durable: bool) -> None:
+        """Put a file or link at ``path``, whole or not at all, making the folders above it.
+
+        It is made in ``staging``, a folder on the same file system, and renamed into place.
+        """
+        temporary = staging / new_id()
+        if mode == LINK:
+            temporary.symlink_to(os.fsdecode(content))
+        else:
+            with temporary.open("xb") as file:
+                file.write(content)
+                if mode == EXECUTABLE:
+                    os.fchmod(file.fileno(), 0o755)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+        with self.parent_of(path, create=True) as (parent, name):
+            os.rename(temporary, name, dst_dir_fd=parent)
+            if durable:
+                os.fsync(parent)
+
+    def remove(self, path: str) -> None:
+        """Remove the file or link at ``path``, then the folders above it that are empty now."""
+        with self.parent_of(path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+        self.remove_empty(path.rpartition("/")[0])
+
+    def remove_empty(self, path: str) -> None:
+        """Remove the folder at ``path`` and those above it, as far as they are empty."""
+        while path:
+            try:
+                with self.parent_of(path) as (parent, name):
+                    os.rmdir(name, dir_fd=parent)
+            except OSError:
+                return
+            path = path.rpartition("/")[0]
+
+    def make(self, path: str) -> None:
+        """Make the folder at ``path`` and those above it."""
+        with self.parent_of(f"{path}/.", create=True):
+            pass
+
+
+def read_entry(parent: int, name: str, *, most: int | None = None) -> tuple[int, bytes] | None:
+    """Return git's mode and the content of a regular file or link; None for anything else.
+
+    Raises:
+        OSError: when it is gone or may not be read; with ``EFBIG`` when larger than ``most`` bytes.
+    """
+    status = os.lstat(name, dir_fd=parent)
+    if stat.S_ISLNK(status.st_mode):
+        return LINK, os.fsencode(os.readlink(name, dir_fd=parent))
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    handle = os.open(name, _READ, dir_fd=parent)
+    with os.fdopen(handle, "rb") as file:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        content = file.read() if most is None else file.read(most + 1)
+    if most is not None and len(content) > most:
+        raise OSError(27, "File too large")
+    return (EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE), content

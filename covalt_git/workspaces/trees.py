@@ -1,0 +1,82 @@
+"""Reading trees: every file of one, one file of one, and what differs between two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.git_objects import FOLDER, GitStore, TreeEntry
+from covalt_git.models.chats import FileChange, FileState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EMPTY = frozenset(
+    {
+        "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+        "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+    }
+)
+"""Git's empty tree in either hash; everywhere else in this package None stands for it."""
+
+
+def files(store: GitStore, tree: str | None) -> dict[str, FileState]:
+    """Return every file of a tree by its path, in order; None is the empty tree."""
+    return dict(_walk(store, tree, ""))
+
+
+def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
+    """Return one file of a tree, or None where there is none at that path."""
+    *folders, name = path.split("/")
+    for folder in folders:
+        entry = _entries(store, tree).get(folder)
+        if entry is None or entry.mode != FOLDER:
+            return None
+        tree = entry.oid
+    entry = _entries(store, tree).get(name)
+    if entry is None or entry.mode == FOLDER:
+        return None
+    return FileState(mode=entry.mode, oid=entry.oid)
+
+
+def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChange]:
+    """Return the paths that differ between two trees, sorted; equal subtrees are never read."""
+    return sorted(_differences(store, old, new, ""), key=lambda change: change.path)
+
+
+def _entries(store: GitStore, tree: str | None) -> dict[str, TreeEntry]:
+    if tree is None:
+        return {}
+    return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in store.read_tree(tree)}
+
+
+def _walk(store: GitStore, tree: str | None, prefix: str) -> Iterator[tuple[str, FileState]]:
+    for name, entry in _entries(store, tree).items():
+        if entry.mode == FOLDER:
+            yield from _walk(store, entry.oid, f"{prefix}{name}/")
+        else:
+            yield prefix + name, FileState(mode=entry.mode, oid=entry.oid)
+
+
+def _differences(
+    store: GitStore, old: str | None, new: str | None, prefix: str
+) -> Iterator[FileChange]:
+    if old == new:
+        return
+    before, after = _entries(store, old), _entries(store, new)
+    for name in before.keys() | after.keys():
+        was, now = before.get(name), after.get(name)
+        if was == now:
+            continue
+        was_folder = was.oid if was and was.mode == FOLDER else None
+        now_folder = now.oid if now and now.mode == FOLDER else None
+        if was_folder or now_folder:
+            yield from _differences(store, was_folder, now_folder, f"{prefix}{name}/")
+        was_file, now_file = _file(was), _file(now)
+        if was_file != now_file:
+            yield FileChange(path=prefix + name, old=was_file, new=now_file)
+
+
+def _file(entry: TreeEntry | None) -> FileState | None:
+    if entry is None or entry.mode == FOLDER:
+        return None
+    return FileState(mode=entry.mode, oid=entry.oid)
