@@ -1,0 +1,53 @@
+"""What a tool's author imports: mark functions as tools, reach the call's workspace, try tools out.
+
+::
+
+    from covalt_toolset import get_context, tool
+
+    @tool(name="Word Count")
+    def word_count(filename: str) -> dict[str, int]:
+        text = get_context().path(filename).read_text(encoding="utf-8")
+        return {"words": len(text.split())}
+
+A test of it needs no server::
+
+    with set_context(workspace=tmp_path):
+        assert invoke(word_count, {"filename": "poem.txt"}) == {"words": 5}
+
+This package knows nothing of Git, chats or servers, and imports nothing of ``covalt_git``.
+"""
+
+from __future__ import annotations
+
+from covalt_toolset.arguments import ArgumentProblem, InvalidToolArguments, invoke
+from covalt_toolset.context import (
+    ActiveContext,
+    ToolContext,
+    clear_context,
+    get_context,
+    set_context,
+)
+from covalt_toolset.decorator import ToolMetadata, get_tool_metadata, is_tool, tool
+from covalt_toolset.description import ToolDescription, describe
+from covalt_toolset.results import ResultNotJson, to_json
+from covalt_toolset.signature import ToolSignatureError
+
+__all__ = [
+    "ActiveContext",
+    "ArgumentProblem",
+    "InvalidToolArguments",
+    "ResultNotJson",
+    "ToolContext",
+    "ToolDescription",
+    "ToolMetadata",
+    "ToolSignatureError",
+    "clear_context",
+    "describe",
+    "get_context",
+    "get_tool_metadata",
+    "invoke",
+    "is_tool",
+    "set_context",
+    "to_json",
+    "tool",
+]

@@ -1,0 +1,101 @@
+"""Type annotations as pydantic can read them: names resolved, ``typing.TypedDict`` replaced.
+
+Pydantic refuses ``typing.TypedDict`` before Python 3.12, refuses ``Collection``, and checks the
+items of an ``Iterable`` only when somebody takes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Union
+
+import typing_extensions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_replacements: dict[Any, Any] = {}
+"""One replacement for each ``typing.TypedDict``, so that a schema defines it only once."""
+
+
+def signature_of(function: Callable[..., object]) -> inspect.Signature:
+    """Return the signature of ``function``; its annotations may be names still.
+
+    Raises:
+        ValueError: for a function written in C that does not say what it takes.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format  # noqa: PLC0415 - new in 3.14
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
+def resolve(annotation: Any, *, names: dict[str, Any]) -> Any:
+    """Return the type that ``annotation`` means, where its author may have written a string.
+
+    Raises:
+        NameError: naming what ``names``, the globals of the function's module, do not have.
+        SyntaxError: for a string that is not Python.
+    """
+    carrier = types.SimpleNamespace(__annotations__={"it": annotation})
+    hints = typing.get_type_hints(carrier, globalns=names, include_extras=True)
+    return _readable(hints["it"])
+
+
+def written_name(annotation: Any) -> str:
+    """Return what an unresolved annotation says, or nothing for one that is a type already."""
+    text = getattr(annotation, "__forward_arg__", annotation)
+    return text if isinstance(text, str) else ""
+
+
+def _readable(annotation: Any) -> Any:
+    """Replace what pydantic refuses, or reads later than a call can wait for."""
+    if sys.version_info < (3, 12) and typing.is_typeddict(annotation):
+        return _replacements.get(annotation) or _replacement(annotation)
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if (origin or annotation) in (Collection, Iterable):
+        return types.GenericAlias(list, (_readable(parts[0]) if parts else Any,))
+    if origin is Annotated:
+        return Annotated[(_readable(parts[0]), *parts[1:])]
+    readable = tuple(_readable(part) for part in parts)
+    if all(new is old for new, old in zip(readable, parts, strict=True)):
+        return annotation
+    if origin in (Union, types.UnionType):
+        return Union[readable]  # noqa: UP007 - a union of a tuple has no other spelling
+    return origin[readable]
+
+
+def _replacement(original: Any) -> Any:
+    make: Any = typing_extensions.TypedDict
+    replacement = make(original.__name__, {})
+    # It is known before its keys are read, because one of them may hold the same type again.
+    _replacements[original] = replacement
+    replacement.__doc__ = original.__doc__
+    replacement.__module__ = original.__module__
+    hints = typing.get_type_hints(original, include_extras=True)
+    required = {key for key, hint in hints.items() if _is_required(key, hint, original)}
+    replacement.__annotations__ = {key: _readable(_bare(hint)) for key, hint in hints.items()}
+    replacement.__required_keys__ = frozenset(required)
+    replacement.__optional_keys__ = frozenset(hints.keys() - required)
+    if config := getattr(original, "__pydantic_config__", None):
+        replacement.__pydantic_config__ = config
+    return replacement
+
+
+def _is_required(key: str, hint: Any, original: Any) -> bool:
+    """Read the qualifier itself: ``__required_keys__`` misses one that is written in a string."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Required, typing.NotRequired):
+        return origin is typing.Required
+    return key in original.__required_keys__
+
+
+def _bare(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Required, typing.NotRequired):
+        return typing.get_args(hint)[0]
+    return hint

@@ -1,0 +1,157 @@
+"""The call that is running: which workspace, chat and toolset a tool works for.
+
+The context travels in a ``contextvars`` variable, so it follows ``async`` code and
+``asyncio.to_thread``; a bare thread starts without one, as Python has it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from os import PathLike
+    from types import TracebackType
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolContext:
+    """One call, as the tool sees it.
+
+    Attributes:
+        workspace: the folder that the tool reads and writes; its state after the call is kept.
+        chat_id: the chat whose workspace this is.
+        toolset_id: the toolset that the tool belongs to.
+        toolset_dir: the toolset's own folder, with its ``assets/``.
+        call_id: this call.
+        message_id: the message that asked for the call, if one did.
+        extra: whatever else the caller hands to the tool.
+    """
+
+    workspace: Path
+    chat_id: str
+    toolset_id: str
+    toolset_dir: Path
+    call_id: str
+    message_id: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def path(self, relative: str | PathLike[str]) -> Path:
+        """Return a path inside the workspace, with its symbolic links followed.
+
+        The file need not exist.  This guards against mistakes and against what a model was talked
+        into; the sandbox that the tool runs in is the wall against hostile code.
+
+        Raises:
+            ValueError: for an absolute path, and for one that leads out of the workspace by ``..``
+                or by a symbolic link.
+        """
+        wanted = Path(relative)
+        if wanted.is_absolute():
+            raise ValueError(
+                f"{str(relative)!r} is an absolute path, give one relative to the workspace"
+            )
+        try:
+            root = self.workspace.resolve()
+            found = (root / wanted).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a zero byte
+            raise ValueError(f"{str(relative)!r} is not a path that can be followed") from error
+        if not found.is_relative_to(root):
+            raise ValueError(f"{str(relative)!r} leads out of the workspace")
+        return self.workspace / found.relative_to(root)
+
+
+_current: ContextVar[ToolContext | None] = ContextVar("covalt_toolset_context", default=None)
+
+
+@dataclass(frozen=True)
+class ActiveContext:
+    """The result of :func:`set_context`; as a context manager it puts back what was before."""
+
+    context: ToolContext
+    _token: Token[ToolContext | None] = field(repr=False)
+
+    def __enter__(self) -> ToolContext:
+        return self.context
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _current.reset(self._token)
+
+
+def get_context() -> ToolContext:
+    """Return the context of the call that is running.
+
+    Raises:
+        RuntimeError: where no call is running.
+    """
+    context = _current.get()
+    if context is None:
+        raise RuntimeError(
+            "get_context() works only while a tool runs; "
+            "in a test, call set_context(workspace=tmp_path) before the tool"
+        )
+    return context
+
+
+@overload
+def set_context(context: ToolContext, /) -> ActiveContext: ...
+
+
+@overload
+def set_context(
+    *,
+    workspace: str | PathLike[str],
+    chat_id: str = ...,
+    toolset_id: str = ...,
+    toolset_dir: str | PathLike[str] = ...,
+    call_id: str = ...,
+    message_id: str | None = ...,
+    extra: Mapping[str, Any] | None = ...,
+) -> ActiveContext: ...
+
+
+def set_context(
+    context: ToolContext | None = None,
+    /,
+    *,
+    workspace: str | PathLike[str] | None = None,
+    chat_id: str = "chat",
+    toolset_id: str = "toolset",
+    toolset_dir: str | PathLike[str] = ".",
+    call_id: str = "call",
+    message_id: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> ActiveContext:
+    """Make ``context`` the one that :func:`get_context` returns, or one of the given values.
+
+    It stays until :func:`clear_context`, or to the end of a ``with`` statement.
+
+    Raises:
+        TypeError: without a context and without a workspace.
+    """
+    if context is None:
+        if workspace is None:
+            raise TypeError("set_context() needs a ToolContext or workspace=")
+        context = ToolContext(
+            workspace=Path(workspace),
+            chat_id=chat_id,
+            toolset_id=toolset_id,
+            toolset_dir=Path(toolset_dir),
+            call_id=call_id,
+            message_id=message_id,
+            extra=extra or {},
+        )
+    return ActiveContext(context, _current.set(context))
+
+
+def clear_context() -> None:
+    """Forget the context; :func:`get_context` then fails, as it does outside of a call."""
+    _current.set(None)

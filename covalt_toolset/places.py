@@ -1,0 +1,22 @@
+"""How a place inside a JSON value is written: ``$.config.rows[3].name``."""
+
+from __future__ import annotations
+
+import json
+import re
+
+ROOT = "$"
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def member(place: str, key: str) -> str:
+    """Return the place of ``key`` in the object at ``place``."""
+    if _PLAIN_KEY.fullmatch(key):
+        return f"{place}.{key}"
+    return f"{place}[{json.dumps(key)}]"
+
+
+def item(place: str, index: int) -> str:
+    """Return the place of the item at ``index`` in the array at ``place``."""
+    return f"{place}[{index}]"
