@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
 from covalt_git.errors import CovaltError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 7493, section 2.2)."""
 
-
+_MAX_PLAIN_DIGITS = 22
+"""RFC 8785 writes doubles below 1e21 without an exponent: 21 digits and a sign."""
 _QUOTE = "give it as a string"
+_TOO_LONG = 10**40
+"""Integers from here on are not printed in messages; Python refuses to from 4,300 digits on."""
 
 
 class NotJsonError(CovaltError):
@@ -36,7 +42,7 @@ def dumps(value: Any) -> bytes:
     """
     try:
         return bytes(rfc8785.dumps(value))
-    except (rfc8785.CanonicalizationError, RecursionError, UnicodeError) as error:
+    except (ValueError, RecursionError) as error:
         place, why = _first_obstacle(value)
         raise NotJsonError(f"{place}: {why or error}") from None
 
@@ -78,14 +84,21 @@ def digest_bytes(content: bytes) -> str:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise NotJsonError(f"duplicate key {twice!r}")
+        raise NotJsonError(f"duplicate key {_first_duplicate(key for key, _ in pairs)!r}")
     return value
 
 
+def _first_duplicate(keys: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return ""
+
+
 def _integer(digits: str) -> int | float:
-    if len(digits) < 400:  # noqa: PLR2004 - a double has at most 309 digits
+    if len(digits) <= _MAX_PLAIN_DIGITS:
         number = int(digits)
         if abs(number) <= MAX_EXACT_INTEGER:
             return number
@@ -115,7 +128,8 @@ def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, 
         return "", ""
     if isinstance(value, int):
         exact = abs(value) <= MAX_EXACT_INTEGER
-        why = f"{value} is beyond what JSON numbers hold exactly; give it as a string"
+        shown = value if abs(value) < _TOO_LONG else "an integer"
+        why = f"{shown} is beyond what JSON numbers hold exactly; give it as a string"
         return ("", "") if exact else (place, why)
     if isinstance(value, float):
         finite = value == value and abs(value) != float("inf")  # noqa: PLR0124 - NaN test

@@ -19,11 +19,19 @@ if TYPE_CHECKING:
 MAX_ELEMENT_BYTES = 255
 MAX_PATH_BYTES = 4096
 MAX_DEPTH = 128
+_SHORT_NAME = 8
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _RESERVED_CHARACTER = re.compile(r'[<>:"|?*\\]')
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\s*\..*)?")
 _SHORT_GIT = re.compile(r"git~[0-9]+")
+# What NTFS puts in a short name once the plain ones are taken (git, path.c: is_ntfs_dot_generic).
+_NTFS_HASHES = {
+    ".gitmodules": "gi7eba",
+    ".gitattributes": "gi7d29",
+    ".gitignore": "gi250a",
+    ".mailmap": "maba30",
+}
 # What HFS+ leaves out when it compares names (git, utf8.c: next_hfs_char).
 _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _INVISIBLE = re.compile(
@@ -50,7 +58,8 @@ def check_path(path: str | bytes) -> Verdict:
         except UnicodeDecodeError:
             return Verdict("refused", "its name is not UTF-8")
     elements = path.split("/")
-    if len(elements) > MAX_DEPTH or len(path) > MAX_PATH_BYTES:
+    size = len(path.encode("utf-8", "surrogatepass"))
+    if len(elements) > MAX_DEPTH or size > MAX_PATH_BYTES:
         return Verdict("refused", "its path is too long")
     worst = GOOD
     for element in elements:
@@ -81,7 +90,18 @@ def check_element(name: str) -> Verdict:
 
 def is_git_file(name: str, wanted: str) -> bool:
     """Tell whether some system takes ``name`` for ``wanted``, one of git's own dot files."""
-    return any(plain == wanted for plain in _readings(name))
+    return any(
+        plain == wanted or _is_short_name(plain, wanted, _NTFS_HASHES.get(wanted, ""))
+        for plain in _readings(name)
+    )
+
+
+def _is_short_name(plain: str, wanted: str, ntfs_hash: str) -> bool:
+    """Tell whether NTFS could make ``plain`` of eight characters up as the short name."""
+    stem, tilde, number = plain.partition("~")
+    if not tilde or len(plain) != _SHORT_NAME or not re.fullmatch(r"[1-9][0-9]*", number):
+        return False
+    return (stem == wanted[1:7] and number in "1234") or ntfs_hash.startswith(stem)
 
 
 def collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -70,6 +70,7 @@ class PendingCall(StrictModel):
     args: JsonObject
     status: Literal["pending", "running"]
     by: str
+    role: str | None = None
     started_at: Time
     message_id: str | None = None
     base: str | None = Field(None, description="The branch's manifest when the call was made.")
@@ -94,6 +95,7 @@ class Approval(StrictModel):
     args_digest: Digest
     definition_digest: Digest
     by: str
+    role: str | None = Field(None, description="The role it was asked under; checked again.")
     reasons: tuple[str, ...] = ()
     message_id: str | None = None
     base: str | None = None

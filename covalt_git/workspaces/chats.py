@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects import GitStore
+from covalt_git.git_objects import BrokenStoreError, GitStore
 from covalt_git.models.base import StrictModel
-from covalt_git.models.calls import Approval, PendingCall
+from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.chats import Branch, Chat, FileChange, FileState, WorkspaceManifest
 from covalt_git.names import check_id, id_key, is_id, new_id
 from covalt_git.workspaces import commits, trees
@@ -228,6 +228,10 @@ class ChatStore:
         """Return the paths that differ between two manifests."""
         return trees.changes(self.store, self.state(old).tree, self.state(new).tree)
 
+    def tree_changes(self, old: str | None, new: str | None) -> list[FileChange]:
+        """Return the paths that differ between two trees."""
+        return trees.changes(self.store, old, new)
+
     def patch(self, change: FileChange) -> str:
         """Return git's patch of one change; what is not UTF-8 is replaced."""
         old = (change.old.mode, change.old.oid) if change.old else None
@@ -238,18 +242,68 @@ class ChatStore:
 
     def calls(self) -> list[PendingCall]:
         """Return the calls that have not finished, oldest first."""
-        refs = self.store.refs(CALLS)
-        return [read_stored(self.store, oid, PendingCall) for oid in refs.values()]
+        return self._stored_below(CALLS, PendingCall)
 
     def approvals(self) -> list[Approval]:
         """Return every approval ever asked for in this chat, oldest first."""
-        refs = self.store.refs(APPROVALS)
-        return [read_stored(self.store, oid, Approval) for oid in refs.values()]
+        return self._stored_below(APPROVALS, Approval)
 
     def approval(self, execution_id: str) -> Approval | None:
         """Return one approval, or None where this chat has none of that id."""
-        oid = self.store.read_ref(APPROVALS + execution_id)
-        return None if oid is None else read_stored(self.store, oid, Approval)
+        return self._stored_at(APPROVALS + execution_id, Approval)
+
+    def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
+        found = (self._stored_at(ref, kind) for ref in self.store.refs(prefix))
+        return [value for value in found if value is not None]
+
+    def _stored_at(self, ref: str, kind: type[Stored]) -> Stored | None:
+        """Return what a ref holds; a writer may move or remove it while this reads."""
+        oid = self.store.read_ref(ref)
+        while oid is not None:
+            try:
+                return read_stored(self.store, oid, kind)
+            except BrokenStoreError:
+                moved = self.store.read_ref(ref)
+                if moved == oid:
+                    raise
+                oid = moved
+        return None
+
+
+def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:
+    """Return the call that made a manifest, as the ``tool_calls`` table shows it."""
+    call = manifest.record.call
+    if call is None:
+        return None
+    return ToolCall(
+        id=manifest.record.id,
+        chat_id=manifest.chat_id,
+        message_id=manifest.message_id,
+        tool_id=call.tool_id,
+        args=call.args,
+        result=call.result,
+        render_plan=call.render_plan and RenderPlan.model_validate(call.render_plan),
+        status=call.status,
+        error=None if call.error is None else str(call.error),
+        started_at=call.started_at,
+        finished_at=call.finished_at,
+        pre_manifest_id=manifest.parent_id,
+        post_manifest_id=manifest.id,
+    )
+
+
+def waiting_call(call: PendingCall) -> ToolCall:
+    """Return a call that waits or runs, as the ``tool_calls`` table shows it."""
+    return ToolCall(
+        id=call.id,
+        chat_id=call.chat_id,
+        message_id=call.message_id,
+        tool_id=call.tool_id,
+        args=call.args,
+        status=call.status,
+        started_at=call.started_at,
+        pre_manifest_id=call.base,
+    )
 
 
 def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:

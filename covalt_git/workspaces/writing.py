@@ -316,16 +316,15 @@ class Writer:
     def put_call(self, call: PendingCall) -> None:
         """Write down that a call waits or runs, before anything of it happens."""
         ref = CALLS + call.id
-        before = self.chat.store.read_ref(ref)
-        if not self.chat.store.swap_ref(ref, before, write_stored(self.chat.store, call)):
+        if not self._move_stored(ref, self.chat.store.read_ref(ref), call):
             raise MovedError(f"the call {call.id} has moved", hint="try again")
 
     def drop_call(self, call_id: str) -> None:
         """Forget a waiting or running call: its commit says all there is to say."""
         ref = CALLS + call_id
         before = self.chat.store.read_ref(ref)
-        if before is not None:
-            self.chat.store.swap_ref(ref, before, None)
+        if before is not None and self.chat.store.swap_ref(ref, before, None):
+            self.chat.store.discard(before)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
         """Write an approval if it is still as it was ``before``; return whether it was.
@@ -336,9 +335,16 @@ class Writer:
         ref = APPROVALS + approval.execution_id
         old = store.read_ref(ref)
         current = None if old is None else read_stored(store, old, type(approval))
-        if current != before:
-            return False
-        return store.swap_ref(ref, old, write_stored(store, approval))
+        return current == before and self._move_stored(ref, old, approval)
+
+    def _move_stored(self, ref: str, old: str | None, value: PendingCall | Approval) -> bool:
+        """Let a ref hold another value, and remove the one it held; return whether it moved."""
+        store = self.chat.store
+        new = write_stored(store, value)
+        moved = new == old or store.swap_ref(ref, old, new)
+        if moved and old not in {None, new}:
+            store.discard(str(old))
+        return moved
 
     def finish_call(
         self, call: PendingCall, record: CallRecord, *, seen: snapshot.Snapshot | None = None
@@ -387,6 +393,24 @@ class Writer:
                 seen = self.look() if self.chat.active_branch() == call.branch else None
                 message = "the process that ran it ended before the tool did"
                 self.finish_call(call, unfinished(call, "interrupted", message), seen=seen)
+            elif call.execution_id is not None:
+                self._settle(call, self.chat.approval(call.execution_id))
+
+        waiting = {call.id for call in self.chat.calls()}
+        for approval in self.chat.approvals():
+            if approval.state == "pending" and approval.call_id not in waiting:
+                self.put_approval(_expired(approval), before=approval)
+
+    def _settle(self, call: PendingCall, approval: Approval | None) -> None:
+        """Record a waiting call whose approval can no longer come."""
+        if approval is not None and approval.state == "pending":
+            if approval.expires_at > commits.now():
+                return
+            self.put_approval(_expired(approval), before=approval)
+            approval = _expired(approval)
+        state = "lost" if approval is None else approval.state
+        code, message = _ENDINGS.get(state, _ENDINGS["lost"])
+        self.finish_call(call, unfinished(call, code, message))
 
     def _is_committed(self, call: PendingCall) -> bool:
         for manifest in self.chat.log(self.chat.store.read_ref(HEADS + call.branch)):
@@ -418,6 +442,18 @@ class Writer:
 
     def _changed(self, old: str | None, new: str | None) -> list[str]:
         return [change.path for change in trees.changes(self.chat.store, old, new)]
+
+
+def _expired(approval: Approval) -> Approval:
+    return approval.model_copy(update={"state": "expired", "decided_at": commits.now()})
+
+
+_ENDINGS = {
+    "approved": ("interrupted", "it was approved, and the process ended before it ran"),
+    "denied": ("denied", "a person denied it"),
+    "expired": ("expired", "nobody approved it in time"),
+    "lost": ("interrupted", "its approval is gone"),
+}
 
 
 def unfinished(call: PendingCall, code: str, message: str, *, hint: str = "") -> CallRecord:

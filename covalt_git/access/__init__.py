@@ -1,0 +1,10 @@
+"""Who may do what: the one door that listing, reading, calling and approving go through.
+
+Everything here is a pure function of the project's configuration, a principal and a tool; nothing
+is cached, so a changed ``covalt.yaml`` holds from the next question on.
+"""
+
+from covalt_git.access.confirmation import confirmation
+from covalt_git.access.decisions import Action, Decision, Principal, UnknownRoleError, decide
+
+__all__ = ["Action", "Decision", "Principal", "UnknownRoleError", "confirmation", "decide"]

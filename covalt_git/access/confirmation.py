@@ -1,0 +1,83 @@
+"""Whether a person is asked before a call, and who wants it.
+
+Only this project lowers: a rule of ``covalt.yaml`` or its own state.  What a toolset says about
+itself, its annotations included, can ask for a person; by itself it never sends one away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covalt_git import canonical_json
+from covalt_git.names import matches, matches_text
+
+if TYPE_CHECKING:
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
+    from covalt_git.models.tool import ConfirmationSource, Tool
+    from covalt_git.models.toolset_manifest import Annotations
+
+_ASKING: dict[ConfirmationSource, str] = {
+    "toolset": "the toolset asks",
+    "decorator": "its decorator asks",
+    "override": "the toolset's override asks",
+    "project": "this project's state asks",
+}
+_MAX_INDEX_DIGITS = 9
+_MISSING = object()
+
+
+def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[str, ...]:
+    """Return in words why a person must be asked before this call; empty: nobody is asked.
+
+    The first approval rule that applies to the call decides, in either direction.  Where none
+    applies, everyone who asks on the tool's behalf is named.
+
+    Raises:
+        NotJsonError: when a rule has to compare an argument that JSON cannot hold.
+    """
+    for rule in config.approvals:
+        if _applies(rule, tool, args):
+            return (f"rule {rule.pattern} asks",) if rule.require else ()
+    return tuple(_ASKING[source] for source in tool.confirmation)
+
+
+def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
+    return matches(rule.pattern, tool.path) and _holds(rule.when, tool, args)
+
+
+def _holds(when: ApprovalCondition, tool: Tool, args: JsonObject) -> bool:
+    wanted: Annotations | None = when.annotations
+    if wanted is not None and not _same_annotations(wanted, tool.annotations):
+        return False
+    return all(_is_like(_find(args, path), value) for path, value in when.args.items())
+
+
+def _same_annotations(wanted: Annotations, found: Annotations) -> bool:
+    given = wanted.model_dump(exclude_none=True)
+    return all(getattr(found, name) == value for name, value in given.items())
+
+
+def _find(args: JsonObject, path: str) -> Any:
+    """Return what stands at a dotted path of keys and list indexes, or ``_MISSING``."""
+    value: Any = args
+    for segment in path.split("."):
+        if isinstance(value, dict) and segment in value:
+            value = value[segment]
+        elif isinstance(value, list) and _is_index(segment) and int(segment) < len(value):
+            value = value[int(segment)]
+        else:
+            return _MISSING
+    return value
+
+
+def _is_index(segment: str) -> bool:
+    return segment.isascii() and segment.isdigit() and len(segment) <= _MAX_INDEX_DIGITS
+
+
+def _is_like(found: object, wanted: Any) -> bool:
+    if found is _MISSING:
+        return False
+    if isinstance(wanted, str):
+        return isinstance(found, str) and matches_text(wanted, found)
+    return canonical_json.dumps(found) == canonical_json.dumps(wanted)

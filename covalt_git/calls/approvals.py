@@ -1,0 +1,209 @@
+"""Settling the approvals that calls wait for: each once, by somebody who may, on what they saw.
+
+An approval answers for one call on one state of the files.  When the files or the tool are not what
+was asked about, approving asks again, under a new id and with the difference; nothing runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from covalt_git.access import Principal
+from covalt_git.calls.engine import CallOutcome, Engine, check_runnable
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.models.tool import Tool
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.writing import Writer, unfinished
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+
+class AlreadySettledError(CovaltError):
+    """Somebody settled the approval before, or it ran out."""
+
+    code = "already_settled"
+    http_status = 409
+
+
+class MayNotApproveError(CovaltError):
+    """The principal's role may not approve calls of this tool."""
+
+    code = "may_not_approve"
+    http_status = 403
+
+
+class AskedAgainError(CovaltError):
+    """What was asked about has changed; a new approval waits with the difference."""
+
+    code = "asked_again"
+    http_status = 409
+
+    def __init__(self, why: str, outcome: CallOutcome) -> None:
+        assert outcome.approval is not None
+        super().__init__(
+            f"{why} since this was asked, so nothing ran; it is asked again",
+            hint=f"covalt-git approval approve {outcome.approval.execution_id}",
+        )
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Approvals:
+    """The approvals of all chats, for the engine's principal."""
+
+    engine: Engine
+    chats: Chats
+
+    def find(self, text: str) -> Approval:
+        """Return the approval whose id is or ends with ``text``.
+
+        Raises:
+            UnknownNameError: naming the nearest; CovaltError where several end so.
+        """
+        known = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
+        found = [one for one in known if one.execution_id == text]
+        if not found and len(text) >= 4:  # noqa: PLR2004 - fewer would hit by chance
+            found = [one for one in known if one.execution_id.endswith(text)]
+        if len(found) > 1:
+            raise CovaltError(f"several approvals end in {text!r}", hint="write the whole id")
+        if not found:
+            waiting = [one.execution_id for one in known if one.state == "pending"]
+            raise UnknownNameError("approval", text, waiting, list_with="covalt-git approval list")
+        return found[0]
+
+    def approve(self, execution_id: str) -> CallOutcome:
+        """Approve a call and run it, at once and once.
+
+        Raises:
+            MayNotApproveError: when the principal's role may not.
+            AlreadySettledError: when somebody was first, or it ran out.
+            AskedAgainError: when the files or the tool changed since; nothing ran.
+        """
+        asked = self.find(execution_id)
+        # The caller's right to the call is asked again: roles may have changed since.
+        caller = replace(self.engine, principal=Principal(asked.by, asked.role))
+        found = caller.catalog.find_callable(asked.tool_id)
+        self._check_may_settle(asked)
+        check_runnable(found)
+        with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
+            approval, call = _current(chat, asked)
+            if chat.active_branch() != approval.branch:
+                raise CovaltError(
+                    f"the call belongs to the branch {approval.branch!r}",
+                    hint=f"covalt-git chat checkout {chat.id} {approval.branch}",
+                )
+            head = writer.save_edits()
+            why = ""
+            if found.tool.definition_digest != approval.definition_digest:
+                why = f"the toolset {found.toolset.id!r} has changed"
+            elif not _same_base(chat, approval, head):
+                why = "the workspace has changed"
+            if why:
+                raise AskedAgainError(why, self._ask_again(writer, approval, call, head, caller))
+            decided = _decided(approval, "approved", self.engine.principal)
+            if not writer.put_approval(decided, before=approval):
+                raise AlreadySettledError("somebody else settled it just now")
+            return caller.run(writer, call, found, confirmed=True)
+
+    def deny(self, execution_id: str) -> CallOutcome:
+        """Deny a call; it is recorded as an error and never runs.
+
+        Raises:
+            MayNotApproveError: when the principal's role may not settle it.
+            AlreadySettledError: when somebody was first, or it ran out.
+        """
+        asked = self.find(execution_id)
+        self._check_may_settle(asked)
+        with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
+            approval, call = _current(chat, asked)
+            decided = _decided(approval, "denied", self.engine.principal)
+            if not writer.put_approval(decided, before=approval):
+                raise AlreadySettledError("somebody else settled it just now")
+            record = unfinished(call, "denied", f"{self.engine.principal.id} denied it")
+            done = finished_call(chat.manifest(writer.finish_call(call, record)))
+            assert done is not None
+            return CallOutcome(done, error=record.error)
+
+    def _check_may_settle(self, asked: Approval) -> None:
+        # The id alone decides, so that a call can be denied whose tool is broken or gone.
+        named = Tool(
+            tool_id=asked.tool_id,
+            toolset_id=asked.tool_id.partition(":")[0],
+            name=asked.tool_id,
+            input_schema={},
+        )
+        if not self.engine.catalog.may_approve(named).allowed:
+            role = self.engine.principal.role or self.engine.config.default_role
+            raise MayNotApproveError(
+                f"the role {role!r} may not settle calls of {asked.tool_id}",
+                hint="somebody whose role has it under 'approve' in covalt.yaml may",
+            )
+
+    def _of(self, chat_id: str) -> list[Approval]:
+        with self.chats.open(chat_id) as chat:
+            return chat.approvals()
+
+    def _ask_again(
+        self,
+        writer: Writer,
+        approval: Approval,
+        call: PendingCall,
+        head: str | None,
+        caller: Engine,
+    ) -> CallOutcome:
+        """Ask about the call as it would run now, with what changed on the way here."""
+        chat = writer.chat
+        found = caller.catalog.find_callable(call.tool_id)
+        moved = call.model_copy(
+            update={
+                "base": head,
+                "toolset": call.toolset.model_copy(update={"digest": found.toolset.digest}),
+            }
+        )
+        outcome = caller.ask(writer, moved, found.tool, approval.reasons)
+        assert outcome.approval is not None
+        superseded = _decided(approval, "superseded", self.engine.principal)
+        superseded = superseded.model_copy(update={"superseded_by": outcome.approval.execution_id})
+        writer.put_approval(superseded, before=approval)
+        return replace(outcome, changes=tuple(chat.changes(approval.base, head)))
+
+
+def _current(chat: ChatStore, asked: Approval) -> tuple[Approval, PendingCall]:
+    """Return the approval and its call as they are now that the chat is held."""
+    approval = chat.approval(asked.execution_id)
+    call = next((one for one in chat.calls() if one.id == asked.call_id), None)
+    if approval is None or approval.state != "pending" or call is None:
+        state = approval.state if approval and approval.state != "pending" else "gone with its call"
+        hint = "covalt-git approval list"
+        if approval is not None and approval.superseded_by:
+            hint = f"covalt-git approval approve {approval.superseded_by}"
+        raise AlreadySettledError(f"this approval is {state}", hint=hint)
+    return approval, call
+
+
+def _decided(approval: Approval, state: str, principal: Principal) -> Approval:
+    return approval.model_copy(
+        update={"state": state, "decided_by": principal.id, "decided_at": commits.now()}
+    )
+
+
+def _same_base(chat: ChatStore, approval: Approval, head: str | None) -> bool:
+    """Tell whether the files are those that were asked about, or only the same message went on.
+
+    A branch that moved without a file changing, as through another call that was denied, has no
+    difference to show: to ask again would teach people not to look.
+    """
+    if chat.state(head) == chat.state(approval.base):
+        return True
+    for manifest in chat.log(head):
+        if manifest.id == approval.base:
+            return True
+        if manifest.source != "tool_run" or manifest.message_id is None:
+            return False
+        if manifest.message_id != approval.message_id:
+            return False
+    return approval.base is None

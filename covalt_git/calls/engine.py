@@ -1,0 +1,298 @@
+"""Making a call: decided, checked, asked about, run, and committed in one compare-and-swap.
+
+The steps are those of DESIGN section 4.  Between the note that a call runs and its commit nothing is
+acknowledged; a process killed there leaves a call that the next writer records as interrupted.
+"""
+
+from __future__ import annotations
+
+import stat
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from covalt_git import canonical_json, json_schema
+from covalt_git.access import Principal, confirmation
+from covalt_git.catalog.catalog import Catalog, Found
+from covalt_git.errors import CovaltError
+from covalt_git.models.calls import (
+    Approval,
+    CallError,
+    PendingCall,
+    RenderPlan,
+    ToolCall,
+    ToolsetVersion,
+)
+from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
+from covalt_git.models.project_config import DEFAULT_LIMITS
+from covalt_git.models.toolset_manifest import Limits
+from covalt_git.names import new_id
+from covalt_git.render.plan import plan
+from covalt_git.runtime import python_tool, sandbox
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.chats import finished_call, waiting_call
+from covalt_git.workspaces.writing import Writer, writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.chats import FileChange
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool import Tool
+    from covalt_git.workspaces.chats import ChatStore
+
+WAIT_S = 600.0
+"""How long a call waits for the chat's other calls."""
+
+
+class NotRunnableError(CovaltError):
+    """A tool of a kind that this version reads and shows but does not run yet."""
+
+    code = "not_runnable"
+    http_status = 501
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """A call as it stands: finished, with what it changed; or pending, with what is asked."""
+
+    call: ToolCall
+    approval: Approval | None = None
+    changes: tuple[FileChange, ...] = ()
+    notes: WorkspaceNotes = field(default_factory=WorkspaceNotes)
+    error: CallError | None = None
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be called, before anything is decided about it."""
+
+    tool_id: str
+    args: JsonObject
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Makes calls for one principal; ``waiting`` is told when a chat is busy."""
+
+    root: Path
+    config: ProjectConfig
+    principal: Principal
+    waiting: Callable[[str], None] | None = None
+
+    def call(self, chat: ChatStore, request: Request) -> CallOutcome:
+        """Make a call; it runs to its end, or waits for a person where one has to be asked.
+
+        Raises:
+            UnknownNameError: when the principal can see no such tool.
+            InvalidArgumentsError: with everything that is wrong; nothing is recorded.
+            SandboxNeededError: when the toolset may not run here.
+        """
+        found = self.catalog.find_callable(request.tool_id)
+        check_runnable(found)
+        check_arguments(found.tool, request.args)
+        reasons = confirmation(self.config, found.tool, request.args)
+        with self.writing(chat) as writer:
+            base = writer.save_edits()
+            call = PendingCall(
+                id=new_id(),
+                chat_id=chat.id,
+                branch=chat.active_branch(),
+                tool_id=found.tool.tool_id,
+                args=request.args,
+                status="pending" if reasons else "running",
+                by=self.principal.id,
+                role=self.principal.role,
+                started_at=commits.now(),
+                message_id=request.message_id,
+                base=base,
+                toolset=_version(found),
+            )
+            if reasons:
+                return self.ask(writer, call, found.tool, reasons)
+            return self.run(writer, call, found, confirmed=False)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What this engine's principal may see and call."""
+        return Catalog(self.root, self.config, self.principal)
+
+    def writing(self, chat: ChatStore) -> AbstractContextManager[Writer]:
+        """Hold the chat's lock, after the calls that came before."""
+        return writing(chat, by=self.principal.id, timeout_s=WAIT_S, waiting=self.waiting)
+
+    def ask(
+        self, writer: Writer, call: PendingCall, tool: Tool, reasons: tuple[str, ...]
+    ) -> CallOutcome:
+        """Let the call wait for a person: an approval bound to exactly this call on these files."""
+        created = commits.now()
+        lifetime = timedelta(seconds=self.config.limits.approval_expires_s)
+        expires = datetime.now(UTC) + lifetime
+        approval = Approval(
+            execution_id=new_id(),
+            call_id=call.id,
+            chat_id=call.chat_id,
+            branch=call.branch,
+            tool_id=call.tool_id,
+            args=call.args,
+            args_digest=canonical_json.digest(call.args),
+            definition_digest=tool.definition_digest,
+            by=call.by,
+            role=call.role,
+            reasons=reasons,
+            message_id=call.message_id,
+            base=call.base,
+            created_at=created,
+            expires_at=expires.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        )
+        waits = call.model_copy(update={"status": "pending", "execution_id": approval.execution_id})
+        # The call first: killed in between, it is a call whose approval is gone, and recorded so.
+        writer.put_call(waits)
+        writer.put_approval(approval)
+        return CallOutcome(waiting_call(waits), approval)
+
+    def run(
+        self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool
+    ) -> CallOutcome:
+        """Run the call on the files as they are, and commit what came of it."""
+        chat = writer.chat
+        started = call.model_copy(update={"status": "running"})
+        writer.put_call(started)
+        outcome = python_tool.run(
+            python_tool.Job(
+                toolset_dir=found.toolset.folder.absolute(),
+                toolset_id=found.toolset.id,
+                entrypoint=str(found.tool.entrypoint),
+                args=call.args,
+                workspace=chat.workspace.absolute(),
+                chat_id=chat.id,
+                call_id=call.id,
+                limits=limits_of(found.tool, self.config),
+                message_id=call.message_id,
+                confirmed=confirmed,
+            )
+        )
+        if outcome.status == "invalid_arguments":
+            writer.drop_call(call.id)
+            raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
+        if outcome.status == "confirmation":
+            return self.ask(writer, started, found.tool, ("its decorator asks",))
+        error = outcome.error
+        if not _has_workspace(chat.workspace):
+            error = CallError(
+                code="workspace_deleted",
+                message="it deleted the workspace folder itself",
+                hint=f"its files are in the history: covalt-git chat branch {chat.id} before "
+                f"--from {call.base or 'HEAD'}",
+            )
+        seen = writer.look()
+        result = None if error else outcome.result
+        shown = plan(
+            found.tool.renderer, args=call.args, result=result, chat_id=chat.id, error=error
+        )
+        record = CallRecord(
+            tool_id=call.tool_id,
+            args=call.args,
+            result=result,
+            render_plan=shown and _kept(shown, found, writer),
+            status="error" if error else "success",
+            error=error,
+            output=_as_text(outcome.output),
+            started_at=call.started_at,
+            finished_at=commits.now(),
+            sandbox=sandbox.level(),
+            toolset=call.toolset,
+            execution_id=call.execution_id,
+        )
+        manifest = chat.manifest(writer.finish_call(started, record, seen=seen))
+        done = finished_call(manifest)
+        assert done is not None
+        return CallOutcome(
+            done,
+            changes=tuple(chat.changes(manifest.parent_id, manifest.id)),
+            notes=seen.notes,
+            error=error,
+            output=record.output,
+        )
+
+
+def check_runnable(found: Found) -> None:
+    """Make sure that this version and machine can run the tool.
+
+    Raises:
+        NotRunnableError: for a tool that is not Python.
+        SandboxNeededError: for an imported toolset.
+    """
+    if found.tool.kind != "python":
+        raise NotRunnableError(
+            f"{found.tool.tool_id} is an HTTP tool, which this version reads but does not call yet",
+            hint="covalt-git tool list shows the tools that run",
+        )
+    sandbox.check_trust(found.toolset.id, found.toolset.state)
+
+
+def check_arguments(tool: Tool, args: JsonObject) -> None:
+    """Check arguments against what is known of the tool without running it.
+
+    Raises:
+        InvalidArgumentsError: with everything that is wrong, each with its place.
+    """
+    try:
+        canonical_json.dumps(args)
+    except canonical_json.NotJsonError as error:
+        place, _, why = error.message.partition(": ")
+        raise json_schema.InvalidArgumentsError(tool.tool_id, [(place, why)]) from None
+    found = json_schema.value_problems(tool.input_schema, args)
+    if found:
+        problems = [(json_schema.json_path(place), message) for place, message in found]
+        raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
+
+
+def limits_of(tool: Tool, config: ProjectConfig) -> Limits:
+    """Return the limits in force: the tool's own, else the project's, else the defaults."""
+    chosen = {}
+    for name in Limits.model_fields:
+        values = (getattr(one, name) for one in (tool.limits, config.limits, DEFAULT_LIMITS))
+        chosen[name] = next((value for value in values if value is not None), None)
+    return Limits(**chosen)
+
+
+def _version(found: Found) -> ToolsetVersion:
+    manifest = found.toolset.manifest
+    version = manifest.version if manifest else ""
+    return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)
+
+
+def _kept(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
+    """Return the plan with the artifact's bytes kept, so that history still shows after an update."""
+    artifact = shown.config.get("artifact")
+    if isinstance(artifact, str) and artifact.startswith("toolset:"):
+        path = found.toolset.folder / artifact.removeprefix("toolset:")
+        try:
+            content = path.read_bytes()
+        except OSError:
+            problem = f"the toolset has no file {artifact.removeprefix('toolset:')!r}"
+            shown = shown.model_copy(update={"error": problem})
+        else:
+            kept = writer.chat.records.keep(content)
+            shown = shown.model_copy(update={"artifact": kept})
+    return shown.model_dump(mode="json", exclude_none=True)
+
+
+def _has_workspace(folder: Path) -> bool:
+    """Tell whether the workspace is still a folder; whatever stands in its place is removed."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(folder.lstat().st_mode):
+            return True
+        folder.unlink()
+    return False
+
+
+def _as_text(output: str) -> str:
+    """Return printed text as a record can hold it."""
+    return output.encode("utf-8", "replace").decode()

@@ -1,0 +1,117 @@
+"""The catalog of one principal: the tools in force, as far as they exist for whoever asks.
+
+A tool that a role may not call is treated as one that does not exist, down to the words of the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.access import decide
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
+from covalt_git.names import BadNameError, ToolId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from covalt_git.access import Action, Decision, Principal
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool import Tool
+
+
+class BrokenToolsetError(CovaltError):
+    """A tool cannot be called because its toolset has errors."""
+
+    code = "broken_toolset"
+    http_status = 409
+
+
+class DisabledToolError(CovaltError):
+    """A tool is switched off."""
+
+    code = "tool_disabled"
+    http_status = 403
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A tool and the toolset it belongs to, both read from the files."""
+
+    tool: Tool
+    toolset: Toolset
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What one principal may see and call."""
+
+    root: Path
+    config: ProjectConfig
+    principal: Principal
+
+    def visible(self, tools: Iterable[Tool]) -> list[Tool]:
+        """Return those of the tools that exist for the principal."""
+        return [tool for tool in tools if self._decide("see", tool).allowed]
+
+    def find(self, text: str) -> Found:
+        """Return the tool that ``text`` names, from the files.
+
+        Raises:
+            UnknownNameError: naming the nearest tool that the principal may see.
+            BrokenToolsetError: when the toolset has errors; with all of them.
+        """
+        try:
+            tool_id = ToolId.parse(text)
+        except BadNameError:
+            raise self._unknown(text) from None
+        if tool_id.namespace not in toolset_ids(self.root / "toolsets"):
+            raise self._unknown(text)
+        toolset = read_toolset(self.root, tool_id.namespace)
+        tool = toolset.tool(tool_id.name)
+        if tool is None and toolset.sound:
+            raise self._unknown(text)
+        if tool is not None and not self._decide("see", tool).allowed:
+            raise self._unknown(text)
+        if tool is None or not toolset.sound:
+            raise BrokenToolsetError(
+                f"the toolset {toolset.id!r} has errors, so none of its tools can be used",
+                hint="covalt-git validate",
+                problems=[one for one in toolset.problems if one.severity == "error"],
+            )
+        return Found(tool, toolset)
+
+    def find_callable(self, text: str) -> Found:
+        """Return the tool that ``text`` names if the principal may call it now.
+
+        Raises:
+            DisabledToolError: when it, or its toolset, is off; and what :meth:`find` raises.
+        """
+        found = self.find(text)
+        if not self._decide("call", found.tool).allowed:
+            if found.toolset.enabled:
+                hint = f"enable it: toolsets/state/{found.toolset.id}.yaml or its toolset.yaml"
+            else:
+                hint = f"covalt-git toolset enable {found.toolset.id}"
+            raise DisabledToolError(f"{found.tool.tool_id} is disabled", hint=hint)
+        return found
+
+    def may_approve(self, tool: Tool) -> Decision:
+        """Decide whether the principal may approve a call of the tool."""
+        return self._decide("approve", tool)
+
+    def _decide(self, action: Action, tool: Tool) -> Decision:
+        return decide(self.config, self.principal, action, tool)
+
+    def _unknown(self, text: str) -> UnknownNameError:
+        tools = [
+            tool
+            for toolset_id in toolset_ids(self.root / "toolsets")
+            for tool in read_toolset(self.root, toolset_id).tools
+        ]
+        known = [tool.tool_id for tool in self.visible(tools)]
+        # A tool's bare name is what people forget the toolset of.
+        same = [name for name in known if name.partition(":")[2] == text]
+        return UnknownNameError("tool", text, same or known, list_with="covalt-git tool list")

@@ -1,0 +1,120 @@
+"""The command line: one file a noun, each command parses, calls and prints.
+
+Nothing heavy is imported here: a command's module is loaded when the command is run, and its one
+line of help stands in the table below, so that ``--help`` is there at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from covalt_git import __version__
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS = {
+    "init": "Make a project with two sample toolsets.",
+    "validate": "Check everything that is checked in; run nothing of it.",
+    "toolset": "List toolsets, look at one, switch them on and off.",
+    "tool": "List the tools you may call, look at one.",
+    "chat": "Make chats; look at, branch and change their workspaces.",
+    "call": "Call a tool in a chat.",
+    "approval": "Settle the calls that wait for a person.",
+    "index": "Rebuild or inspect the index, a cache of the files.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules of this package, imported when they are run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the commands in the order in which a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of a command."""
+        if name not in COMMANDS:
+            return None
+        module = import_module(f"covalt_git.cli.{name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table of commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command where there is none of that name."""
+        from covalt_git.errors import nearest_name  # noqa: PLC0415 - only for a typo
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = nearest_name(args[0], COMMANDS)
+            hint = f" Did you mean '{near}'?" if near else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="covalt-git", message="%(prog)s %(version)s")
+@click.option(
+    "-C",
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    envvar="COVALT_GIT_ROOT",
+    help="Work on the project in this folder instead of here.",
+)
+@click.option(
+    "--role", envvar="COVALT_GIT_ROLE", help="Act under this role of covalt.yaml, not your own."
+)
+@click.pass_context
+def cli(ctx: click.Context, root: Path, role: str | None) -> None:
+    """Keep an AI assistant's tools and its work in Git."""
+    ctx.obj = {"root": root, "role": role}
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 problems, 2 a wrong call, 130 Ctrl-C."""
+    if sys.platform == "win32":
+        sys.exit("covalt-git does not run on Windows yet: use it in WSL")
+    argv = list(sys.argv[1:] if args is None else args)
+    try:
+        code = cli.main(argv, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except CovaltError as error:
+        _show(error, as_json="--json" in argv)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # Whoever read our output has enough: `chat log | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        problem = CovaltError(f"{error.filename or 'the system'}: {error.strerror or error}")
+        _show(problem, as_json="--json" in argv)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show(error: CovaltError, **how: Any) -> None:
+    from covalt_git.cli import output  # noqa: PLC0415 - only for an error
+
+    output.error(error, **how)

@@ -1,0 +1,151 @@
+"""``covalt-git call``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from covalt_git import canonical_json
+from covalt_git.calls.engine import CallOutcome, Request
+from covalt_git.cli import output, render_text
+from covalt_git.cli.session import indexed, json_option, project, waiting, wrong_call
+from covalt_git.models.calls import RenderPlan
+
+if TYPE_CHECKING:
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import Approval
+    from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
+
+
+@click.command()
+@click.argument("chat_id", metavar="CHAT")
+@click.argument("tool_id", metavar="TOOL")
+@click.argument("args", metavar="[ARGS]", default="")
+@click.option(
+    "--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; repeatable."
+)
+@click.option(
+    "--args-file",
+    type=click.Path(path_type=Path),
+    help="Read ARGS from a file, - for standard input.",
+)
+@click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
+@click.option(
+    "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
+)
+@json_option
+def command(
+    chat_id: str,
+    tool_id: str,
+    args: str,
+    pairs: tuple[str, ...],
+    args_file: Path | None,
+    *,
+    yes: bool,
+    opened: bool,
+    as_json: bool,
+) -> None:
+    """Call TOOL in CHAT with ARGS, a JSON object.
+
+    A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
+    approval list`.  Exits with 1 when the call failed or waits.
+    """
+    here = project()
+    with here.chats.open(chat_id) as chat:
+        found = here.catalog.find(tool_id)
+        given = _arguments(args, pairs, args_file, found.tool.input_schema)
+        outcome = here.engine(waiting).call(chat, Request(found.tool.tool_id, given))
+        if outcome.approval is not None:
+            outcome = _ask(here, outcome, outcome.approval, yes=yes, as_json=as_json)
+        indexed(here, chat)
+        if as_json:
+            shown = outcome.call.as_json()
+            waits = {"execution_id": outcome.approval.execution_id} if outcome.approval else {}
+            output.as_json(shown | waits)
+        else:
+            show(chat, outcome, opened=opened)
+    if outcome.call.status != "success":
+        code = outcome.error.code if outcome.error else ""
+        raise SystemExit(130 if code == "cancelled" else 1)
+
+
+def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
+    """Print a call for people."""
+    call = outcome.call
+    if outcome.approval is not None:
+        output.say(f"{call.tool_id} waits for a person: {', '.join(outcome.approval.reasons)}")
+        output.say(f"  covalt-git approval approve {outcome.approval.execution_id}")
+        return
+    output.say(f"{call.tool_id} {call.status}", fg="green" if call.status == "success" else "red")
+    output.changes(outcome.changes)
+    output.notes(outcome.notes)
+    if outcome.error is not None:
+        output.say(str(outcome.error), fg="red", err=True)
+        for line in outcome.error.traceback.splitlines():
+            output.say(f"  {line}", err=True, dim=True)
+        if outcome.error.hint:
+            output.say(f"  hint: {outcome.error.hint}", err=True)
+    assert call.post_manifest_id is not None
+    manifest = chat.manifest(call.post_manifest_id)
+    if opened and call.render_plan is not None:
+        if outcome.output:
+            output.say(outcome.output.rstrip("\n"))
+        render_text.plan(chat, manifest, RenderPlan.model_validate(call.render_plan))
+    elif call.status == "success":
+        render_text.result(call.result, outcome.output)
+    output.say(f"{call.post_manifest_id[: output.SHORT]} on {chat.active_branch()}", dim=True)
+
+
+def _ask(
+    here: Project, outcome: CallOutcome, approval: Approval, *, yes: bool, as_json: bool
+) -> CallOutcome:
+    """Have the person at this terminal settle the call, if there is one."""
+    if not yes:
+        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return outcome
+        output.say(
+            f"{approval.tool_id} with {canonical_json.dumps(approval.args).decode()}", bold=True
+        )
+        output.say(f"{', '.join(approval.reasons)}")
+        if not click.confirm("run it?"):
+            return here.approvals(waiting).deny(approval.execution_id)
+    return here.approvals(waiting).approve(approval.execution_id)
+
+
+def _arguments(
+    text: str, pairs: tuple[str, ...], file: Path | None, schema: JsonObject
+) -> JsonObject:
+    if file is not None:
+        if text:
+            raise wrong_call("give the arguments once: as ARGS or with --args-file")
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    try:
+        given = canonical_json.loads(text) if text.strip() else {}
+    except canonical_json.NotJsonError as error:
+        raise wrong_call(
+            f"the arguments are not JSON: {error.message}; "
+            'write them as \'{"path": "index.html"}\' or with --arg path=index.html'
+        ) from None
+    if not isinstance(given, dict):
+        raise wrong_call('the arguments are a JSON object, such as \'{"path": "index.html"}\'')
+    for pair in pairs:
+        name, found, value = pair.partition("=")
+        if not found:
+            raise wrong_call(f"--arg takes NAME=VALUE, not {pair!r}")
+        given[name] = _value(value, schema.get("properties", {}).get(name, {}))
+    return given
+
+
+def _value(text: str, schema: Any) -> Any:
+    """Return an argument from the command line: JSON, unless its schema wants a text."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if kind == "string":
+        return text
+    try:
+        return canonical_json.loads(text)
+    except canonical_json.NotJsonError:
+        return text

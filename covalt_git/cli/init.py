@@ -1,0 +1,25 @@
+"""``covalt-git init``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.files.new_project import create_project
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path())
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(folder: Path, *, as_json: bool) -> None:
+    """Make a project in FOLDER, this one by default, with two sample toolsets."""
+    folder = click.get_current_context().find_root().obj["root"] / folder
+    made = create_project(folder)
+    if as_json:
+        output.as_json({"root": str(folder.absolute()), "made": made})
+        return
+    output.say(f"made a project in {folder}: {', '.join(made)}")
+    go = "" if folder == Path() else f"cd {folder} && "
+    output.say(f"next: {go}covalt-git validate && covalt-git tool list")

@@ -1,0 +1,97 @@
+"""Printing: tables, JSON, problems and errors, all of it safe to show on a terminal.
+
+What came from a tool, a file name or a chat may hold control characters; they are shown, not obeyed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from covalt_git.errors import CovaltError, Problem
+    from covalt_git.models.chats import FileChange
+    from covalt_git.models.commit_record import WorkspaceNotes
+
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+SHORT = 12
+"""Digits of a manifest's id that are printed: enough to type, and unique in any real chat."""
+
+MARKS = {"added": ("+", "green"), "deleted": ("-", "red"), "modified": ("~", "yellow")}
+
+
+def safe(text: str) -> str:
+    """Return ``text`` with control and direction characters written out."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def say(text: str = "", **style: Any) -> None:
+    """Print a line; ``style`` is click's, used on a terminal only."""
+    click.secho(safe(text), **style)
+
+
+def as_json(value: Any) -> None:
+    """Print a value as JSON that people can read too."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
+    """Print rows under their titles, the last column cut at the terminal's edge."""
+    shown = [[safe(cell).replace("\n", " ") for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in [list(titles), *shown]) for at in range(len(titles))]
+    room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
+    for number, row in enumerate([list(titles), *shown]):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        line = "  ".join(cells).rstrip()
+        line = line if len(line) <= room else line[: room - 1] + "…"
+        click.secho(line, dim=number == 0)
+
+
+def problems(found: Iterable[Problem], root: Path) -> None:
+    """Print problems with their files named as seen from here, so that they can be clicked."""
+    for problem in found:
+        here = os.path.relpath(root / problem.path)
+        say(str(replace(problem, path=here)), fg=None if problem.severity == "error" else "yellow")
+
+
+def error(problem: CovaltError, *, as_json: bool) -> None:
+    """Print an error to the error stream."""
+    if as_json:
+        click.echo(json.dumps(problem.as_json(), indent=2, ensure_ascii=False), err=True)
+        return
+    for line in str(problem).splitlines():
+        click.echo(safe(line), err=True)
+
+
+def changes(found: Iterable[FileChange]) -> None:
+    """Print the paths that changed, each with its mark."""
+    for change in found:
+        mark, colour = MARKS[change.kind]
+        say(f"  {mark} {change.path}", fg=colour)
+
+
+def notes(found: WorkspaceNotes) -> None:
+    """Print what could not be stored, or not everywhere."""
+    for note in found.not_stored:
+        say(f"  ! {note.path} is not stored: {note.reason}", fg="yellow", err=True)
+    for note in found.unportable:
+        say(
+            f"  ! {note.path} is stored, but not for every system: {note.reason}",
+            fg="yellow",
+            err=True,
+        )
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``3 tools``, ``1 tool``."""
+    return f"{count} {noun}" + ("" if count == 1 else "s")

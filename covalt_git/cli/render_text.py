@@ -1,0 +1,100 @@
+"""Showing a call's result on a terminal, as its render plan says, without a browser."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.cli import output
+from covalt_git.errors import CovaltError
+from covalt_git.git_objects import is_binary_content
+from covalt_git.models.calls import RenderPlan
+
+if TYPE_CHECKING:
+    from covalt_git.models.chats import WorkspaceManifest
+    from covalt_git.workspaces.chats import ChatStore
+
+MOST_LINES = 200
+
+
+def call(chat: ChatStore, manifest: WorkspaceManifest) -> None:
+    """Print a finished call: arguments, outcome, what it printed, and its result as it is shown."""
+    record = manifest.record.call
+    assert record is not None
+    output.say(f"arguments: {_inline(record.args)}")
+    if record.error is not None:
+        output.say(f"error: {record.error}", fg="red")
+        for line in record.error.traceback.splitlines():
+            output.say(f"  {line}", dim=True)
+        if record.error.hint:
+            output.say(f"  hint: {record.error.hint}")
+    else:
+        output.say(f"result: {_inline(record.result)}")
+    if record.output:
+        output.say("printed:")
+        _text(record.output)
+    if record.render_plan is not None:
+        plan(chat, manifest, RenderPlan.model_validate(record.render_plan))
+
+
+def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> None:
+    """Print what a render plan shows."""
+    output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
+    if shown.error:
+        output.say(f"cannot be shown as configured: {shown.error}", fg="yellow")
+    config = dict(shown.config)
+    path = config.pop("file", None) or config.pop("path", None)
+    if isinstance(path, str) and path.startswith("workspace:"):
+        _file(chat, manifest, path.removeprefix("workspace:"))
+    elif "content" in config:
+        content = config.pop("content")
+        _text(content if isinstance(content, str) else json.dumps(content, indent=2))
+    elif shown.renderer == "html":
+        size = f", {shown.artifact.size} bytes" if shown.artifact else ""
+        output.say(f"page: {config.get('artifact', 'the result')}{size}")
+        output.say("its data, as window.__TOOL_DATA__:")
+        _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False))
+    elif "url" in config:
+        output.say(f"open {config['url']}")
+
+
+def patch(text: str) -> None:
+    """Print a patch, coloured as git does."""
+    colours = {"+": "green", "-": "red", "@": "cyan"}
+    for line in text.splitlines():
+        header = line.startswith(("+++", "---", "diff ", "index "))
+        output.say(line, fg=None if header else colours.get(line[:1]), bold=header)
+
+
+def _file(chat: ChatStore, manifest: WorkspaceManifest, path: str) -> None:
+    output.say(path, bold=True)
+    try:
+        content = chat.read_file(manifest.id, path)
+    except CovaltError as error:
+        output.say(f"{error.message} in this state", fg="yellow")
+        return
+    if is_binary_content(content):
+        output.say(f"{len(content)} bytes that are not text")
+        return
+    _text(content.decode("utf-8", "replace"))
+
+
+def _text(text: str) -> None:
+    lines = text.splitlines()
+    for line in lines[:MOST_LINES]:
+        output.say(f"  {line}")
+    if len(lines) > MOST_LINES:
+        output.say(f"  ... {len(lines) - MOST_LINES} lines more", dim=True)
+
+
+def _inline(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    most = 500
+    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+
+
+def result(value: Any, printed: str) -> None:
+    """Print a result that is not shown by its renderer: JSON, and before it what the tool printed."""
+    if printed:
+        _text(printed)
+    _text(json.dumps(value, indent=2, ensure_ascii=False))

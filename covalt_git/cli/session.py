@@ -1,0 +1,59 @@
+"""What commands share: the open project, and the option ``--json``."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.errors import CovaltError
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.writing import Writer
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def project() -> Project:
+    """Open the project that the command line names."""
+    given = click.get_current_context().find_root().obj
+    return Project.open(given["root"], role=given["role"])
+
+
+def waiting(holder: str) -> None:
+    """Say once that a chat is busy."""
+    output.say(f"waiting for the chat: {holder} is writing", err=True, dim=True)
+
+
+@contextmanager
+def written(opened: Project, chat: ChatStore) -> Iterator[Writer]:
+    """Hold a chat for writing and bring what happened into the index afterwards."""
+    with opened.engine(waiting).writing(chat) as writer:
+        yield writer
+    indexed(opened, chat)
+
+
+def indexed(opened: Project, chat: ChatStore) -> None:
+    """Bring what happened in a chat into the index.
+
+    The index is a cache: when it cannot be written now, what happened stands in the chat all the same.
+    """
+    try:
+        with opened.index() as index:
+            index.sync_chat(chat)
+    except IndexUnusableError as error:
+        output.say(f"{error.message}; the next command brings it up to date", err=True, dim=True)
+
+
+def wrong_call(message: str) -> CovaltError:
+    """Return the error of a call that could not be understood."""
+    error = CovaltError(message)
+    error.exit_code = 2
+    return error

@@ -1,0 +1,112 @@
+"""``covalt-git tool``: the tools that the principal may see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.cli.session import json_option, project
+
+if TYPE_CHECKING:
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.tool import Tool
+
+
+@click.group()
+def command() -> None:
+    """List the tools you may call, look at one."""
+
+
+@command.command("list")
+@click.option("--toolset", help="Only the tools of this toolset.")
+@json_option
+def list_tools(toolset: str | None, *, as_json: bool) -> None:
+    """List the tools that your role may see."""
+    opened = project()
+    with opened.index() as index:
+        index.sync_toolsets()
+        tools = opened.catalog.visible(index.tools())
+        broken = [row["id"] for row in index.toolsets() if not row["sound"]]
+    tools = [tool for tool in tools if toolset in {None, tool.toolset_id}]
+    if as_json:
+        output.as_json([_summary(tool, broken) for tool in tools])
+        return
+    if tools:
+        output.table([_line(tool, broken) for tool in tools], titles=_TITLES)
+    else:
+        output.say("no tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
+    for name in broken:
+        output.say(f"{name} has errors, its tools are as they were: covalt-git validate", err=True)
+
+
+@command.command("show")
+@click.argument("tool_id")
+@json_option
+def show_tool(tool_id: str, *, as_json: bool) -> None:
+    """Show one tool: what it does, what it takes, how its result is shown."""
+    tool = project().catalog.find(tool_id).tool
+    if as_json:
+        output.as_json(_detail(tool))
+        return
+    output.say(f"{tool.tool_id}  {tool.name}", bold=True)
+    output.say(tool.description)
+    for name, schema in tool.input_schema.get("properties", {}).items():
+        needed = "needed" if name in tool.input_schema.get("required", []) else "optional"
+        kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"
+        output.say(f"  {name}  {kind}, {needed}  {_described(schema)}".rstrip())
+    for title, value in _facts(tool).items():
+        output.say(f"{title}: {value}")
+
+
+_TITLES = ("TOOL", "NAME", "SHOWS AS", "ASKS", "DESCRIPTION")
+
+
+def _line(tool: Tool, broken: list[str]) -> tuple[str, ...]:
+    state = "" if tool.enabled else " (off)"
+    state = " (broken)" if tool.toolset_id in broken else state
+    return (
+        tool.tool_id + state,
+        tool.name,
+        tool.renderer.type if tool.renderer else "-",
+        "yes" if tool.requires_confirmation else "-",
+        tool.description.partition("\n")[0],
+    )
+
+
+def _facts(tool: Tool) -> dict[str, str]:
+    asks = ", ".join(tool.confirmation)
+    notes = tool.annotations.model_dump(exclude_none=True)
+    return {
+        "runs": tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else ""),
+        "shown as": tool.renderer.type if tool.renderer else "JSON",
+        "asks first": f"yes ({asks})" if asks else "no",
+        "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
+        "state": "on" if tool.enabled else "off",
+    }
+
+
+def _described(schema: object) -> str:
+    return str(schema.get("description", "")) if isinstance(schema, dict) else ""
+
+
+def _summary(tool: Tool, broken: list[str]) -> JsonObject:
+    return {
+        "tool_id": tool.tool_id,
+        "path": tool.path,
+        "toolset_id": tool.toolset_id,
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "requires_confirmation": tool.requires_confirmation,
+        "enabled": tool.enabled,
+        "entrypoint": tool.entrypoint,
+        "renderer": tool.renderer.type if tool.renderer else None,
+        "broken": tool.toolset_id in broken,
+    }
+
+
+def _detail(tool: Tool) -> JsonObject:
+    dumped = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped | {"path": tool.path, "requires_confirmation": tool.requires_confirmation}

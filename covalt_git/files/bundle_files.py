@@ -1,0 +1,119 @@
+"""The files of a toolset's directory: which there are, of which kind, and their one digest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from covalt_git import canonical_json
+from covalt_git.errors import Problem
+from covalt_git.models import problems as codes
+from covalt_git.paths import check_element
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = "toolset.yaml"
+MAX_FILES = 5_000
+MAX_FILE_BYTES = 64 << 20
+
+FileKind = Literal["python", "artifact", "asset", "config"]
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFile:
+    """One file: its path in the toolset, what it is for, its hash in hex and its size in bytes."""
+
+    path: str
+    kind: FileKind
+    executable: bool
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFiles:
+    """All files of a toolset, sorted by path, and what is wrong with any of them."""
+
+    files: tuple[BundleFile, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """The toolset's digest: of the canonical JSON of the sorted ``[mode, path, sha256]``."""
+        rows = [
+            ["100755" if file.executable else "100644", file.path, file.sha256]
+            for file in self.files
+        ]
+        return canonical_json.digest(rows)
+
+    def get(self, path: str) -> BundleFile | None:
+        """Return the file at a path, or None."""
+        return next((file for file in self.files if file.path == path), None)
+
+
+def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
+    """List and hash the files below ``folder``; links, devices and git's own names are problems.
+
+    What Python leaves behind (``__pycache__``) is no part of a toolset.
+    """
+    files: list[BundleFile] = []
+    problems: list[Problem] = []
+    for path, status in _walk(folder, "", problems, shown):
+        if len(files) == MAX_FILES:
+            message = f"a toolset has at most {MAX_FILES} files"
+            problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message))
+            break
+        if status.st_size > MAX_FILE_BYTES:
+            message = f"the file is larger than {MAX_FILE_BYTES >> 20} MiB"
+            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.TOO_LARGE, message))
+            continue
+        try:
+            with (folder / path).open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            message = f"the file cannot be read: {os.strerror(error.errno or 0).lower()}"
+            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.UNREADABLE, message))
+            continue
+        executable = bool(status.st_mode & stat.S_IXUSR)
+        files.append(BundleFile(path, _kind(path), executable, digest, status.st_size))
+    return BundleFiles(tuple(sorted(files, key=lambda file: file.path)), tuple(problems))
+
+
+def _walk(
+    folder: Path, prefix: str, problems: list[Problem], shown: str
+) -> list[tuple[str, os.stat_result]]:
+    found: list[tuple[str, os.stat_result]] = []
+    try:
+        entries = sorted(os.scandir(folder / prefix), key=lambda entry: entry.name)
+    except OSError as error:
+        message = f"the folder cannot be read: {os.strerror(error.errno or 0).lower()}"
+        place = f"{shown}/{prefix}".rstrip("/")
+        problems.append(Problem(place, 0, 0, codes.UNREADABLE, message))
+        return []
+    for entry in entries:
+        path = prefix + entry.name
+        if entry.name == "__pycache__" or entry.name.endswith((".pyc", ".pyo")):
+            continue
+        status = entry.stat(follow_symlinks=False)
+        verdict = check_element(entry.name)
+        reason = verdict.reason if verdict.kind == "refused" else ""
+        if stat.S_ISDIR(status.st_mode) and not reason:
+            found += _walk(folder, f"{path}/", problems, shown)
+        elif stat.S_ISREG(status.st_mode) and not reason:
+            found.append((path, status))
+        else:
+            reason = reason or "a toolset holds files and folders only, no links or devices"
+            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.FORBIDDEN_FILE, reason))
+    return found
+
+
+def _kind(path: str) -> FileKind:
+    if path == MANIFEST:
+        return "config"
+    if path.endswith(".py"):
+        return "python"
+    return "artifact" if path.startswith("artifacts/") else "asset"

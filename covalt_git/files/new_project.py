@@ -1,0 +1,113 @@
+"""Making a project: the few files of one, written for people to read and change."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from covalt_git.errors import CovaltError
+from covalt_git.files.project_files import CONFIG
+from covalt_git.git_objects import create_work_repository
+
+SAMPLES = ("app-builder", "data-lab")
+
+CONFIG_TEXT = """\
+# The settings of this covalt-git project; this file marks its root.
+# Everything but `version` may be left out.  Check it with: covalt-git validate
+version: 1
+
+# Who may call which tools.  Without roles, the person at this machine may do everything.
+# A pattern is a tool's path: * stands for one part, ** for any number of parts; deny wins.
+#
+# default_role: developer
+# roles:
+#   developer:
+#     allow: ["app-builder.**", "data-lab.**"]
+#     deny: ["app-builder.run_command"]
+#     approve: ["app-builder.write_*"]
+#   owner:
+#     admin: true
+
+# Which calls wait for a person.  Tools may ask for it themselves; the first rule that applies to a
+# call decides, and only a rule here (or in toolsets/state/) can say that nobody has to be asked.
+approvals:
+  - pattern: "**"
+    when: {args: {path: "*.env"}}
+    require: true
+
+workspace:
+  # Names that are never stored in a chat's history; a trailing / means folders only.
+  ignore: [__pycache__/, node_modules/, .venv/]
+  max_file_mb: 100
+  # full: on the disk before a command says it is done.  fast: the system writes when it likes.
+  durability: full
+
+# What a call may take where its tool does not say.
+limits:
+  timeout_s: 60
+  output_mb: 16
+  approval_expires_s: 86400
+"""
+
+GITIGNORE_TEXT = """\
+# chats and the index: a chat's history is the git store data/chats/<id>/store.git
+/data/
+__pycache__/
+"""
+
+
+class ProjectExistsError(CovaltError):
+    """There is a project already."""
+
+    code = "project_exists"
+    http_status = 409
+
+
+def create_project(folder: Path) -> list[str]:
+    """Make a project in ``folder`` with the sample toolsets; return what was made, in words.
+
+    Files that are there already are kept.  A folder that lies in a git repository stays part of it.
+
+    Raises:
+        ProjectExistsError: when it is one already.
+    """
+    if (folder / CONFIG).exists():
+        raise ProjectExistsError(
+            f"{str(folder)!r} is a project already", hint=f"cd {folder} && covalt-git validate"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise CovaltError(f"{str(folder)!r} is not a folder", hint="choose another name") from None
+    made = []
+    for sample in SAMPLES:
+        target = folder / "toolsets" / sample
+        if not target.exists():
+            shutil.copytree(sample_toolset(sample), target, ignore=_leftovers)
+            made.append(f"toolsets/{sample}")
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        ignore.write_text(GITIGNORE_TEXT, encoding="utf-8")
+        made.append(".gitignore")
+    if _repository_above(folder) is None:
+        create_work_repository(folder)
+        made.append("a git repository")
+    # Last, because this file is what makes it a project: a half made one can be made again.
+    (folder / CONFIG).write_text(CONFIG_TEXT, encoding="utf-8")
+    return [CONFIG, *made]
+
+
+def sample_toolset(name: str) -> Path:
+    """Return the folder of a toolset that comes with covalt-git."""
+    package = Path(__file__).parents[1]
+    installed = package / "sample_toolsets" / name
+    return installed if installed.is_dir() else package.parent / "toolsets" / name
+
+
+def _leftovers(_folder: str, names: list[str]) -> set[str]:
+    return {name for name in names if name == "__pycache__" or name.endswith(".pyc")}
+
+
+def _repository_above(folder: Path) -> Path | None:
+    places = (folder.absolute(), *folder.absolute().parents)
+    return next((place for place in places if (place / ".git").exists()), None)

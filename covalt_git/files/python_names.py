@@ -1,0 +1,193 @@
+"""What the names and constants of a Python module stand for, as far as reading it can tell.
+
+A name that is bound twice, or in a way that only running the module would settle, stands for
+nothing known: every reader of this table has to take that answer for "could be anything".
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from covalt_git import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+_HOMES = {
+    "collections.abc": "typing",
+    "covalt_toolset.decorator": "covalt_toolset",
+    "pydantic.fields": "pydantic",
+    "pydantic.main": "pydantic",
+    "typing_extensions": "typing",
+}
+"""Modules whose names are those of a better-known one, or mean the same to us."""
+
+
+class UnknownError(Exception):
+    """Reading alone does not tell; whoever asked falls back to what accepts anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One place that gives a name its meaning.
+
+    Attributes:
+        origin: for an import, the dotted name of what it brings.
+        node: for a function or class its definition, for ``name = value`` the value.
+        certain: false inside ``if``, ``try`` and the like, where it may not happen.
+    """
+
+    origin: str | None = None
+    node: ast.AST | None = None
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleNames:
+    """The names of one module."""
+
+    bindings: Mapping[str, tuple[Binding, ...]]
+    has_star: bool
+
+    def origin(self, expression: ast.expr) -> str | None:
+        """Return the dotted name of what ``a`` or ``a.b.c`` stands for, or None where unknown."""
+        if isinstance(expression, ast.Attribute):
+            base = self.origin(expression.value)
+            return _at_home(f"{base}.{expression.attr}") if base else None
+        if not isinstance(expression, ast.Name):
+            return None
+        bound = self.bindings.get(expression.id)
+        if bound:
+            first = bound[0].origin
+            agreed = all(binding.origin == first for binding in bound)
+            return _at_home(first) if first and agreed else None
+        if self.has_star or not hasattr(builtins, expression.id):
+            return None
+        return f"builtins.{expression.id}"
+
+    def definition(self, name: str) -> ast.AST | None:
+        """Return the one node that the name stands for, or None where there are more or none."""
+        bound = self.bindings.get(name, ())
+        return bound[0].node if len(bound) == 1 else None
+
+    def functions(self, name: str) -> list[FunctionNode]:
+        """Return every definition that the function may turn out to have, none where unknown."""
+        found: list[Binding] = []
+        for binding in self.bindings.get(name, ()):
+            found = [binding] if binding.certain else [*found, binding]
+        nodes = [binding.node for binding in found if isinstance(binding.node, FunctionNode)]
+        return nodes if len(nodes) == len(found) else []
+
+
+def literal(expression: ast.expr) -> Any:
+    """Return the JSON value that a literal stands for, a tuple as a list.
+
+    Raises:
+        UnknownError: for everything that is no literal, or no JSON.
+    """
+    try:
+        value = _json(ast.literal_eval(expression))
+        canonical_json.dumps(value)
+    except (canonical_json.NotJsonError, ValueError, TypeError, SyntaxError, MemoryError):
+        raise UnknownError from None
+    return value
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items()}
+    return value
+
+
+def read_names(module: ast.Module) -> ModuleNames:
+    """Return what the module binds at its top level, in the order of its text."""
+    bindings: dict[str, list[Binding]] = {}
+    has_star = False
+    for name, binding in _module_bindings(module):
+        has_star = has_star or name == "*"
+        bindings.setdefault(name, []).append(binding)
+    for node in ast.walk(module):
+        if isinstance(node, ast.Global):  # a function may bind these whenever it is called
+            for name in node.names:
+                bindings.setdefault(name, []).append(Binding(certain=False))
+    return ModuleNames({name: tuple(bound) for name, bound in bindings.items()}, has_star)
+
+
+def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
+    """Walk without recursion: hostile source may nest as deeply as the parser allows."""
+    # An assignment is told with its value and its target must not be told again without.
+    told: set[ast.AST] = set()
+    waiting: list[tuple[ast.AST, bool]] = [(node, True) for node in reversed(module.body)]
+    while waiting:
+        node, certain = waiting.pop()
+        if node in told:
+            continue
+        if target := _plain_target(node):
+            told.add(target)
+            yield target.id, Binding(node=getattr(node, "value", None), certain=certain)
+        yield from ((name, binding) for name, binding in _bound_by(node, certain=certain))
+        inner = _inside(node)
+        waiting.extend((child, certain and isinstance(node, ast.expr | _Simple)) for child in inner)
+
+
+_Simple = ast.Assign | ast.AnnAssign | ast.Expr | ast.Delete | ast.With
+
+
+def _plain_target(node: ast.AST) -> ast.Name | None:
+    """Return the name of ``name = value``, whose value is then worth reading."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        target = node.targets[0]
+    elif isinstance(node, ast.AnnAssign) and node.value is not None:
+        target = node.target
+    else:
+        return None
+    return target if isinstance(target, ast.Name) else None
+
+
+def _bound_by(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding]]:
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                # "import a.b" binds a; "import a.b as c" binds a.b.
+                origin = alias.name if alias.asname else alias.name.partition(".")[0]
+                yield alias.asname or origin, Binding(origin=origin, certain=certain)
+        case ast.ImportFrom():
+            module = "." * node.level + (node.module or "")
+            for alias in node.names:
+                origin = f"{module}.{alias.name}"
+                yield alias.asname or alias.name, Binding(origin=origin, certain=certain)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            yield node.name, Binding(node=node, certain=certain)
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name, Binding(certain=certain)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            yield name, Binding(certain=False)
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            yield name, Binding(certain=False)
+
+
+def _inside(node: ast.AST) -> list[ast.AST]:
+    """Return the parts that are evaluated in the module's own scope, last first."""
+    if isinstance(node, ast.ClassDef):
+        parts: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
+    elif isinstance(node, FunctionNode):
+        parts = [*node.decorator_list, node.args]
+    elif isinstance(node, ast.Lambda):
+        parts = [node.args]
+    elif isinstance(node, ast.comprehension):
+        parts = [node.iter, *node.ifs]
+    else:
+        parts = list(ast.iter_child_nodes(node))
+    return parts[::-1]
+
+
+def _at_home(dotted: str) -> str:
+    module, _, name = dotted.rpartition(".")
+    return f"{_HOMES[module]}.{name}" if module in _HOMES else dotted

@@ -1,0 +1,331 @@
+"""What a Python tool says of itself, read from its source without running a line of it.
+
+Two promises.  A tool that asks for confirmation is never read as one that does not: whatever cannot
+be proven to be ``False`` counts as asking.  And no schema is narrower than the function: what cannot
+be known from the text alone accepts anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import docstring_parser
+
+from covalt_git.errors import CovaltError, nearest_name
+from covalt_git.files.python_names import FunctionNode, ModuleNames, UnknownError, read_names
+from covalt_git.files.python_schema import Parameter, SchemaReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.models.base import JsonObject
+
+MAX_SOURCE_BYTES = 1024 * 1024
+MAX_DOCSTRING = 64 * 1024
+
+_TOOL = "covalt_toolset.tool"
+_TOOL_PARAMETERS = ("name", "description", "requires_confirmation", "category")
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_ANY_ARGUMENTS: tuple[tuple[()], JsonObject] = (
+    (),
+    {"type": "object", "properties": {}, "required": [], "additionalProperties": True},
+)
+_CHANGES_NOTHING = frozenset({"functools.cache", "functools.lru_cache", "typing.override"})
+"""Decorators that keep a function's parameters, and are no way to ask for confirmation."""
+
+
+class NoFunctionError(CovaltError):
+    """The module defines no function of that name."""
+
+    code = "no_function"
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        near = nearest_name(name, known)
+        listed = f"it has {', '.join(known)}" if known else "it defines no function"
+        super().__init__(
+            f"no function {name!r} in the module",
+            hint=f"did you mean {near!r}?" if near else listed,
+        )
+        self.known = known
+
+
+class PythonSyntaxError(CovaltError):
+    """The source is not Python that can be read; ``line`` and ``col`` count from 1."""
+
+    code = "python_syntax"
+
+    def __init__(self, line: int, col: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+        self.col = col
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSource:
+    """A function as its source describes it.
+
+    Attributes:
+        name: what ``@tool`` calls it; None where it says nothing, or nothing that can be read.
+        description: from ``@tool``, or else from the docstring.
+        requires_confirmation: true unless it is certain that nothing asks for it.
+        category: where ``@tool`` wants it listed.
+        parameters: what a caller gives; empty where the signature cannot be known.
+        input_schema: of the arguments; accepts every object where the signature cannot be known.
+        takes_workspace: whether the runtime hands it the workspace, which no caller can.
+        is_async: whether it is an ``async def``.
+        line: where its ``def`` stands, from 1.
+        col: the character of that line, from 1.
+    """
+
+    name: str | None
+    description: str | None
+    requires_confirmation: bool
+    category: str | None
+    parameters: tuple[Parameter, ...]
+    input_schema: JsonObject
+    takes_workspace: bool
+    is_async: bool
+    line: int
+    col: int
+
+
+def read_tool(source: bytes, function: str) -> ToolSource:
+    """Return what ``function``, at the top level of the module, says of itself.
+
+    Raises:
+        PythonSyntaxError: where the source does not parse, is too large, or is not UTF-8.
+        NoFunctionError: where the module gives that name to nothing, or to a class.
+    """
+    names = read_names(_parse(source))
+    definitions = names.functions(function)
+    if not definitions:
+        return _from_elsewhere(names, function)
+    marks = [_read_mark(node, names) for node in definitions]
+    node, mark = definitions[-1], marks[-1]
+    docstring = _read_docstring(node)
+    certain = len(definitions) == 1 and mark.keeps_signature
+    parameters, schema = _read_signature(node, names, docstring) if certain else _ANY_ARGUMENTS
+    line = _LINE_END.split(source)[node.lineno - 1]
+    return ToolSource(
+        name=mark.texts.get("name"),
+        description=mark.texts.get("description") or docstring.description or None,
+        requires_confirmation=any(each.requires_confirmation for each in marks),
+        category=mark.texts.get("category"),
+        parameters=parameters,
+        input_schema=schema,
+        takes_workspace=any(_is_workspace(argument, names) for argument, _ in _arguments(node)),
+        is_async=isinstance(node, ast.AsyncFunctionDef),
+        line=node.lineno,
+        col=len(line[: node.col_offset].decode("utf-8", "replace")) + 1,
+    )
+
+
+def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
+    """Return all that is certain of a function that is imported or computed: nothing."""
+    bound = names.bindings.get(function, ())
+    if all(isinstance(binding.node, ast.ClassDef) for binding in bound) and not names.has_star:
+        defined = [name for name in names.bindings if names.functions(name)]
+        raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
+    parameters, schema = _ANY_ARGUMENTS
+    return ToolSource(
+        name=None,
+        description=None,
+        requires_confirmation=True,
+        category=None,
+        parameters=parameters,
+        input_schema=schema,
+        takes_workspace=False,
+        is_async=False,
+        line=1,
+        col=1,
+    )
+
+
+def _parse(source: bytes) -> ast.Module:
+    if len(source) > MAX_SOURCE_BYTES:
+        raise PythonSyntaxError(1, 1, f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB")
+    if (place := source.find(b"\0")) >= 0:
+        raise _error_at(source, place, "there is a null byte in the text")
+    text = _decoded(source)
+    try:
+        # The bytes, as an import would read them: no other text may stand behind them.
+        return _parsed(source)
+    except SyntaxError as error:
+        raise _syntax_error(text, error) from None
+    except (RecursionError, MemoryError):
+        raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
+    except ValueError as error:
+        raise PythonSyntaxError(1, 1, str(error)) from None
+
+
+def _parsed(source: bytes | str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are about the tool's text, not about ours
+        return ast.parse(source)
+
+
+def _syntax_error(text: str, error: SyntaxError) -> PythonSyntaxError:
+    """Return the error with its place in characters, which Python counts in text but not in bytes."""
+    try:
+        _parsed(text)
+    except SyntaxError as counted:
+        error = counted
+    message = str(error.msg or "this is not Python")
+    line, col = max(1, error.lineno or 1), max(1, error.offset or 1)
+    return PythonSyntaxError(line, col, message[:1].lower() + message[1:])
+
+
+def _decoded(source: bytes) -> str:
+    """Return the text, which is UTF-8: under a declared encoding it could be another program."""
+    try:
+        text = source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # The codec counts from behind a byte order mark.
+        start = error.start + len(source) - len(error.object)
+        raise _error_at(source, start, "this is not UTF-8") from None
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    except SyntaxError:
+        encoding = "unknown"
+    if encoding not in {"utf-8", "utf-8-sig"}:
+        raise PythonSyntaxError(1, 1, "a Python tool is UTF-8, and declares nothing else")
+    return text
+
+
+def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
+    before = _LINE_END.split(source[:place])
+    col = len(before[-1].decode("utf-8", "replace")) + 1
+    return PythonSyntaxError(len(before), col, message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What the decorators of a function say."""
+
+    texts: Mapping[str, str]
+    requires_confirmation: bool
+    keeps_signature: bool
+
+
+def _read_mark(node: FunctionNode, names: ModuleNames) -> _Mark:
+    """Read the decorators from the outermost: its ``@tool`` has the last word when Python runs."""
+    texts: dict[str, str] | None = None
+    asks = False
+    keeps_signature = True
+    for decorator in node.decorator_list:
+        call = decorator if isinstance(decorator, ast.Call) else None
+        origin = names.origin(call.func if call else decorator)
+        if origin == _TOOL:
+            if texts is None:
+                texts, said = _read_tool_call(call)
+                asks = asks or said
+        elif origin not in _CHANGES_NOTHING:
+            keeps_signature = False
+            asks = asks or texts is None  # it may be @tool(requires_confirmation=True) in disguise
+    return _Mark(texts or {}, asks, keeps_signature)
+
+
+def _read_tool_call(call: ast.Call | None) -> tuple[dict[str, str], bool]:
+    """Return the texts of ``@tool(...)``, and whether it asks for confirmation or may ask."""
+    if call is None:
+        return {}, False
+    said: dict[str | None, ast.expr] = {keyword.arg: keyword.value for keyword in call.keywords}
+    hides_some = None in said or any(isinstance(value, ast.Starred) for value in call.args)
+    if not hides_some:
+        said.update(zip(_TOOL_PARAMETERS, call.args, strict=False))
+    texts = {
+        str(name): value.value
+        for name, value in said.items()
+        if isinstance(value, ast.Constant)
+        and isinstance(value.value, str)
+        and _is_text(value.value)
+    }
+    asked = said.get("requires_confirmation")
+    if asked is None:
+        return texts, hides_some
+    return texts, not (isinstance(asked, ast.Constant) and asked.value is False)
+
+
+def _is_text(value: str) -> bool:
+    """Tell half a surrogate pair, which Python allows in a string, from text."""
+    return not re.search("[\ud800-\udfff]", value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Docstring:
+    description: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+def _read_docstring(node: FunctionNode) -> _Docstring:
+    """Read a docstring in Google, NumPy or reStructuredText style."""
+    text = ast.get_docstring(node)
+    if not text or not _is_text(text):
+        return _Docstring()
+    if len(text) > MAX_DOCSTRING:
+        return _Docstring(text)
+    try:
+        parsed = docstring_parser.parse(text)
+    except docstring_parser.ParseError:
+        return _Docstring(text)
+    said = (parsed.short_description, parsed.long_description)
+    return _Docstring(
+        "\n\n".join(part.strip() for part in said if part),
+        {
+            argument.arg_name: " ".join(argument.description.split())
+            for argument in parsed.params
+            if argument.description
+        },
+    )
+
+
+def _read_signature(
+    node: FunctionNode, names: ModuleNames, docstring: _Docstring
+) -> tuple[tuple[Parameter, ...], JsonObject]:
+    reader = SchemaReader(names)
+    if getattr(node, "type_params", []):  # def f[T](x: T): its own names, which mean no class
+        return _ANY_ARGUMENTS
+    try:
+        arguments = tuple(
+            reader.parameter(
+                argument.arg,
+                argument.annotation,
+                default,
+                text=docstring.arguments.get(argument.arg, ""),
+            )
+            for argument, default in _arguments(node)
+            if not _is_workspace(argument, names)
+        )
+    except UnknownError:
+        return _ANY_ARGUMENTS
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {argument.name: argument.schema for argument in arguments},
+        "required": [argument.name for argument in arguments if argument.required],
+        "additionalProperties": node.args.vararg is not None or node.args.kwarg is not None,
+    }
+    definitions = reader.referenced(schema)
+    return arguments, schema | ({"$defs": definitions} if definitions else {})
+
+
+def _arguments(node: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """Yield the named parameters, each with its default."""
+    positional = [*node.args.posonlyargs, *node.args.args]
+    without = len(positional) - len(node.args.defaults)
+    yield from zip(positional, [*[None] * without, *node.args.defaults], strict=True)
+    yield from zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+
+
+def _is_workspace(argument: ast.arg, names: ModuleNames) -> bool:
+    """Tell the parameter that the runtime fills: ``workspace: Path``, also in quotes."""
+    if argument.arg != "workspace" or argument.annotation is None:
+        return False
+    annotation = argument.annotation
+    written = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
+    return written in {"Path", "pathlib.Path"} or names.origin(annotation) == "pathlib.Path"

@@ -1,0 +1,53 @@
+"""The files that the machine keeps beside the hand-written ones: ``toolsets/state`` and ``locks``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from covalt_git import yaml_text
+from covalt_git.files.reading import Reading, read_yaml
+from covalt_git.models.toolset_state import ToolsetState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HEADER = (
+    "Written by covalt-git: what this project decided about the toolset. Check it in.\n"
+    "Change it with covalt-git toolset and covalt-git grant rather than by hand."
+)
+
+
+def read_state(file: Path, shown: str) -> Reading[ToolsetState]:
+    """Read a toolset's state; a file that is not there is the state of a toolset of our own."""
+    if not file.exists():
+        return Reading(shown, ToolsetState(), None)
+    return read_yaml(file, shown, ToolsetState)
+
+
+def write_state(file: Path, state: ToolsetState) -> None:
+    """Write a toolset's state, sorted, one fact a line; an empty state is no file."""
+    facts = state.model_dump(mode="json", exclude_defaults=True)
+    if not facts:
+        file.unlink(missing_ok=True)
+        return
+    write_whole(file, yaml_text.dump(facts, HEADER))
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Put a text at ``file``, durable and never half of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+    handle = os.open(file.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

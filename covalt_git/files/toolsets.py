@@ -1,0 +1,147 @@
+"""A toolset as its directory says: manifest, state, files and tools, and all that is wrong with it.
+
+Reading runs nothing of it.  A toolset with an error keeps what could be read, so that its problems
+can be shown in place, and is not sound: none of its tools may be called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import Problem
+from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files
+from covalt_git.files.checks import check_manifest, read_sources
+from covalt_git.files.reading import Reading, read_yaml, shown_path
+from covalt_git.files.state_files import read_state
+from covalt_git.files.tools_in_force import is_on, tools_in_force
+from covalt_git.models import problems as codes
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.models.tool import Tool
+
+STATE_FOLDER = "state"
+LOCK_FOLDER = "locks"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """One toolset of the project, read once."""
+
+    id: str
+    folder: Path
+    manifest: ToolsetManifest | None
+    state: ToolsetState
+    files: BundleFiles
+    tools: tuple[Tool, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing about it is an error."""
+        return all(problem.severity != "error" for problem in self.problems)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is on, as the project decided."""
+        return is_on(self.state)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all its files."""
+        return self.files.digest
+
+    def tool(self, name: str) -> Tool | None:
+        """Return one of its tools by the name within it."""
+        return next((tool for tool in self.tools if tool.id.name == name), None)
+
+
+def toolset_ids(folder: Path) -> list[str]:
+    """Return the names of the folders that are toolsets or want to be, sorted."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if entry.is_dir()
+        and entry.name not in RESERVED_TOOLSET_IDS
+        and not entry.name.startswith((".", "__"))
+    )
+
+
+def read_toolset(root: Path, toolset_id: str) -> Toolset:
+    """Read the toolset of that name below ``root``.  Never raises for what its files hold."""
+    folder = root / "toolsets" / toolset_id
+    shown = shown_path(folder, root)
+    files = read_bundle_files(folder, shown)
+    manifest = _read_manifest(folder, shown)
+    state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+    state = read_state(state_file, shown_path(state_file, root))
+    problems = [
+        *files.problems,
+        *manifest.problems,
+        *state.problems,
+        *_name_problems(toolset_id, shown),
+    ]
+    tools: tuple[Tool, ...] = ()
+    if manifest.value is not None:
+        sources, found = read_sources(manifest, folder, shown)
+        problems += found
+        problems += check_manifest(manifest, toolset_id, files, sources)
+        if manifest.value.id == toolset_id:
+            in_force = state.value or ToolsetState(enabled=False)
+            tools = tools_in_force(manifest.value, in_force, sources, files.digest)
+        problems += _state_problems(manifest.value, state)
+    return Toolset(
+        id=toolset_id,
+        folder=folder,
+        manifest=manifest.value,
+        state=state.value or ToolsetState(enabled=False),
+        files=files,
+        tools=tools,
+        problems=tuple(sorted(set(problems))),
+    )
+
+
+def _read_manifest(folder: Path, shown: str) -> Reading[ToolsetManifest]:
+    file = folder / MANIFEST
+    if file.is_symlink() or not file.exists():
+        other = "rename toolset.yml to toolset.yaml" if (folder / "toolset.yml").exists() else ""
+        hint = other or f"write {shown}/{MANIFEST}, or remove the folder"
+        problem = Problem(
+            f"{shown}/{MANIFEST}", 0, 0, codes.NO_FILE, "a toolset needs this file", hint
+        )
+        return Reading(f"{shown}/{MANIFEST}", None, None, (problem,))
+    return read_yaml(file, f"{shown}/{MANIFEST}", ToolsetManifest)
+
+
+def _name_problems(toolset_id: str, shown: str) -> list[Problem]:
+    if is_id(toolset_id):
+        return []
+    near = suggest_id(toolset_id)
+    hint = f"rename the folder to {near}" if near else "use lower-case words joined by - or _"
+    message = f"the folder's name {toolset_id!r} is not a toolset id"
+    return [Problem(shown, 0, 0, codes.BAD_ID, message, hint)]
+
+
+def _state_problems(manifest: ToolsetManifest, state: Reading[ToolsetState]) -> list[Problem]:
+    if state.value is None:
+        return []
+    known = {tool.id for tool in manifest.tools}
+    return [
+        state.problem(
+            codes.ORPHAN_STATE,
+            ("overrides", name),
+            "the toolset has no such tool",
+            hint="remove the override",
+            key=True,
+            severity="warning",
+        )
+        for name in state.value.overrides
+        if name not in known
+    ]

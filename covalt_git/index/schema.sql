@@ -1,0 +1,159 @@
+-- The index: a cache of toolsets/ and of the chat stores.  It may be deleted at any moment;
+-- `covalt-git index rebuild` makes every row again.  There are no migrations: the file's
+-- user_version is a checksum of this text, so that the next open after any change starts over.
+--
+-- Tables and columns are the specification's (section 1); a column marked + is ours.
+-- JSON columns hold canonical JSON (RFC 8785).  Booleans are 0 and 1.
+
+-- Installed toolset packages: toolsets/<id>/toolset.yaml and toolsets/state/<id>.yaml.
+CREATE TABLE toolsets (
+    id               TEXT PRIMARY KEY,
+    name             TEXT NOT NULL,
+    version          TEXT NOT NULL,
+    description      TEXT NOT NULL,
+    enabled          INTEGER NOT NULL CHECK (enabled IN (0, 1)),
+    installed_at     TEXT,                        -- NULL: one of the project's own
+    source_type      TEXT CHECK (source_type IN ('zip', 'local', 'url')),
+    source_ref       TEXT,
+    manifest_version TEXT NOT NULL,
+    digest           TEXT NOT NULL                -- + sha256:<hex> of all its files
+) STRICT, WITHOUT ROWID;
+
+-- The files of a toolset's directory.
+CREATE TABLE toolset_files (
+    toolset_id  TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
+    path        TEXT NOT NULL,                    -- relative to the toolset
+    kind        TEXT NOT NULL CHECK (kind IN ('python', 'artifact', 'asset', 'config')),
+    sha256      TEXT NOT NULL,
+    size        INTEGER NOT NULL,
+    stored_path TEXT NOT NULL,                    -- relative to the project
+    PRIMARY KEY (toolset_id, path)
+) STRICT, WITHOUT ROWID;
+
+-- Tools as they are in force: declaration, Python source and overrides merged.
+CREATE TABLE tools (
+    tool_id               TEXT PRIMARY KEY,       -- 'app-builder:write_file'
+    toolset_id            TEXT REFERENCES toolsets (id) ON DELETE CASCADE,  -- NULL: builtin
+    name                  TEXT NOT NULL,
+    description           TEXT NOT NULL,
+    input_schema          TEXT NOT NULL CHECK (json_valid(input_schema)),
+    requires_confirmation INTEGER NOT NULL CHECK (requires_confirmation IN (0, 1)),
+    enabled               INTEGER NOT NULL CHECK (enabled IN (0, 1)),
+    entrypoint            TEXT,                   -- NULL: not a Python tool
+    path                  TEXT NOT NULL UNIQUE,   -- + 'app-builder.write_file', for patterns
+    definition            TEXT NOT NULL CHECK (json_valid(definition))  -- + models.tool.Tool
+) STRICT, WITHOUT ROWID;
+
+-- What is changed about a tool, by its toolset and by this project together.
+CREATE TABLE tool_overrides (
+    id                    TEXT PRIMARY KEY,       -- '<toolset>/<tool>'
+    toolset_id            TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
+    tool_id               TEXT NOT NULL,          -- may be an MCP server's: 'server:tool'
+    renderer              TEXT,
+    renderer_config       TEXT CHECK (renderer_config IS NULL OR json_valid(renderer_config)),
+    name_override         TEXT,
+    description_override  TEXT,
+    requires_confirmation INTEGER CHECK (requires_confirmation IN (0, 1)),
+    enabled               INTEGER CHECK (enabled IN (0, 1)),
+    UNIQUE (toolset_id, tool_id)
+) STRICT, WITHOUT ROWID;
+
+-- MCP servers that toolsets declare.
+CREATE TABLE toolset_mcp_servers (
+    id                    TEXT NOT NULL,
+    toolset_id            TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
+    server_type           TEXT NOT NULL CHECK (server_type IN ('stdio', 'sse', 'streamable-http')),
+    enabled               INTEGER NOT NULL CHECK (enabled IN (0, 1)),
+    command               TEXT,
+    args                  TEXT NOT NULL CHECK (json_valid(args)),
+    cwd                   TEXT,
+    url                   TEXT,
+    headers               TEXT NOT NULL CHECK (json_valid(headers)),  -- references, never secrets
+    env                   TEXT NOT NULL CHECK (json_valid(env)),      -- references, never secrets
+    requires_confirmation INTEGER NOT NULL CHECK (requires_confirmation IN (0, 1)),
+    created_at            TEXT,                   -- when the toolset was installed
+    PRIMARY KEY (toolset_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- + What was seen of a toolset's directory when it was read last, and what was wrong with it.
+-- A toolset with an error keeps the rows it had when it was last sound.
+CREATE TABLE toolset_readings (
+    toolset_id TEXT PRIMARY KEY,
+    signature  TEXT NOT NULL,                     -- of the names, sizes and times of its files
+    sound      INTEGER NOT NULL CHECK (sound IN (0, 1)),
+    problems   TEXT NOT NULL CHECK (json_valid(problems))
+) STRICT, WITHOUT ROWID;
+
+-- Chats: data/chats/<id>/store.git.
+CREATE TABLE chats (
+    id                       TEXT PRIMARY KEY,
+    title                    TEXT NOT NULL,
+    created_at               TEXT NOT NULL,
+    active_branch            TEXT NOT NULL,
+    active_leaf_message_id   TEXT,
+    active_manifest_id       TEXT,
+    refs                     TEXT NOT NULL CHECK (json_valid(refs))  -- + HEAD and every ref, as read
+) STRICT, WITHOUT ROWID;
+
+-- Workspace states: the commits of a chat's branches.  `files`, {path: sha256}, is computed on
+-- reading from the tree and from blobs: storing it would repeat every path in every state.
+CREATE TABLE workspace_manifests (
+    id         TEXT NOT NULL,                     -- the full commit id
+    chat_id    TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
+    parent_id  TEXT,
+    tree_id    TEXT NOT NULL,                     -- +
+    created_at TEXT NOT NULL,
+    source     TEXT NOT NULL CHECK (source IN (
+                   'tool_run', 'message', 'user_upload', 'edit', 'restore', 'merge', 'push')),
+    source_ref TEXT,                              -- a call's or a message's id, else the record's
+    PRIMARY KEY (chat_id, id)                     -- a fork shares commits with its origin
+) STRICT, WITHOUT ROWID;
+
+-- + The content hashes that `files` names.
+CREATE TABLE blobs (
+    chat_id TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
+    oid     TEXT NOT NULL,                        -- git's id
+    sha256  TEXT NOT NULL,
+    size    INTEGER NOT NULL,
+    PRIMARY KEY (chat_id, oid)
+) STRICT, WITHOUT ROWID;
+
+-- Tool calls: finished ones from their commits, the others from refs/covalt/calls.
+CREATE TABLE tool_calls (
+    id               TEXT NOT NULL,
+    chat_id          TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
+    message_id       TEXT,
+    tool_id          TEXT NOT NULL,
+    args             TEXT NOT NULL CHECK (json_valid(args)),
+    result           TEXT CHECK (result IS NULL OR json_valid(result)),
+    render_plan      TEXT CHECK (render_plan IS NULL OR json_valid(render_plan)),
+    status           TEXT NOT NULL CHECK (status IN ('pending', 'running', 'success', 'error')),
+    error            TEXT,                        -- 'code: message'
+    started_at       TEXT NOT NULL,
+    finished_at      TEXT,
+    pre_manifest_id  TEXT,
+    post_manifest_id TEXT,
+    PRIMARY KEY (chat_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- Approvals: refs/covalt/approvals.  Nothing is ever decided from this table.
+CREATE TABLE approvals (
+    execution_id TEXT NOT NULL,
+    call_id      TEXT NOT NULL,
+    chat_id      TEXT NOT NULL REFERENCES chats (id) ON DELETE CASCADE,
+    tool_id      TEXT NOT NULL,
+    args         TEXT NOT NULL CHECK (json_valid(args)),
+    reasons      TEXT NOT NULL CHECK (json_valid(reasons)),
+    state        TEXT NOT NULL CHECK (state IN (
+                     'pending', 'approved', 'denied', 'expired', 'superseded')),
+    requested_by TEXT NOT NULL,
+    created_at   TEXT NOT NULL,
+    expires_at   TEXT NOT NULL,
+    decided_by   TEXT,
+    decided_at   TEXT,
+    PRIMARY KEY (chat_id, execution_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tools_by_toolset ON tools (toolset_id);
+CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
+CREATE INDEX approvals_by_state ON approvals (state, created_at);

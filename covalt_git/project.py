@@ -1,0 +1,63 @@
+"""A project, opened: its parts wired together, and no logic of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from covalt_git.access import Principal
+from covalt_git.calls.approvals import Approvals
+from covalt_git.calls.engine import Engine
+from covalt_git.files.project_files import find_root, read_config
+from covalt_git.index.queries import Index
+from covalt_git.workspaces.chats import Chats
+from covalt_git.workspaces.writing import PERSON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.catalog.catalog import Catalog
+    from covalt_git.models.project_config import ProjectConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The parts of one project for one principal."""
+
+    root: Path
+    config: ProjectConfig
+    principal: Principal
+
+    @classmethod
+    def open(cls, start: Path, *, role: str | None = None) -> Self:
+        """Open the project that ``start`` is in, as the person at this machine.
+
+        Raises:
+            NotAProjectError: when there is none.
+            BrokenConfigError: when its ``covalt.yaml`` cannot be used.
+        """
+        root = find_root(start)
+        return cls(root, read_config(root), Principal(PERSON, role))
+
+    @property
+    def chats(self) -> Chats:
+        """The chats."""
+        return Chats(self.root / "data" / "chats", self.config.workspace)
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the principal may see and call."""
+        return self.engine().catalog
+
+    def index(self) -> Index:
+        """Open the index; close it after use."""
+        return Index.open(self.root, self.chats, self.root / "data" / "index.db")
+
+    def engine(self, waiting: Callable[[str], None] | None = None) -> Engine:
+        """Return the engine that makes calls; ``waiting`` is told when a chat is busy."""
+        return Engine(self.root, self.config, self.principal, waiting)
+
+    def approvals(self, waiting: Callable[[str], None] | None = None) -> Approvals:
+        """Return what settles approvals."""
+        return Approvals(self.engine(waiting), self.chats)

@@ -1,0 +1,1 @@
+"""How a result is shown: expressions, render plans and pages with their data, without any I/O."""

@@ -1,0 +1,103 @@
+"""Where a render plan may lead: to files of the workspace or toolset, and to addresses of a frame.
+
+Data fills in a file's name or the end of an address; it never chooses another place or another
+host.  One strict grammar reads addresses, so that no browser sees another host in them: no user
+before the host, no backslash (a slash to browsers), no control character (they drop some).
+"""
+
+from __future__ import annotations
+
+import re
+
+from covalt_git.paths import check_path
+from covalt_git.render.interpolate import PLACES, Expression, split
+
+PORTS = range(1024, 65536)
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+
+_HOST = r"https?://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
+_ADDRESS = re.compile(_HOST + r"(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?", re.IGNORECASE)
+_SETTLED_HOST = re.compile(_HOST + r"[:/?#]", re.IGNORECASE)
+_SETTLED_PORT = re.compile(_HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
+_AMBIGUOUS = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_PORT = re.compile(r"[0-9]{4,5}")
+_MAX_SHOWN = 100
+
+
+class RefusedError(Exception):
+    """A render plan may not lead there; the message says why."""
+
+
+def check_file(value: object, template: object, *, place: str) -> str:
+    """Return ``workspace:<path>`` or ``toolset:<path>`` for the file that ``template`` names.
+
+    A template that starts with ``$workspace`` or ``$toolset`` chooses its place; data never does.
+
+    Raises:
+        RefusedError: when it is no file's name, or leads outside.
+    """
+    if not isinstance(value, str) or not isinstance(template, str):
+        raise RefusedError(f"{_shown(value)} is not a file's name")
+    chosen = _chosen_place(template)
+    path = value.removeprefix(f"{chosen}:") if chosen else value
+    if path.startswith("/"):
+        raise RefusedError(f"{_shown(value)} is not relative to the {chosen or place}")
+    plain = "/".join(element for element in path.split("/") if element not in {"", "."})
+    if not plain:
+        raise RefusedError(f"{_shown(value)} names no file")
+    verdict = check_path(plain)
+    if verdict.kind == "refused":
+        raise RefusedError(f"{_shown(value)} names no file: {verdict.reason}")
+    return f"{chosen or place}:{plain}"
+
+
+def check_port(value: object) -> int:
+    """Return ``value`` as the port of a server on this machine.
+
+    Raises:
+        RefusedError: for everything but 1024 to 65535, as a number or as its digits.
+    """
+    number = int(value) if isinstance(value, str) and _PORT.fullmatch(value) else value
+    if isinstance(number, int) and not isinstance(number, bool) and number in PORTS:
+        return number
+    raise RefusedError(f"{_shown(value)} is not a port from {PORTS[0]} to {PORTS[-1]}")
+
+
+def check_url(value: object, template: object) -> str:
+    """Return ``value``, the address that ``template`` became.
+
+    A template without expressions may lead anywhere.  Otherwise the text before its first
+    expression settles the host; where it does not, only this machine is shown.  A port that data
+    chose is held to the range of :func:`check_port`.
+
+    Raises:
+        RefusedError: for everything else.
+    """
+    address = None
+    if isinstance(value, str) and not _AMBIGUOUS.search(value):
+        address = _ADDRESS.fullmatch(value)
+    if address is None or not isinstance(template, str):
+        raise RefusedError(f"{_shown(value)} is not an http or https address")
+    first, *more = split(template)
+    before = first if isinstance(first, str) else ""
+    if before and not more:
+        return address[0]
+    settled = _SETTLED_HOST.match(before)
+    allowed = (settled["host"].lower(),) if settled else LOCAL_HOSTS
+    if address["host"].lower() not in allowed:
+        raise RefusedError(f"{_shown(value)} does not lead to {' or '.join(allowed)}")
+    if address["port"] is not None and not _SETTLED_PORT.match(before):
+        check_port(address["port"])
+    return address[0]
+
+
+def _chosen_place(template: str) -> str | None:
+    first = next(iter(split(template)), None)
+    if isinstance(first, Expression) and first.root in PLACES:
+        return first.root
+    return None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

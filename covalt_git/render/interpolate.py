@@ -1,0 +1,196 @@
+"""Expressions in a renderer's configuration: how they are written and what they stand for.
+
+The specification's section 5.2, made exact.  In every text of a configuration (never in a key)::
+
+    $args  $args.path     the arguments, or one of them; $return is the result likewise
+    $return.items.0.name  keys and list indexes, joined by dots
+    $chat_id              the chat
+    $workspace/out.txt    "workspace:out.txt": a place, never a path on this machine;
+                          $toolset likewise
+    ${args.my-key}        the same in braces, for keys with hyphens, or with text right behind
+    $$                    a dollar
+
+A text that is one expression and nothing else becomes the value itself, whatever its type, and its
+keys may hold hyphens.  Within a longer text a string stands as it is and everything else as JSON;
+there an expression without braces takes every ``.word`` that follows, found or not, so that what a
+text means never depends on the data.  ``$chat_id``, ``$workspace`` and ``$toolset`` have no parts
+and take none.  Every other dollar stays: prices, shell variables.  What an expression stood for is
+never searched for expressions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.models.base import JsonObject
+
+PLACES = ("workspace", "toolset")
+MAX_DEPTH = 64
+"""How deep mappings and lists of a configuration may lie inside each other."""
+
+_EXPRESSION = re.compile(
+    r"""
+    \$ (?: (?P<dollar> \$ )
+         | (?P<with_parts> (?: args | return ) (?!\w) (?: \.\w+ )* )
+         | (?P<without_parts> (?: chat_id | workspace | toolset ) (?!\w) )
+         | \{ (?P<in_braces> (?: args | return | chat_id | workspace | toolset ) (?: \.[\w-]+ )* ) \}
+    )
+    """,
+    re.VERBOSE,
+)
+_WHOLE = re.compile(r"\$((?:args|return)(?:\.[\w-]+)+)")
+_INDEX = re.compile(r"[0-9]{1,9}")
+_TOO_DEEP = f"more than {MAX_DEPTH} mappings and lists inside each other"
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What expressions stand for: the arguments of a call, what it returned, and its chat."""
+
+    args: JsonObject
+    returned: Any
+    chat_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One expression: its root, the keys behind it, and the text it was written as."""
+
+    root: str
+    path: tuple[str, ...]
+    text: str
+
+
+Piece: TypeAlias = str | Expression
+
+
+class _UnresolvedError(Exception):
+    """An expression that stands for nothing here."""
+
+
+def interpolate(value: Any, values: Values) -> tuple[Any, tuple[str, ...]]:
+    """Return ``value`` with its expressions resolved, and a message for each that is not.
+
+    An unresolved expression stays as it was written.
+    """
+    unresolved: list[str] = []
+    return _interpolated(value, values, unresolved, 0), tuple(unresolved)
+
+
+def expressions(value: Any) -> Iterator[Expression]:
+    """Yield every expression of a configuration, in the order in which they stand."""
+    yield from _expressions(value, 0)
+
+
+def split(text: str) -> tuple[Piece, ...]:
+    """Return the expressions of ``text`` and the plain texts between them, ``$$`` being a ``$``."""
+    whole = _WHOLE.fullmatch(text)
+    if whole is not None:
+        return (_parse(whole[1], text),)
+    found: list[Piece] = []
+    plain = ""
+    position = 0
+    for match in _EXPRESSION.finditer(text):
+        plain += text[position : match.start()]
+        position = match.end()
+        if match["dollar"]:
+            plain += "$"
+            continue
+        found += [plain] if plain else []
+        plain = ""
+        found.append(_parse(match[match.lastgroup or 0], match[0]))
+    plain += text[position:]
+    found += [plain] if plain else []
+    return tuple(found)
+
+
+def _parse(dotted: str, text: str) -> Expression:
+    root, *path = dotted.split(".")
+    return Expression(root, tuple(path), text)
+
+
+def _expressions(value: Any, depth: int) -> Iterator[Expression]:
+    if isinstance(value, str):
+        yield from (piece for piece in split(value) if isinstance(piece, Expression))
+    elif isinstance(value, dict | list) and depth < MAX_DEPTH:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _expressions(item, depth + 1)
+
+
+def _interpolated(value: Any, values: Values, unresolved: list[str], depth: int) -> Any:
+    if isinstance(value, str):
+        return _interpolated_text(value, values, unresolved)
+    if not isinstance(value, dict | list):
+        return value
+    if depth == MAX_DEPTH:
+        unresolved.append(_TOO_DEEP)
+        return None
+    if isinstance(value, dict):
+        return {
+            key: _interpolated(item, values, unresolved, depth + 1) for key, item in value.items()
+        }
+    return [_interpolated(item, values, unresolved, depth + 1) for item in value]
+
+
+def _interpolated_text(text: str, values: Values, unresolved: list[str]) -> Any:
+    pieces = split(text)
+    try:
+        if len(pieces) == 1 and isinstance(pieces[0], Expression):
+            return _value(pieces[0], values)
+    except _UnresolvedError as error:
+        unresolved.append(str(error))
+        return text
+    joined = ""
+    after_place = False
+    for piece in pieces:
+        if isinstance(piece, str):
+            joined += piece.removeprefix("/") if after_place else piece
+            after_place = False
+            continue
+        after_place = piece.root in PLACES
+        try:
+            joined += _as_text(piece, values)
+        except _UnresolvedError as error:
+            unresolved.append(str(error))
+            joined += piece.text
+    return joined
+
+
+def _as_text(expression: Expression, values: Values) -> str:
+    value = _value(expression, values)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise _UnresolvedError(f"{expression.text}: this is nested too deeply for a text") from None
+
+
+def _value(expression: Expression, values: Values) -> Any:
+    if expression.root == "args":
+        return _part(expression, values.args, "the arguments")
+    if expression.root == "return":
+        return _part(expression, values.returned, "the result")
+    if expression.path:
+        raise _UnresolvedError(f"{expression.text}: ${expression.root} has no parts")
+    return values.chat_id if expression.root == "chat_id" else f"{expression.root}:"
+
+
+def _part(expression: Expression, value: Any, name: str) -> Any:
+    for position, key in enumerate(expression.path):
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and _INDEX.fullmatch(key) and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            outer = ".".join(expression.path[:position])
+            holder = f"{outer!r} of {name}" if outer else name
+            verb = "have" if holder == "the arguments" else "has"
+            raise _UnresolvedError(f"{expression.text}: {holder} {verb} no {key!r}")
+    return value

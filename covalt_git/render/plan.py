@@ -1,0 +1,100 @@
+"""The render plan of a call: its renderer's configuration with everything in it resolved.
+
+A plan can go wrong; the call it belongs to never does because of it.  Whatever does not resolve or
+is refused is told in the plan's ``error``, and an unresolved expression stays as it was written.
+Keys that lead somewhere (a file, an address, a port) hold only what was checked and are left out
+otherwise, so that nobody who forgets to look at ``error`` follows them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.models.calls import RenderPlan
+from covalt_git.models.renderers import ALIASES, FILE_KEYS, HtmlConfig
+from covalt_git.render.destinations import RefusedError, check_file, check_port, check_url
+from covalt_git.render.interpolate import Values, expressions, interpolate
+
+if TYPE_CHECKING:
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import CallError
+    from covalt_git.models.renderers import Renderer
+
+_LEADING_KEYS = frozenset({*FILE_KEYS, "url", "port"})
+
+
+def plan(
+    renderer: Renderer | None,
+    *,
+    args: JsonObject,
+    result: Any,
+    chat_id: str,
+    error: CallError | None = None,
+) -> RenderPlan | None:
+    """Return how a call is shown, or None where its tool asks for nothing.
+
+    A failed call has no result.  Its renderer shows it where that needs no ``$return``; otherwise,
+    and without a renderer too, the plan shows the error as text, so that history tells it.
+    """
+    config = {} if renderer is None else _with_defaults(renderer)
+    if error is not None and (renderer is None or _needs_result(config)):
+        return _error_plan(error)
+    if renderer is None:
+        return None
+    values = Values(args, result, chat_id)
+    resolved, problems = _resolve(config, values)
+    if renderer.type == "frame" and not problems:
+        resolved, problems = _with_url(resolved)
+    return RenderPlan(
+        renderer=ALIASES.get(renderer.type, renderer.type),
+        config=resolved,
+        error="; ".join(problems) or None,
+    )
+
+
+def _with_defaults(renderer: Renderer) -> JsonObject:
+    if renderer.type != "html":
+        return renderer.config
+    return {"data": HtmlConfig.model_fields["data"].default, **renderer.config}
+
+
+def _needs_result(config: JsonObject) -> bool:
+    return any(expression.root == "return" for expression in expressions(config))
+
+
+def _error_plan(error: CallError) -> RenderPlan:
+    content = "\n".join(part for part in (str(error), error.traceback) if part)
+    return RenderPlan(renderer="code", config={"content": content, "language": "text"})
+
+
+def _resolve(config: JsonObject, values: Values) -> tuple[JsonObject, list[str]]:
+    """Return the configuration as far as it resolves and is allowed, and what is wrong with it."""
+    resolved: JsonObject = {}
+    problems: list[str] = []
+    for key, template in config.items():
+        value, unresolved = interpolate(template, values)
+        problems += unresolved
+        if key not in _LEADING_KEYS:
+            resolved[key] = value
+        elif not unresolved and value is not None:
+            try:
+                resolved[key] = _checked(key, value, template)
+            except RefusedError as refused:
+                problems.append(f"{key}: {refused}")
+    return resolved, problems
+
+
+def _checked(key: str, value: Any, template: Any) -> str | int:
+    if key in FILE_KEYS:
+        return check_file(value, template, place=FILE_KEYS[key])
+    if key == "url":
+        return check_url(value, template)
+    return check_port(value)
+
+
+def _with_url(config: JsonObject) -> tuple[JsonObject, list[str]]:
+    if "url" in config:
+        return config, []
+    if "port" in config:
+        return {"url": f"http://localhost:{config['port']}/", **config}, []
+    return config, ["a frame needs 'url' or 'port'"]
