@@ -10,12 +10,13 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.files.python_fields import Parameter, read_parameter
 from covalt_git.files.python_names import FunctionNode, UnknownError, literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.files.python_schema import Parameter, SchemaReader
+    from covalt_git.files.python_schema import SchemaReader
     from covalt_git.models.base import JsonObject
 
 _MODEL = "pydantic.BaseModel"
@@ -102,10 +103,11 @@ def _model(node: ast.ClassDef, reader: SchemaReader) -> JsonObject:
         elif not name.startswith("_") or name.startswith("__pydantic"):
             raise UnknownError
     schema = _record(
-        reader.parameter(_target(field), field.annotation, field.value) for field in fields
+        read_parameter(reader, _target(field), annotation=field.annotation, default=field.value)
+        for field in fields
     )
     extra = literal(config.pop("extra")) if "extra" in config else "ignore"
-    if not config.keys() <= _CONFIG_PASSED_OVER or extra not in {"ignore", "allow", "forbid"}:
+    if not config.keys() <= _CONFIG_PASSED_OVER or extra not in ("ignore", "allow", "forbid"):
         raise UnknownError
     return schema if extra == "ignore" else schema | {"additionalProperties": extra == "allow"}
 
@@ -138,7 +140,7 @@ def _dataclass_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Para
             if "init" in said and not literal(said["init"]):
                 continue
             value = said.get("default") or said.get("default_factory")
-        yield reader.parameter(name, statement.annotation, value)
+        yield read_parameter(reader, name, annotation=statement.annotation, default=value)
 
 
 def _check_dataclass(node: ast.ClassDef, reader: SchemaReader) -> None:
@@ -175,7 +177,8 @@ def _typed_dict_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Par
                 annotation = annotation.slice
             elif qualifier in {"typing.ReadOnly", "typing.Annotated"}:
                 required = False  # a qualifier may stand within
-        parameter = reader.parameter(_target(statement), annotation, None)
+        name = _target(statement)
+        parameter = read_parameter(reader, name, annotation=annotation, default=None)
         yield replace(parameter, required=required and parameter.required)
 
 

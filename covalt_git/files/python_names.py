@@ -49,26 +49,27 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class ModuleNames:
-    """The names of one module."""
+    """The names that a module binds at its top level, wherever and however often."""
 
     bindings: Mapping[str, tuple[Binding, ...]]
     has_star: bool
 
     def origin(self, expression: ast.expr) -> str | None:
         """Return the dotted name of what ``a`` or ``a.b.c`` stands for, or None where unknown."""
-        if isinstance(expression, ast.Attribute):
-            base = self.origin(expression.value)
-            return _at_home(f"{base}.{expression.attr}") if base else None
-        if not isinstance(expression, ast.Name):
-            return None
-        bound = self.bindings.get(expression.id)
-        if bound:
+        attributes = []
+        while isinstance(expression, ast.Attribute):
+            attributes.append(expression.attr)
+            expression = expression.value
+        base = self._root_origin(expression.id) if isinstance(expression, ast.Name) else None
+        return _at_home(".".join([base, *reversed(attributes)])) if base else None
+
+    def _root_origin(self, name: str) -> str | None:
+        if bound := self.bindings.get(name):
             first = bound[0].origin
-            agreed = all(binding.origin == first for binding in bound)
-            return _at_home(first) if first and agreed else None
-        if self.has_star or not hasattr(builtins, expression.id):
+            return first if all(binding.origin == first for binding in bound) else None
+        if self.has_star or not hasattr(builtins, name):
             return None
-        return f"builtins.{expression.id}"
+        return f"builtins.{name}"
 
     def definition(self, name: str) -> ast.AST | None:
         """Return the one node that the name stands for, or None where there are more or none."""
@@ -93,7 +94,7 @@ def literal(expression: ast.expr) -> Any:
     try:
         value = _json(ast.literal_eval(expression))
         canonical_json.dumps(value)
-    except (canonical_json.NotJsonError, ValueError, TypeError, SyntaxError, MemoryError):
+    except (canonical_json.NotJsonError, ValueError, TypeError, SyntaxError):
         raise UnknownError from None
     return value
 

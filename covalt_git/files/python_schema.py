@@ -12,12 +12,12 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import canonical_json
 from covalt_git.files.python_classes import class_schema
+from covalt_git.files.python_fields import only_narrows
 from covalt_git.files.python_names import UnknownError, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from covalt_git.files.python_names import ModuleNames
     from covalt_git.models.base import JsonObject
@@ -56,41 +56,6 @@ _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _NULL: JsonObject = {"type": "null"}
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
-_FIELD = "pydantic.Field"
-_FIELD_READ = frozenset({"description", "alias", "validation_alias", "default", "default_factory"})
-_FIELD_PASSED_OVER = frozenset(
-    {
-        "title",
-        "examples",
-        "deprecated",
-        "repr",
-        "frozen",
-        "serialization_alias",
-        "gt",
-        "ge",
-        "lt",
-        "le",
-        "multiple_of",
-        "min_length",
-        "max_length",
-        "pattern",
-        "strict",
-    }
-)
-"""What only narrows the values that are accepted, or concerns nobody who calls."""
-
-_PLAIN_METADATA = ("annotated_types.", "pydantic.")
-"""Where metadata comes from that may change what is accepted, but never a parameter's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter of a function or a field of a class, by the name that a caller gives it."""
-
-    name: str
-    schema: JsonObject
-    required: bool
-
 
 @dataclass(slots=True)
 class SchemaReader:
@@ -107,45 +72,16 @@ class SchemaReader:
             return {}
         self._depth += 1
         try:
-            self._spend(1)
+            self.spend(1)
             return self._read(annotation)
         except UnknownError:
             return {}
         finally:
             self._depth -= 1
 
-    def parameter(
-        self, name: str, annotation: ast.expr | None, default: ast.expr | None, *, text: str = ""
-    ) -> Parameter:
-        """Return a parameter or field with all that its annotation and its default say.
-
-        Args:
-            name: its name in Python
-            annotation: its type
-            default: what stands behind its ``=``
-            text: its description, where no ``Field`` says a better one
-
-        Raises:
-            UnknownError: where not even the public name is known, as with a computed alias.
-        """
-        schema = self.read(annotation)
-        fields = list(self._fields(annotation))
-        if default is not None and self.is_field(default):
-            fields.append(default)
-            default = None
-        required, shown = default is None, default
-        if default is not None and self._may_be_none(default):
-            schema = either([schema, _NULL])
-        for keywords in map(_keywords, fields):
-            if not keywords.keys() <= _FIELD_READ | _FIELD_PASSED_OVER:
-                schema = {}
-            name = _alias(keywords) or name
-            text = self.text(keywords.get("description")) or text
-            inner = keywords.get("default")
-            if "default_factory" in keywords or (inner is not None and not _is_ellipsis(inner)):
-                required, shown = False, shown or inner
-        schema = schema | ({"description": text} if text else {}) | self._shown_default(shown)
-        return Parameter(name, schema, required)
+    def or_null(self, schema: JsonObject) -> JsonObject:
+        """Return the schema that accepts null too."""
+        return _either([schema, _NULL])
 
     def choice(self, values: Iterable[Any]) -> JsonObject:
         """Return the schema of one of some constants.
@@ -158,7 +94,7 @@ class SchemaReader:
         for value in values:
             if type(value) not in _JSON_TYPES:
                 raise UnknownError
-            self._spend(len(value) + 1 if isinstance(value, str) else 1)
+            self.spend(len(value) + 1 if isinstance(value, str) else 1)
             if (type(value), value) not in seen:
                 seen.add((type(value), value))
                 chosen.append(value)
@@ -171,17 +107,17 @@ class SchemaReader:
             return ""
         try:
             expression.value.encode("utf-8")
-            self._spend(len(expression.value))
+            self.spend(len(expression.value))
         except (UnicodeEncodeError, UnknownError):
             return ""
         return expression.value
 
-    def is_field(self, expression: ast.expr) -> bool:
-        """Tell whether the expression is a call of pydantic's ``Field``."""
-        return isinstance(expression, ast.Call) and self.names.origin(expression.func) == _FIELD
-
     def unwrapped(self, annotation: ast.expr | None) -> ast.expr | None:
-        """Return what an annotation says behind its quotes and its aliases."""
+        """Return what an annotation says behind its quotes and its aliases.
+
+        Raises:
+            UnknownError: for quotes that hold no Python, and for aliases without an end.
+        """
         for _ in range(MAX_DEPTH):
             if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
                 annotation = _parsed(annotation.value)
@@ -191,7 +127,34 @@ class SchemaReader:
                 annotation = alias
             else:
                 return annotation
-        return None
+        raise UnknownError
+
+    def spend(self, amount: int) -> None:
+        """Count what the schema grows by.
+
+        Raises:
+            UnknownError: where it has grown enough.
+        """
+        self._spent += amount
+        if self._spent > BUDGET or self._depth > MAX_DEPTH:
+            raise UnknownError
+
+    def arguments(self, annotation: ast.Subscript) -> list[ast.expr]:
+        """Return what stands between the brackets.
+
+        Raises:
+            UnknownError: for nothing, and for ``*more``.
+        """
+        inner = annotation.slice
+        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        if not parts or any(isinstance(part, ast.Starred) for part in parts):
+            raise UnknownError
+        return parts
+
+    def origin(self, annotation: ast.expr) -> str:
+        """Return the dotted name that an annotation stands for, in its usual spelling."""
+        origin = self.names.origin(annotation) or ""
+        return _SPELLINGS.get(origin, origin)
 
     def referenced(self, schema: JsonObject) -> dict[str, JsonObject]:
         """Return the definitions that a schema leads to, by name."""
@@ -210,42 +173,33 @@ class SchemaReader:
                 waiting.append(found[name])
         return dict(sorted(found.items()))
 
-    def _spend(self, amount: int) -> None:
-        self._spent += amount
-        if self._spent > BUDGET or self._depth > MAX_DEPTH:
-            raise UnknownError
-
     def _read(self, annotation: ast.expr) -> JsonObject:
         if isinstance(annotation, ast.Constant) and annotation.value is None:
             return dict(_NULL)
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             return self.read(_parsed(annotation.value))
         if isinstance(annotation, ast.BinOp):
-            return either([self.read(part) for part in _union_parts(annotation)])
+            return _either([self.read(part) for part in _union_parts(annotation)])
         if isinstance(annotation, ast.Subscript):
             return self._generic(annotation)
-        origin = self._origin(annotation)
+        origin = self.origin(annotation)
         if origin in _SIMPLE:
             return dict(_SIMPLE[origin])
         if isinstance(annotation, ast.Name):
             return self._own(annotation.id)
         raise UnknownError
 
-    def _origin(self, annotation: ast.expr) -> str:
-        origin = self.names.origin(annotation) or ""
-        return _SPELLINGS.get(origin, origin)
-
     def _generic(self, annotation: ast.Subscript) -> JsonObject:
-        parts = _parts(annotation)
-        match self._origin(annotation.value), parts:
+        parts = self.arguments(annotation)
+        match self.origin(annotation.value), parts:
             case "typing.Literal", _:
                 return self.choice(literal(part) for part in parts)
             case "typing.Annotated", [inner, *metadata]:
                 return self._annotated(inner, metadata)
             case "typing.Optional", [inner]:
-                return either([self.read(inner), _NULL])
+                return _either([self.read(inner), _NULL])
             case "typing.Union", _:
-                return either([self.read(part) for part in parts])
+                return _either([self.read(part) for part in parts])
             case "builtins.tuple", [inner, ast.Constant(value=value)] if value is ...:
                 return {"type": "array", "items": self.read(inner)}
             case "builtins.tuple", _:
@@ -259,9 +213,8 @@ class SchemaReader:
         raise UnknownError
 
     def _annotated(self, inner: ast.expr, metadata: list[ast.expr]) -> JsonObject:
-        for said in metadata:
-            if not self.is_field(said) and not isinstance(said, ast.Constant):
-                raise UnknownError  # it may change what is accepted
+        if not all(only_narrows(self, said) for said in metadata):
+            raise UnknownError
         return self.read(inner)
 
     def _own(self, name: str) -> JsonObject:
@@ -276,54 +229,8 @@ class SchemaReader:
             self.definitions[name] = class_schema(node, self)
         return {"$ref": f"#/$defs/{name}"}
 
-    def _fields(self, annotation: ast.expr | None) -> Iterator[ast.expr]:
-        """Yield the ``Field`` calls within the outermost ``Annotated``."""
-        annotation = self.unwrapped(annotation)
-        if not isinstance(annotation, ast.Subscript):
-            return
-        if self._origin(annotation.value) != "typing.Annotated":
-            return
-        inner, *metadata = _parts(annotation)
-        yield from self._fields(inner)  # Annotated within Annotated is one
-        for said in metadata:
-            if self.is_field(said):
-                yield said
-            elif not isinstance(said, ast.Constant) and not self._is_plain(said):
-                raise UnknownError  # it could be a Field, with an alias
 
-    def _is_plain(self, metadata: ast.expr) -> bool:
-        called = metadata.func if isinstance(metadata, ast.Call) else metadata
-        return (self.names.origin(called) or "").startswith(_PLAIN_METADATA)
-
-    def _may_be_none(self, default: ast.expr) -> bool:
-        """Tell whether a default is None, which Python then lets the caller give too."""
-        named = self.unwrapped(default) if isinstance(default, ast.Name) else default
-        try:
-            return named is None or literal(named) is None
-        except UnknownError:
-            return not self._is_made_by_own_class(default)
-
-    def _is_made_by_own_class(self, default: ast.expr) -> bool:
-        """Recognise ``Color.RED`` and ``Options()``."""
-        maker = default.func if isinstance(default, ast.Call) else default
-        maker = maker.value if isinstance(maker, ast.Attribute) else maker
-        return isinstance(maker, ast.Name) and isinstance(
-            self.names.definition(maker.id), ast.ClassDef
-        )
-
-    def _shown_default(self, default: ast.expr | None) -> JsonObject:
-        named = self.unwrapped(default) if isinstance(default, ast.Name) else default
-        if named is None:
-            return {}
-        try:
-            value = literal(named)
-            self._spend(len(canonical_json.dumps(value)))
-        except UnknownError:
-            return {}
-        return {"default": value}
-
-
-def either(schemas: Iterable[JsonObject]) -> JsonObject:
+def _either(schemas: Iterable[JsonObject]) -> JsonObject:
     """Return the schema that accepts what any of the schemas accepts."""
     choices: dict[str, JsonObject] = {}
     for schema in schemas:
@@ -345,14 +252,6 @@ def _parsed(text: str) -> ast.expr:
         raise UnknownError from None
 
 
-def _parts(annotation: ast.Subscript) -> list[ast.expr]:
-    inner = annotation.slice
-    parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
-    if not parts or any(isinstance(part, ast.Starred) for part in parts):
-        raise UnknownError
-    return parts
-
-
 def _union_parts(annotation: ast.expr) -> list[ast.expr]:
     parts: list[ast.expr] = []
     while isinstance(annotation, ast.BinOp):
@@ -361,32 +260,3 @@ def _union_parts(annotation: ast.expr) -> list[ast.expr]:
         parts.append(annotation.right)
         annotation = annotation.left
     return [annotation, *reversed(parts)]
-
-
-def _keywords(call: ast.expr) -> dict[str, ast.expr]:
-    """Return what a call of ``Field`` says, its first argument as ``default``."""
-    if not isinstance(call, ast.Call):
-        return {}
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    if len(keywords) < len(call.keywords) or len(call.args) > 1:
-        raise UnknownError
-    if call.args:
-        keywords["default"] = call.args[0]
-    if any(isinstance(argument, ast.Starred) for argument in call.args):
-        raise UnknownError
-    return keywords
-
-
-def _alias(keywords: dict[str, ast.expr]) -> str:
-    """Return the name that callers use, where the field says one."""
-    said = keywords.get("validation_alias") or keywords.get("alias")
-    if said is None or (isinstance(said, ast.Constant) and said.value is None):
-        return ""
-    name = literal(said)
-    if not isinstance(name, str):
-        raise UnknownError
-    return name
-
-
-def _is_ellipsis(expression: ast.expr) -> bool:
-    return isinstance(expression, ast.Constant) and expression.value is ...

@@ -8,34 +8,29 @@ be known from the text alone accepts anything.
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import docstring_parser
 
 from covalt_git.errors import CovaltError, nearest_name
+from covalt_git.files.python_fields import Parameter, read_parameter
 from covalt_git.files.python_names import FunctionNode, ModuleNames, UnknownError, read_names
-from covalt_git.files.python_schema import Parameter, SchemaReader
+from covalt_git.files.python_schema import SchemaReader
+from covalt_git.files.python_text import PythonSyntaxError, parse, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from covalt_git.models.base import JsonObject
 
-MAX_SOURCE_BYTES = 1024 * 1024
+__all__ = ["NoFunctionError", "Parameter", "PythonSyntaxError", "ToolSource", "read_tool"]
+
 MAX_DOCSTRING = 64 * 1024
 
 _TOOL = "covalt_toolset.tool"
 _TOOL_PARAMETERS = ("name", "description", "requires_confirmation", "category")
-_LINE_END = re.compile(rb"\r\n|\r|\n")
-_ANY_ARGUMENTS: tuple[tuple[()], JsonObject] = (
-    (),
-    {"type": "object", "properties": {}, "required": [], "additionalProperties": True},
-)
 _CHANGES_NOTHING = frozenset({"functools.cache", "functools.lru_cache", "typing.override"})
 """Decorators that keep a function's parameters, and are no way to ask for confirmation."""
 
@@ -53,17 +48,6 @@ class NoFunctionError(CovaltError):
             hint=f"did you mean {near!r}?" if near else listed,
         )
         self.known = known
-
-
-class PythonSyntaxError(CovaltError):
-    """The source is not Python that can be read; ``line`` and ``col`` count from 1."""
-
-    code = "python_syntax"
-
-    def __init__(self, line: int, col: int, message: str) -> None:
-        super().__init__(message)
-        self.line = line
-        self.col = col
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +86,26 @@ def read_tool(source: bytes, function: str) -> ToolSource:
         PythonSyntaxError: where the source does not parse, is too large, or is not UTF-8.
         NoFunctionError: where the module gives that name to nothing, or to a class.
     """
-    names = read_names(_parse(source))
-    definitions = names.functions(function)
-    if not definitions:
-        return _from_elsewhere(names, function)
+    try:
+        names = read_names(parse(source))
+        definitions = names.functions(function)
+        if not definitions:
+            return _from_elsewhere(names, function)
+        return _read_definitions(definitions, names, source)
+    except RecursionError:
+        raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
+
+
+def _read_definitions(
+    definitions: list[FunctionNode], names: ModuleNames, source: bytes
+) -> ToolSource:
+    """Return what the last definition says; no more is certain where it may not be the one."""
     marks = [_read_mark(node, names) for node in definitions]
     node, mark = definitions[-1], marks[-1]
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and mark.keeps_signature
-    parameters, schema = _read_signature(node, names, docstring) if certain else _ANY_ARGUMENTS
-    line = _LINE_END.split(source)[node.lineno - 1]
+    parameters, schema = _read_signature(node, names, docstring) if certain else _any_arguments()
+    line = split_lines(source)[node.lineno - 1]
     return ToolSource(
         name=mark.texts.get("name"),
         description=mark.texts.get("description") or docstring.description or None,
@@ -132,7 +126,7 @@ def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
     if all(isinstance(binding.node, ast.ClassDef) for binding in bound) and not names.has_star:
         defined = [name for name in names.bindings if names.functions(name)]
         raise NoFunctionError(function, tuple(name for name in defined if name[0] != "_"))
-    parameters, schema = _ANY_ARGUMENTS
+    parameters, schema = _any_arguments()
     return ToolSource(
         name=None,
         description=None,
@@ -145,63 +139,6 @@ def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
         line=1,
         col=1,
     )
-
-
-def _parse(source: bytes) -> ast.Module:
-    if len(source) > MAX_SOURCE_BYTES:
-        raise PythonSyntaxError(1, 1, f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB")
-    if (place := source.find(b"\0")) >= 0:
-        raise _error_at(source, place, "there is a null byte in the text")
-    text = _decoded(source)
-    try:
-        # The bytes, as an import would read them: no other text may stand behind them.
-        return _parsed(source)
-    except SyntaxError as error:
-        raise _syntax_error(text, error) from None
-    except (RecursionError, MemoryError):
-        raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
-    except ValueError as error:
-        raise PythonSyntaxError(1, 1, str(error)) from None
-
-
-def _parsed(source: bytes | str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are about the tool's text, not about ours
-        return ast.parse(source)
-
-
-def _syntax_error(text: str, error: SyntaxError) -> PythonSyntaxError:
-    """Return the error with its place in characters, which Python counts in text but not in bytes."""
-    try:
-        _parsed(text)
-    except SyntaxError as counted:
-        error = counted
-    message = str(error.msg or "this is not Python")
-    line, col = max(1, error.lineno or 1), max(1, error.offset or 1)
-    return PythonSyntaxError(line, col, message[:1].lower() + message[1:])
-
-
-def _decoded(source: bytes) -> str:
-    """Return the text, which is UTF-8: under a declared encoding it could be another program."""
-    try:
-        text = source.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        # The codec counts from behind a byte order mark.
-        start = error.start + len(source) - len(error.object)
-        raise _error_at(source, start, "this is not UTF-8") from None
-    try:
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-    except SyntaxError:
-        encoding = "unknown"
-    if encoding not in {"utf-8", "utf-8-sig"}:
-        raise PythonSyntaxError(1, 1, "a Python tool is UTF-8, and declares nothing else")
-    return text
-
-
-def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
-    before = _LINE_END.split(source[:place])
-    col = len(before[-1].decode("utf-8", "replace")) + 1
-    return PythonSyntaxError(len(before), col, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,20 +227,21 @@ def _read_signature(
 ) -> tuple[tuple[Parameter, ...], JsonObject]:
     reader = SchemaReader(names)
     if getattr(node, "type_params", []):  # def f[T](x: T): its own names, which mean no class
-        return _ANY_ARGUMENTS
+        return _any_arguments()
     try:
         arguments = tuple(
-            reader.parameter(
+            read_parameter(
+                reader,
                 argument.arg,
-                argument.annotation,
-                default,
+                annotation=argument.annotation,
+                default=default,
                 text=docstring.arguments.get(argument.arg, ""),
             )
             for argument, default in _arguments(node)
             if not _is_workspace(argument, names)
         )
     except UnknownError:
-        return _ANY_ARGUMENTS
+        return _any_arguments()
     schema: JsonObject = {
         "type": "object",
         "properties": {argument.name: argument.schema for argument in arguments},
@@ -312,6 +250,12 @@ def _read_signature(
     }
     definitions = reader.referenced(schema)
     return arguments, schema | ({"$defs": definitions} if definitions else {})
+
+
+def _any_arguments() -> tuple[tuple[Parameter, ...], JsonObject]:
+    """Return the signature of which nothing is known."""
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": True}
+    return (), schema
 
 
 def _arguments(node: FunctionNode) -> Iterator[tuple[ast.arg, ast.expr | None]]:
@@ -326,6 +270,10 @@ def _is_workspace(argument: ast.arg, names: ModuleNames) -> bool:
     """Tell the parameter that the runtime fills: ``workspace: Path``, also in quotes."""
     if argument.arg != "workspace" or argument.annotation is None:
         return False
-    annotation = argument.annotation
-    written = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
-    return written in {"Path", "pathlib.Path"} or names.origin(annotation) == "pathlib.Path"
+    match argument.annotation:
+        case ast.Constant(value=written):
+            return written in ("Path", "pathlib.Path")
+        case ast.Name(id="Path") if "Path" not in names.bindings:
+            return True  # a linter has moved the import; the SDK goes by the name too
+        case annotation:
+            return names.origin(annotation) == "pathlib.Path"

@@ -1,0 +1,201 @@
+"""Files of the workspace: writing, reading, listing, editing and deleting them.
+
+Every path is relative to the workspace and stays in it: links are followed only where they lead to
+another place inside.  Whatever cannot be done is a ``ValueError`` that says why in one line.
+
+The functions that take ``workspace: Path`` get the chat's folder from the runtime; callers neither
+see that parameter nor can set it.  ``delete_file`` shows the other way, the SDK's ``get_context``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covalt_toolset import get_context, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_READ_BYTES = 1024 * 1024
+"""What ``read_file`` returns at most: more would bury the conversation it goes into."""
+
+MAX_LISTED = 1000
+"""How many files ``list_files`` names at most."""
+
+
+def write_file(workspace: Path, path: str, content: str) -> dict[str, Any]:
+    """Write content to a file in the workspace, making its folders.
+
+    Args:
+        workspace: the chat's folder
+        path: file path relative to the workspace
+        content: the whole new content of the file
+    """
+    target = _inside(workspace, path)
+    if target.is_dir():
+        raise ValueError(f"{path!r} is a folder")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{path!r} is not a regular file")
+    encoded = content.encode("utf-8")  # before the file is opened, which empties it
+    with _told(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(encoded)
+    return {"written": path, "size": len(content)}
+
+
+def read_file(workspace: Path, path: str) -> dict[str, Any]:
+    """Read a text file of the workspace.
+
+    Args:
+        workspace: the chat's folder
+        path: file path relative to the workspace
+    """
+    content = _read(_existing_file(workspace, path), path)
+    return {"path": path, "content": content, "size": len(content)}
+
+
+def list_files(workspace: Path, path: str = ".") -> dict[str, Any]:
+    """List the files of the workspace, or of one folder in it, with their sizes in bytes.
+
+    Args:
+        workspace: the chat's folder
+        path: folder relative to the workspace
+    """
+    folder = _inside(workspace, path)
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {path!r} in the workspace")
+    root = workspace.resolve()
+    found = sorted(_walk(folder), key=lambda file: file.relative_to(root).parts)
+    return {
+        "path": path,
+        "files": [
+            {"path": file.relative_to(root).as_posix(), "size": file.lstat().st_size}
+            for file in found[:MAX_LISTED]
+        ],
+        "total": len(found),
+    }
+
+
+def edit_file(workspace: Path, path: str, old: str, new: str) -> dict[str, Any]:
+    """Replace one exact piece of text in a file; the piece must stand there exactly once.
+
+    Args:
+        workspace: the chat's folder
+        path: file path relative to the workspace
+        old: the text to replace, with its white space, and enough of it to stand there only once
+        new: what takes its place
+    """
+    target = _existing_file(workspace, path)
+    content = _read(target, path)
+    if not old:
+        raise ValueError("'old' is empty: give the text to replace, or use write_file")
+    places = _places(content, old)
+    if not places:
+        raise ValueError(f"'old' is not in {path!r}: read the file and copy the text exactly")
+    if len(places) > 1:
+        lines = ", ".join(str(_line(content, place)) for place in places[:10])
+        raise ValueError(
+            f"'old' stands {len(places)} times in {path!r} (lines {lines}): "
+            "give more of the text around it"
+        )
+    edited = content.replace(old, new)
+    encoded = edited.encode("utf-8")
+    with _told(path):
+        target.write_bytes(encoded)
+    return {"path": path, "line": _line(content, places[0]), "size": len(edited)}
+
+
+@tool(
+    name="Delete File",
+    description="Delete one file, or one link, of the workspace",
+    requires_confirmation=True,
+)
+def delete_file(path: str) -> dict[str, Any]:
+    """Delete one file of the workspace; of a link, the link and never what it leads to.
+
+    Args:
+        path: file path relative to the workspace
+    """
+    written = Path(path)
+    if written.name in {"", ".."}:
+        raise ValueError(f"{path!r} does not name a file")
+    # Only the folder is resolved: resolving the whole path would find, and delete, a link's target.
+    target = _inside(get_context().workspace, str(written.parent)) / written.name
+    with _told(path):
+        if stat.S_ISDIR(target.lstat().st_mode):
+            raise ValueError(f"{path!r} is a folder: delete its files one by one")
+        target.unlink()
+    return {"deleted": path}
+
+
+def _inside(workspace: Path, path: str) -> Path:
+    """Return where ``path`` leads, links followed, which is somewhere in the workspace."""
+    root = workspace.resolve()
+    if "\0" in path:
+        raise ValueError(f"{path!r} is not a path")
+    try:
+        target = (root / path).resolve()
+    except RuntimeError:  # links in a circle
+        raise ValueError(f"{path!r} cannot be followed to a file") from None
+    if not target.is_relative_to(root):
+        raise ValueError(f"{path!r} leads outside the workspace")
+    with _told(path), suppress(FileNotFoundError):
+        target.lstat()
+    return target
+
+
+def _existing_file(workspace: Path, path: str) -> Path:
+    target = _inside(workspace, path)
+    if target.is_dir():
+        raise ValueError(f"{path!r} is a folder: see what is in it with list_files")
+    if not target.is_file():
+        raise ValueError(f"there is no file {path!r} in the workspace")
+    return target
+
+
+def _read(target: Path, path: str) -> str:
+    """Return a file's text exactly as it is, its line ends included."""
+    with _told(path):
+        size = target.stat().st_size
+        if size > MAX_READ_BYTES:
+            raise ValueError(f"{path!r} has {size} bytes, more than the {MAX_READ_BYTES} shown")
+        content = target.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path!r} is not UTF-8 text ({size} bytes)") from None
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield every file and link below ``folder``, entering no folder through a link."""
+    for place, folders, files in os.walk(folder):
+        here = Path(place)
+        yield from (here / name for name in files)
+        yield from (here / name for name in folders if (here / name).is_symlink())
+
+
+def _places(content: str, piece: str) -> list[int]:
+    """Return where ``piece`` begins, overlapping places too: they are just as ambiguous."""
+    places = []
+    place = content.find(piece)
+    while place >= 0:
+        places.append(place)
+        place = content.find(piece, place + 1)
+    return places
+
+
+def _line(content: str, place: int) -> int:
+    return content.count("\n", 0, place) + 1
+
+
+@contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Tell the system's refusal by the caller's path; its own message shows the whole path."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"{path!r}: {error.strerror}") from None

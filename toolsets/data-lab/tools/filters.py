@@ -1,0 +1,72 @@
+"""Which rows satisfy a condition on one column, compared as what the column holds."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, Literal
+
+from tools.columns import (
+    Column,
+    Kind,
+    Value,
+    parse_boolean,
+    parse_date,
+    parse_number,
+    read_column,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Operator = Literal["=", "!=", "<", "<=", ">", ">=", "contains"]
+
+# Both sides are values of one column's type, which a static type cannot say.
+_COMPARISONS: dict[Operator, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+_READERS: dict[Kind, tuple[Callable[[str], Value | None], str]] = {
+    "integer": (parse_number, "numbers"),
+    "number": (parse_number, "numbers"),
+    "date": (parse_date, "dates such as 2012-12-31"),
+    "boolean": (parse_boolean, "true and false"),
+    "text": (str, "text"),
+}
+
+
+def satisfied(name: str, cells: Sequence[str], op: Operator, value: object) -> list[bool]:
+    """Tell for each cell of column ``name`` whether it satisfies the condition.
+
+    ``contains`` looks at the text of the cell, whatever its case.  A missing cell equals the empty
+    text and nothing else, differs from everything else, and is neither more nor less than anything.
+
+    Raises:
+        ValueError: where ``value`` is not of the column's type.
+    """
+    if op == "contains":
+        piece = str(value).casefold()
+        return [piece in cell.casefold() for cell in cells]
+    column = read_column(name, cells)
+    wanted = _wanted(column, value)
+    compare = _COMPARISONS[op]
+    if op in {"=", "!="}:
+        return [compare(cell, wanted) for cell in column.values]
+    if wanted is None:
+        raise ValueError(f"column {name!r}: nothing is {op} an empty value")
+    return [cell is not None and compare(cell, wanted) for cell in column.values]
+
+
+def _wanted(column: Column, value: object) -> Value | None:
+    text = str(value).strip()
+    if not text:
+        return None
+    read, what = _READERS[column.kind]
+    wanted = read(text)
+    if wanted is None:
+        raise ValueError(f"column {column.name!r} holds {what}, and {text!r} is none of them")
+    return wanted
