@@ -1,0 +1,206 @@
+"""Pages and their data: where the script goes, and that no data can take the page apart."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.render.inject import inject
+
+SHARED = Path(__file__).resolve().parents[2] / ".." / "shared"
+STRINGS = SHARED / "data" / "security" / "json-in-script-strings.json"
+NAUGHTY: list[str] = json.loads(STRINGS.read_text("utf-8")) if STRINGS.exists() else []
+NODE = shutil.which("node") or ""
+PAGE = b"<!doctype html><html><head><title>t</title></head><body>b</body></html>"
+
+needs_node = pytest.mark.skipif(not NODE, reason="needs node")
+
+
+def literal(data: Any) -> bytes:
+    """Return what the script sets the data to, in a page that is otherwise as it was."""
+    before, opened, rest = inject(PAGE, data).partition(b"<script>window.__TOOL_DATA__ = ")
+    found, closed, after = rest.partition(b";</script>")
+    assert (opened, closed) != (b"", b"")
+    assert before + after == PAGE
+    return found
+
+
+def run(scripts: list[bytes]) -> list[Any]:
+    """Return the values that JavaScript itself sees."""
+    statements = "".join(f"seen.push({script.decode('ascii')});" for script in scripts)
+    program = f"const seen = []; {statements} console.log(JSON.stringify(seen))"
+    ran = subprocess.run([NODE, "-"], input=program, capture_output=True, text=True, check=True)
+    values: list[Any] = json.loads(ran.stdout)
+    return values
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param("<html><head><title>t</title>|</head><body>", id="plain"),
+        pytest.param("<HTML><HEAD>|</HEAD ><BODY>", id="capitals"),
+        pytest.param("<head>|</head\n></head>", id="first-of-two"),
+        pytest.param("<head><!-- </head> -->|</head>", id="comment"),
+        pytest.param("<head><!-->|</head>--><body>", id="comment-that-ends-at-once"),
+        pytest.param("<head><!-- </head> --!>|</head>", id="comment-that-ends-oddly"),
+        pytest.param("<head><!- </head>|</head>", id="declaration"),
+        pytest.param("<head></ </head>|</head>", id="end-tag-without-a-name"),
+        pytest.param("<head><script>x='</head>'</script>|</head>", id="script"),
+        pytest.param("<head><script>'</scripts></head>'</script>|</head>", id="longer-name"),
+        pytest.param(
+            "<head><script><!--<script></script></head>--></script>|</head>", id="script-in-script"
+        ),
+        pytest.param("<head><script><!--></script>|</head>", id="script-comment-that-ends-at-once"),
+        pytest.param("<head><script><!-- </script>|</head> -->", id="script-ends-in-its-comment"),
+        pytest.param("<head><style>/*</head>*/</style>|</head>", id="style"),
+        pytest.param("<head><title></head></TITLE >|</head>", id="title"),
+        pytest.param("<head><noscript></head></noscript>|</head>", id="noscript"),
+        pytest.param("<textarea></head></textarea>|</head>", id="textarea"),
+        pytest.param("<head><template></head></template>|</head>", id="template"),
+        pytest.param('<head><meta content="</head>">|</head>', id="attribute"),
+        pytest.param("<head><meta content='</head>'>|</head>", id="single-quotes"),
+        pytest.param("<head><meta title=it's>|</head>'", id="quote-within-a-value"),
+        pytest.param('<head><meta "a>|</head>"', id="quote-in-a-name"),
+        pytest.param("<head><meta =>|</head>", id="attribute-of-an-equals-sign"),
+        pytest.param("<head><meta a= >|</head>", id="no-value"),
+        pytest.param("<head><meta a=b/>|</head>", id="slash-in-a-value"),
+        pytest.param("<head>1 < 2 <3 |</head>", id="less-than"),
+        pytest.param("<html><body class='</head>'>|</head>", id="head-ended-by-the-body"),
+        pytest.param("<html><body>|<p>", id="body"),
+        pytest.param("<!doctype html><html lang=en>|<p>", id="html"),
+        pytest.param("<!DOCTYPE html>|<p>", id="doctype"),
+        pytest.param("<!-- c --><!doctype html>|<p>", id="doctype-behind-a-comment"),
+        pytest.param("|<div>a fragment</div>", id="fragment"),
+        pytest.param("|", id="empty"),
+        pytest.param("\ufeff|<p>", id="byte-order-mark"),
+        pytest.param("|<!-- </head>", id="comment-never-closed"),
+        pytest.param("<html>|<script></head>", id="script-never-closed"),
+        pytest.param("<html>|<p a='></head>", id="quote-never-closed"),
+        pytest.param("<html>|<title></head", id="tag-never-closed"),
+        pytest.param("|<template><html></template>", id="only-a-template"),
+    ],
+)
+def test_script_goes_where_a_browser_sees_it_first(page: str) -> None:
+    before, _, after = page.partition("|")
+
+    assert inject((before + after).encode(), 1) == (
+        f"{before}<script>window.__TOOL_DATA__ = 1;</script>{after}".encode()
+    )
+
+
+def test_page_keeps_its_bytes_in_any_encoding_that_holds_ascii() -> None:
+    page = b"<head><title>caf\xe9 \xff\x80</title></head>\x00"
+
+    assert (
+        inject(page, "é")
+        .replace(b"<script>window.__TOOL_DATA__ = ", b"")
+        .replace(b'"\\u00e9";</script>', b"")
+        == page
+    )
+
+
+@pytest.mark.parametrize("text", ["$&", "$'", "$`", "$1", "\\1", "\\g<0>", "</head>", "%s{0}"])
+def test_data_is_never_a_replacement_pattern(text: str) -> None:
+    assert json.loads(literal({"text": text})) == {"text": text}
+
+
+@pytest.mark.parametrize("text", NAUGHTY)
+def test_naughty_string_comes_back(text: str) -> None:
+    for data in (text, {text: [text]}):
+        written = literal(data)
+
+        assert written.isascii()
+        assert not re.search(rb"[<>&]", written)
+        if text != "__proto__":
+            assert json.loads(written) == data
+
+
+@needs_node
+def test_javascript_sees_the_same_strings() -> None:
+    values = [*NAUGHTY, "\u2028\u2029", "__proto__"]
+
+    assert run([literal(value) for value in values]) == values
+
+
+@needs_node
+def test_key_that_would_set_a_prototype_is_a_member() -> None:
+    data = {"__proto__": {"admin": True}, "text": '</script>"__proto__":', "a": [{"__proto__": 1}]}
+
+    assert run([literal(data)]) == [data]
+    assert not re.search(rb"[<>&]", literal(data))
+
+
+def test_text_that_only_looks_like_such_a_key_is_plain_json() -> None:
+    assert json.loads(literal('"__proto__":')) == '"__proto__":'
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+MARKUP = st.lists(
+    st.sampled_from(
+        [
+            "<",
+            ">",
+            "</",
+            "<!--",
+            "-->",
+            "--!>",
+            "<!doctype",
+            "html>",
+            "<html>",
+            "<head>",
+            "</head>",
+            "<body>",
+            "<script>",
+            "</script>",
+            "<title>",
+            "</title>",
+            "<template>",
+            "</template>",
+            "<p",
+            "a='",
+            "'",
+            '"',
+            "=",
+            "/",
+            "a",
+        ]
+    ),
+    max_size=20,
+).map("".join)
+
+
+@given(data=JSON)
+@settings(deadline=None)
+def test_any_data_comes_back(data: Any) -> None:
+    assert json.loads(literal(data)) == data
+
+
+@given(page=MARKUP.map(str.encode) | st.binary())
+@settings(deadline=None)
+def test_any_page_keeps_its_bytes_around_one_script(page: bytes) -> None:
+    script = b"<script>window.__TOOL_DATA__ = 1;</script>"
+
+    assert inject(page, 1).replace(script, b"", 1) == page
+
+
+def test_large_hostile_page_is_read_once() -> None:
+    for part in (b"<a ", b"<!--", b"<script>", b"<a b='", b"<", b"</", b"<!", b"<script><!--"):
+        page = part * 100_000
+
+        assert len(inject(page, 1)) > len(page)

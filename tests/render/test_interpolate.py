@@ -1,0 +1,298 @@
+"""Expressions: what each stands for, what stays text, and what is told of those that fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.render.interpolate import MAX_DEPTH, Expression, Values, expressions, interpolate
+
+ARGS = {
+    "path": "a.py",
+    "my-key": "hyphenated",
+    "größe": 4,
+    "nested": {"key": {"deep": True}},
+}
+RETURNED = {
+    "port": 8080,
+    "host": "localhost:3000",
+    "items": [{"name": "first"}, "second", [1, 2]],
+    "none": None,
+    "yes": True,
+    "ratio": 0.5,
+    "dict": {"a": 1, "ü": "ö"},
+    "0": "a key, not an index",
+    "price": "$args.path costs $5",
+    "braces": "${return.port} $$",
+}
+VALUES = Values(args=ARGS, returned=RETURNED, chat_id="chat-1")
+
+
+def resolve(value: Any) -> Any:
+    resolved, unresolved = interpolate(value, VALUES)
+    assert unresolved == ()
+    return resolved
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("$args", ARGS, id="args"),
+        pytest.param("$return", RETURNED, id="return"),
+        pytest.param("$args.path", "a.py", id="argument"),
+        pytest.param("$return.port", 8080, id="number"),
+        pytest.param("$return.none", None, id="null"),
+        pytest.param("$return.yes", True, id="yes"),
+        pytest.param("$return.dict", {"a": 1, "ü": "ö"}, id="object"),
+        pytest.param("$args.nested.key.deep", True, id="nested"),
+        pytest.param("$return.items.0", {"name": "first"}, id="list-index"),
+        pytest.param("$return.items.0.name", "first", id="behind-a-list-index"),
+        pytest.param("$return.items.2.1", 2, id="list-in-list"),
+        pytest.param("$return.0", "a key, not an index", id="digits-are-a-key-of-an-object"),
+        pytest.param("$args.größe", 4, id="letters-of-any-language"),
+        pytest.param("$args.my-key", "hyphenated", id="hyphen"),
+        pytest.param("${args.my-key}", "hyphenated", id="hyphen-in-braces"),
+        pytest.param("${return.port}", 8080, id="braces-keep-the-type"),
+        pytest.param("${args}", ARGS, id="root-in-braces"),
+        pytest.param("$chat_id", "chat-1", id="chat"),
+        pytest.param("$workspace", "workspace:", id="workspace"),
+        pytest.param("${toolset}", "toolset:", id="toolset"),
+    ],
+)
+def test_text_that_is_one_expression_becomes_its_value(text: str, value: object) -> None:
+    assert resolve(text) == value
+    assert type(resolve(text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        pytest.param("http://localhost:$return.port/x", "http://localhost:8080/x", id="number"),
+        pytest.param("$return.host/page", "localhost:3000/page", id="at-the-start"),
+        pytest.param("see $args.path.", "see a.py.", id="dot-that-ends-a-sentence"),
+        pytest.param("$args.path.", "a.py.", id="dot-at-the-end"),
+        pytest.param("$args.path...", "a.py...", id="more-dots"),
+        pytest.param("$args.path, $args.path", "a.py, a.py", id="twice"),
+        pytest.param("$args.path$return.port", "a.py8080", id="side-by-side"),
+        pytest.param("n=$return.none", "n=null", id="null"),
+        pytest.param("y=$return.yes r=$return.ratio", "y=true r=0.5", id="yes-and-fraction"),
+        pytest.param("d=$return.dict", 'd={"a":1,"ü":"ö"}', id="object-as-json"),
+        pytest.param("l=$return.items.2", "l=[1,2]", id="list-as-json"),
+        pytest.param("n$return.port-1", "n8080-1", id="hyphen-ends-a-key"),
+        pytest.param("${return.port}px", "8080px", id="braces-end-a-key"),
+        pytest.param("${args.path}.bak", "a.py.bak", id="dot-behind-braces"),
+        pytest.param("k=${args.my-key}!", "k=hyphenated!", id="hyphen-in-braces"),
+        pytest.param("$return.port ", "8080 ", id="space-behind"),
+        pytest.param("$return.port\n", "8080\n", id="line-break-behind"),
+        pytest.param("$chat_id.html", "chat-1.html", id="chat-has-no-parts"),
+        pytest.param("$chat_id.foo.bar", "chat-1.foo.bar", id="chat-has-no-parts-at-all"),
+        pytest.param("$workspace/out.txt", "workspace:out.txt", id="workspace"),
+        pytest.param("${toolset}/assets/a.json", "toolset:assets/a.json", id="toolset"),
+        pytest.param("$workspace/$args.path", "workspace:a.py", id="argument-in-workspace"),
+        pytest.param("$workspace//etc", "workspace:/etc", id="one-slash-belongs-to-the-place"),
+        pytest.param("$$$args.path", "$a.py", id="dollar-before-an-expression"),
+        pytest.param("in $workspace", "in workspace:", id="workspace-in-a-text"),
+    ],
+)
+def test_expressions_in_a_longer_text_become_text(text: str, result: str) -> None:
+    assert resolve(text) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        pytest.param("$$args.path", "$args.path", id="doubled"),
+        pytest.param("$$", "$", id="alone"),
+        pytest.param("$", "$", id="single"),
+        pytest.param("costs $5", "costs $5", id="price"),
+        pytest.param("$HOME/${PATH}", "$HOME/${PATH}", id="shell"),
+        pytest.param("$argsy $arg.path", "$argsy $arg.path", id="other-names"),
+        pytest.param("$return_value", "$return_value", id="longer-name"),
+        pytest.param("$chat_ids $workspaces", "$chat_ids $workspaces", id="plurals"),
+        pytest.param("${args.path", "${args.path", id="brace-never-closed"),
+        pytest.param("${args.map(x => x)}", "${args.map(x => x)}", id="javascript"),
+        pytest.param("${ args.path }", "${ args.path }", id="spaces-in-braces"),
+        pytest.param("${args.}", "${args.}", id="no-key"),
+        pytest.param("$ARGS.path", "$ARGS.path", id="case-matters"),
+        pytest.param("s/a$/b/", "s/a$/b/", id="regular-expression"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+def test_every_other_dollar_stays(text: str, result: str) -> None:
+    assert resolve(text) == result
+    assert list(expressions(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            "$return.prot", "$return.prot: the result has no 'prot'", id="result-without-key"
+        ),
+        pytest.param("$args.x", "$args.x: the arguments have no 'x'", id="no-such-argument"),
+        pytest.param(
+            "$args.nested.key.x",
+            "$args.nested.key.x: 'nested.key' of the arguments has no 'x'",
+            id="within",
+        ),
+        pytest.param(
+            "$return.items.3", "$return.items.3: 'items' of the result has no '3'", id="list-end"
+        ),
+        pytest.param(
+            "$return.port.x", "$return.port.x: 'port' of the result has no 'x'", id="number"
+        ),
+        pytest.param(
+            "$return.host.0", "$return.host.0: 'host' of the result has no '0'", id="text"
+        ),
+        pytest.param(
+            "$args.no-key", "$args.no-key: the arguments have no 'no-key'", id="hyphen-when-alone"
+        ),
+        pytest.param(
+            "${args.no-key}", "${args.no-key}: the arguments have no 'no-key'", id="braces"
+        ),
+        pytest.param("${chat_id.x}", "${chat_id.x}: $chat_id has no parts", id="chat"),
+        pytest.param("${workspace.x}", "${workspace.x}: $workspace has no parts", id="workspace"),
+    ],
+)
+def test_unresolved_expression_stays_and_is_told(text: str, message: str) -> None:
+    assert interpolate(text, VALUES) == (text, (message,))
+
+
+def test_hyphen_ends_an_expression_within_a_text() -> None:
+    assert interpolate("k=$args.my-key", VALUES) == (
+        "k=$args.my-key",
+        ("$args.my: the arguments have no 'my'",),
+    )
+
+
+def test_embedded_path_is_taken_whole_whether_it_resolves_or_not() -> None:
+    text = "$args.path.bak of $return.port"
+
+    assert interpolate(text, VALUES) == (
+        "$args.path.bak of 8080",
+        ("$args.path.bak: 'path' of the arguments has no 'bak'",),
+    )
+
+
+def test_all_unresolved_expressions_are_told() -> None:
+    config = {"a": "$args.x and $args.y", "b": ["$return.z", "$return.port"]}
+
+    assert interpolate(config, VALUES) == (
+        {"a": "$args.x and $args.y", "b": ["$return.z", 8080]},
+        (
+            "$args.x: the arguments have no 'x'",
+            "$args.y: the arguments have no 'y'",
+            "$return.z: the result has no 'z'",
+        ),
+    )
+
+
+def test_values_within_lists_and_mappings_resolve_and_keys_do_not() -> None:
+    config = {"$args.path": ["$return.port", {"deep": "$chat_id"}], "n": 1, "t": True, "z": None}
+
+    assert resolve(config) == {
+        "$args.path": [8080, {"deep": "chat-1"}],
+        "n": 1,
+        "t": True,
+        "z": None,
+    }
+
+
+@pytest.mark.parametrize("returned", [None, "text", 5, True, [1], {}])
+def test_whole_result_may_be_any_json(returned: object) -> None:
+    assert interpolate("$return", Values({}, returned, "c")) == (returned, ())
+
+
+def test_data_is_never_searched_for_expressions() -> None:
+    assert resolve("$return.price") == "$args.path costs $5"
+    assert resolve("<$return.price>") == "<$args.path costs $5>"
+    assert resolve("$return.braces|$return.port") == "${return.port} $$|8080"
+
+
+def test_index_of_thousands_of_digits_is_only_missing() -> None:
+    _, unresolved = interpolate("$return.items." + "9" * 5000, VALUES)
+
+    assert len(unresolved) == 1
+
+
+def test_configuration_that_is_too_deep_is_told() -> None:
+    config: Any = "$args.path"
+    for _ in range(MAX_DEPTH + 1):
+        config = [config]
+
+    _, unresolved = interpolate(config, VALUES)
+
+    assert unresolved == ("more than 64 mappings and lists inside each other",)
+    assert list(expressions(config)) == []
+    assert len(list(expressions(config[0]))) == 1
+
+
+def test_data_too_deep_for_a_text_is_told() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    _, unresolved = interpolate("<$return>", Values({}, deep, "c"))
+
+    assert unresolved == ("$return: this is nested too deeply for a text",)
+
+
+def test_expressions_are_listed_in_order_with_their_parts() -> None:
+    config = {
+        "file": "$workspace/${args.my-key}.txt",
+        "data": ["$return.items.0", {"n": "$$args $5 $chat_id.html"}],
+        "$args.key": 5,
+    }
+
+    assert list(expressions(config)) == [
+        Expression("workspace", (), "$workspace"),
+        Expression("args", ("my-key",), "${args.my-key}"),
+        Expression("return", ("items", "0"), "$return.items.0"),
+        Expression("chat_id", (), "$chat_id"),
+    ]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+FRAGMENTS = st.sampled_from(
+    ["$", "$$", "${", "}", ".", "-", "/", "args", "return", "chat_id", "workspace", "0", "a", "x y"]
+)
+TEXTS = st.lists(FRAGMENTS | st.text(max_size=3), max_size=12).map("".join)
+CONFIGS = st.recursive(
+    TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=8
+)
+
+
+@given(config=CONFIGS, args=st.dictionaries(st.text(), JSON), returned=JSON)
+@settings(deadline=None)
+def test_interpolate_never_raises_and_tells_each_that_stays(
+    config: Any, args: dict[str, Any], returned: Any
+) -> None:
+    _, unresolved = interpolate(config, Values(args, returned, "c"))
+
+    assert len(unresolved) <= len(list(expressions(config)))
+
+
+@given(data=TEXTS, before=TEXTS, after=TEXTS)
+@settings(deadline=None)
+def test_data_stands_as_it_is(data: str, before: str, after: str) -> None:
+    plain = [text.replace("$", "") for text in (before, after)]
+    values = Values({"a": data}, None, "c")
+
+    assert interpolate("$args.a", values) == (data, ())
+    assert interpolate(f"{plain[0]}${{args.a}}{plain[1]}", values) == (
+        f"{plain[0]}{data}{plain[1]}",
+        (),
+    )
+
+
+@given(text=st.text())
+@settings(deadline=None)
+def test_doubling_every_dollar_keeps_any_text(text: str) -> None:
+    assert interpolate(text.replace("$", "$$"), VALUES) == (text, ())

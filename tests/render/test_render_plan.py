@@ -1,0 +1,416 @@
+"""Render plans: what each renderer is given, and where no plan ever leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.models.calls import CallError, RenderPlan
+from covalt_git.models.renderers import FILE_KEYS, Renderer
+from covalt_git.render.plan import plan
+
+ERROR = CallError(code="tool_raised", message="KeyError: 'a'", traceback="tools/files.py:3 in read")
+
+
+def make_plan(
+    renderer: str, config: dict[str, Any], *, args: Any = None, result: Any = None
+) -> RenderPlan:
+    made = plan(
+        Renderer.model_validate({"type": renderer, "config": config}),
+        args=args or {},
+        result=result,
+        chat_id="chat-1",
+    )
+    assert made is not None
+    return made
+
+
+def test_tool_without_a_renderer_has_no_plan() -> None:
+    assert plan(None, args={}, result={"a": 1}, chat_id="c") is None
+
+
+def test_plan_holds_the_resolved_configuration() -> None:
+    config = {"file": "$args.path", "language": "auto", "editable": True}
+
+    assert make_plan("code", config, args={"path": "src/app.py"}) == RenderPlan(
+        renderer="code",
+        config={"file": "workspace:src/app.py", "language": "auto", "editable": True},
+    )
+
+
+def test_markdown_is_a_document() -> None:
+    made = make_plan("markdown", {"content": "$return"}, result="# hi")
+
+    assert made == RenderPlan(renderer="document", config={"content": "# hi"})
+
+
+def test_html_page_is_given_the_result_unless_it_says_what() -> None:
+    page = {"artifact": "./artifacts/viz.html"}
+
+    assert make_plan("html", page, result=[1]).config == {
+        "artifact": "toolset:artifacts/viz.html",
+        "data": [1],
+    }
+    assert make_plan("html", {**page, "data": {"n": "$args.n"}}, args={"n": 2}).config["data"] == {
+        "n": 2
+    }
+    assert make_plan("html", {**page, "data": None}, result=[1]).config["data"] is None
+
+
+def test_unresolved_expression_is_an_error_of_the_plan_and_stays_as_text() -> None:
+    made = make_plan("code", {"content": "$return.out", "language": "$args.lang"}, result={})
+
+    assert made == RenderPlan(
+        renderer="code",
+        config={"content": "$return.out", "language": "$args.lang"},
+        error="$return.out: the result has no 'out'; $args.lang: the arguments have no 'lang'",
+    )
+
+
+def test_file_that_does_not_resolve_is_left_out() -> None:
+    made = make_plan("code", {"file": "/etc/$args.name", "language": "auto"})
+
+    assert made.config == {"language": "auto"}
+    assert made.error == "$args.name: the arguments have no 'name'"
+
+
+def test_file_that_the_result_leaves_open_is_left_out_without_an_error() -> None:
+    made = make_plan("code", {"file": "$return.file"}, result={"file": None})
+
+    assert made == RenderPlan(renderer="code")
+
+
+@pytest.mark.parametrize(
+    ("key", "template", "args", "file"),
+    [
+        pytest.param("file", "$args.p", {"p": "a.txt"}, "workspace:a.txt", id="plain"),
+        pytest.param("file", "$args.p", {"p": "./a//b/./c.txt"}, "workspace:a/b/c.txt", id="dots"),
+        pytest.param("path", "out/$args.p", {"p": "a.txt"}, "workspace:out/a.txt", id="editor"),
+        pytest.param("artifact", "x.html", {}, "toolset:x.html", id="artifact"),
+        pytest.param("file", "$toolset/assets/a.md", {}, "toolset:assets/a.md", id="toolset"),
+        pytest.param(
+            "artifact", "$workspace/$args.p", {"p": "x.html"}, "workspace:x.html", id="workspace"
+        ),
+        pytest.param("artifact", "${workspace}/x.html", {}, "workspace:x.html", id="braces"),
+        pytest.param(
+            "file", "$args.p", {"p": "toolset:x"}, "workspace:toolset:x", id="data-chooses-no-place"
+        ),
+        pytest.param(
+            "file",
+            "$args.p",
+            {"p": "workspace:x"},
+            "workspace:workspace:x",
+            id="not-even-the-same-place",
+        ),
+        pytest.param(
+            "file", "$args.p", {"p": "$toolset/x"}, "workspace:$toolset/x", id="data-with-a-dollar"
+        ),
+        pytest.param("file", "$args.p", {"p": "a b/ü.txt"}, "workspace:a b/ü.txt", id="any-letter"),
+    ],
+)
+def test_file_keys_name_a_file_of_a_place(
+    key: str, template: str, args: dict[str, Any], file: str
+) -> None:
+    made = make_plan("code", {key: template}, args=args)
+
+    assert made.config == {key: file}
+    assert made.error is None
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "error"),
+    [
+        pytest.param(
+            "$args.p",
+            {"p": "/etc/passwd"},
+            "file: '/etc/passwd' is not relative to the workspace",
+            id="absolute",
+        ),
+        pytest.param(
+            "/etc/passwd",
+            {},
+            "file: '/etc/passwd' is not relative to the workspace",
+            id="written-so",
+        ),
+        pytest.param(
+            "$args.p",
+            {"p": "../secret.txt"},
+            "file: '../secret.txt' names no file: it would lead outside or nowhere",
+            id="parent",
+        ),
+        pytest.param(
+            "$workspace/$args.p",
+            {"p": "a/../../x"},
+            "file: 'workspace:a/../../x' names no file: it would lead outside or nowhere",
+            id="parent-within",
+        ),
+        pytest.param(
+            "$toolset/$args.p",
+            {"p": "/x"},
+            "file: 'toolset:/x' is not relative to the toolset",
+            id="absolute-in-a-place",
+        ),
+        pytest.param(
+            "$args.p",
+            {"p": ".git/config"},
+            "file: '.git/config' names no file: its name means a git directory to some system",
+            id="git",
+        ),
+        pytest.param(
+            "$args.p",
+            {"p": "toolset:/../x"},
+            "file: 'toolset:/../x' names no file: it would lead outside or nowhere",
+            id="data-chooses-no-place",
+        ),
+        pytest.param("$args.p", {"p": ""}, "file: '' names no file", id="empty"),
+        pytest.param("$args.p", {"p": "./"}, "file: './' names no file", id="the-place-itself"),
+        pytest.param("$workspace", {}, "file: 'workspace:' names no file", id="workspace"),
+        pytest.param("$args.p", {"p": 5}, "file: 5 is not a file's name", id="number"),
+        pytest.param("$args.p", {"p": ["a"]}, "file: ['a'] is not a file's name", id="list"),
+        pytest.param(
+            "$args.p",
+            {"p": "a\nb"},
+            "file: 'a\\nb' names no file: its name holds a control character or separator",
+            id="control-character",
+        ),
+    ],
+)
+def test_file_that_leads_elsewhere_is_refused_and_left_out(
+    template: str, args: dict[str, Any], error: str
+) -> None:
+    made = make_plan("code", {"file": template, "language": "auto"}, args=args)
+
+    assert made == RenderPlan(renderer="code", config={"language": "auto"}, error=error)
+
+
+def test_long_value_is_cut_in_the_error() -> None:
+    made = make_plan("code", {"file": "$args.p"}, args={"p": "/" + "x" * 10_000})
+
+    assert len(made.error or "") < 200
+
+
+@pytest.mark.parametrize("port", [1024, 8080, "8080", 65535])
+def test_frame_with_a_port_shows_this_machine(port: object) -> None:
+    made = make_plan("frame", {"port": "$return.port"}, result={"port": port})
+
+    assert made.config == {"url": f"http://localhost:{port}/", "port": int(str(port))}
+    assert made.error is None
+
+
+@pytest.mark.parametrize(
+    "port",
+    [0, 80, 1023, 65536, -8080, True, 8080.5, "80@evil.tld", "8080/x", " 8080", "٨٠٨٠", "", [8080]],
+)
+def test_frame_with_another_port_shows_nothing(port: object) -> None:
+    made = make_plan("frame", {"port": "$return.port"}, result={"port": port})
+
+    assert made.config == {}
+    assert made.error == f"port: {port!r} is not a port from 1024 to 65535"
+
+
+def test_frame_without_url_and_port_is_an_error() -> None:
+    made = make_plan("frame", {})
+
+    assert made == RenderPlan(renderer="frame", error="a frame needs 'url' or 'port'")
+
+
+def test_frame_with_a_url_keeps_it_beside_its_port() -> None:
+    made = make_plan("frame", {"url": "http://localhost:3000/a", "port": 3000})
+
+    assert made.config == {"url": "http://localhost:3000/a", "port": 3000}
+
+
+def test_frame_whose_url_is_refused_shows_nothing() -> None:
+    made = make_plan("frame", {"url": "$args.url", "port": 3000}, args={"url": "https://evil.tld"})
+
+    assert "url" not in made.config
+    assert made.error
+
+
+@pytest.mark.parametrize(
+    ("template", "data", "url"),
+    [
+        pytest.param(
+            "http://localhost:$return.x", 8080, "http://localhost:8080", id="specification"
+        ),
+        pytest.param(
+            "http://localhost:$return.x/a?b=c#d", 8080, "http://localhost:8080/a?b=c#d", id="longer"
+        ),
+        pytest.param("http://[::1]:$return.x/", "3000", "http://[::1]:3000/", id="ipv6"),
+        pytest.param("$return.x", "http://localhost:3000/a", "http://localhost:3000/a", id="local"),
+        pytest.param("$return.x", "http://127.0.0.1:3000", "http://127.0.0.1:3000", id="loopback"),
+        pytest.param("$return.x", "https://[::1]:3000/", "https://[::1]:3000/", id="loopback-6"),
+        pytest.param("$return.x", "HTTP://LOCALHOST:3000/", "HTTP://LOCALHOST:3000/", id="capital"),
+        pytest.param("$return.x/page", "http://localhost:1024", "http://localhost:1024/page"),
+        pytest.param("http://$return.x/page", "localhost:3000", "http://localhost:3000/page"),
+        pytest.param("https://example.com/dash", None, "https://example.com/dash", id="no-data"),
+        pytest.param("http://localhost:80/", None, "http://localhost:80/", id="written-port"),
+        pytest.param(
+            "https://Example.com/$return.x",
+            "../a?b=@evil.tld",
+            "https://Example.com/../a?b=@evil.tld",
+            id="data-behind-the-host",
+        ),
+        pytest.param(
+            "https://example.com:443/?q=$return.x",
+            "a b&c",
+            "https://example.com:443/?q=a b&c",
+            id="query",
+        ),
+    ],
+)
+def test_data_fills_in_a_frames_address(template: str, data: object, url: str) -> None:
+    made = make_plan("frame", {"url": template}, result={"x": data})
+
+    assert made == RenderPlan(renderer="frame", config={"url": url})
+
+
+@pytest.mark.parametrize(
+    ("template", "data"),
+    [
+        pytest.param("http://localhost:$return.x", "80@evil.tld", id="user"),
+        pytest.param("http://localhost:$return.x", "8080@evil.tld:3000/", id="user-with-port"),
+        pytest.param("http://localhost:$return.x", "8080\\@evil.tld", id="backslash"),
+        pytest.param("http://localhost:$return.x", "80", id="low-port"),
+        pytest.param("http://localhost:$return.x", "80:80", id="two-ports"),
+        pytest.param("http://localhost:$return.x", ".evil.tld", id="not-a-port"),
+        pytest.param("http://localhost$return.x", ".evil.tld", id="longer-host"),
+        pytest.param("http://localhost$return.x/", "@evil.tld", id="user-without-colon"),
+        pytest.param("https://example.com$return.x", "/a", id="host-not-ended"),
+        pytest.param("http://$return.x/", "evil.tld", id="host"),
+        pytest.param("$return.x", "https://evil.tld", id="elsewhere"),
+        pytest.param("$return.x", "http://localhost.evil.tld", id="subdomain"),
+        pytest.param("$return.x", "http://localhost:3000@evil.tld", id="whole-user"),
+        pytest.param("$return.x", "http://evil.tld#@localhost", id="fragment"),
+        pytest.param("$return.x", "http://evil.tld\\@localhost:3000", id="whole-backslash"),
+        pytest.param("$return.x", "http:/evil.tld", id="one-slash"),
+        pytest.param("$return.x", "http:///localhost:3000", id="three-slashes"),
+        pytest.param("$return.x", "//localhost:3000", id="no-scheme"),
+        pytest.param("$return.x", "javascript:alert(1)//localhost", id="javascript"),
+        pytest.param("$return.x", "data:text/html,<script>", id="data"),
+        pytest.param("$return.x", "file:///etc/passwd", id="file"),
+        pytest.param("$return.x", " http://localhost:3000", id="space-before"),
+        pytest.param("$return.x", "http://local\thost:3000", id="tab-dropped-by-browsers"),
+        pytest.param("$return.x", "http://localhost:3000\n", id="line-break"),
+        pytest.param("$return.x", "http://localhost%2eevil.tld", id="percent"),
+        pytest.param("$return.x", "http://[localhost]:3000/", id="bracketed-name"),
+        pytest.param("$return.x", "http://[::1]evil.tld/", id="text-behind-brackets"),
+        pytest.param("$return.x", "http://ⓛocalhost:3000", id="unicode-host"),
+        pytest.param("$return.x", "http://2130706433:3000", id="number-for-a-host"),
+        pytest.param("$return.x", 8080, id="number"),
+        pytest.param("$return.x", None, id="nothing"),
+        pytest.param("$workspace/index.html", None, id="place"),
+        pytest.param("http://user:word@localhost:3000/", None, id="written-user"),
+        pytest.param("", None, id="empty"),
+    ],
+)
+def test_data_never_leads_a_frame_elsewhere(template: str, data: object) -> None:
+    made = make_plan("frame", {"url": template}, result={"x": data})
+
+    assert made.config == {}
+    assert made.error
+
+
+def test_refused_address_is_told() -> None:
+    made = make_plan("frame", {"url": "$return.url"}, result={"url": "https://evil.tld/"})
+
+    assert made.error == (
+        "url: 'https://evil.tld/' does not lead to localhost or 127.0.0.1 or [::1]"
+    )
+
+
+@pytest.mark.parametrize(
+    "renderer",
+    [
+        pytest.param(Renderer(type="code", config={"content": "$return.output"}), id="content"),
+        pytest.param(Renderer(type="html", config={"artifact": "a.html"}), id="html"),
+        pytest.param(Renderer(type="frame", config={"port": "$return.port"}), id="frame"),
+        pytest.param(None, id="no-renderer"),
+    ],
+)
+def test_failed_call_that_has_nothing_to_show_shows_its_error(renderer: Renderer | None) -> None:
+    made = plan(renderer, args={}, result=None, chat_id="c", error=ERROR)
+
+    assert made == RenderPlan(
+        renderer="code",
+        config={
+            "content": "tool_raised: KeyError: 'a'\ntools/files.py:3 in read",
+            "language": "text",
+        },
+    )
+
+
+def test_failed_call_whose_renderer_needs_no_result_keeps_it() -> None:
+    renderer = Renderer(type="code", config={"file": "$args.path"})
+
+    made = plan(renderer, args={"path": "a.py"}, result=None, chat_id="c", error=ERROR)
+
+    assert made == RenderPlan(renderer="code", config={"file": "workspace:a.py"})
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "result", "resolved"),
+    [
+        pytest.param("$return.port", {}, {"port": 8080}, 8080, id="typed"),
+        pytest.param("http://x:$return.port/x", {}, {"port": 1}, "http://x:1/x", id="embedded"),
+        pytest.param("$return.host/page", {}, {"host": "h"}, "h/page", id="suffix"),
+        pytest.param("$return.items.0", {}, {"items": [7]}, 7, id="list-index"),
+        pytest.param("$args.my-key", {"my-key": 1}, None, 1, id="hyphen"),
+        pytest.param("n=$return.none", {}, {"none": None}, "n=null", id="null"),
+        pytest.param("d=$return", {}, {"a": 1}, 'd={"a":1}', id="json-and-not-repr"),
+        pytest.param("$chat_id.foo", {}, None, "chat-1.foo", id="chat"),
+        pytest.param("$$args.path", {"path": "a.py"}, None, "$args.path", id="escape"),
+        pytest.param("${args.path}", {"path": "a.py"}, None, "a.py", id="braces"),
+    ],
+)
+def test_grammar_in_a_plan(
+    template: str, args: dict[str, Any], result: Any, resolved: object
+) -> None:
+    made = make_plan("code", {"content": template}, args=args, result=result)
+
+    assert made == RenderPlan(renderer="code", config={"content": resolved})
+
+
+HOSTILE = st.lists(
+    st.sampled_from(["..", ".", "/", "\\", "workspace:", "toolset:", "$workspace", "a", "C:", "\0"])
+    | st.text(max_size=3),
+    max_size=8,
+).map("".join)
+TEMPLATES = st.sampled_from(
+    [
+        "$args.p",
+        "${args.p}",
+        "$workspace/$args.p",
+        "$workspace$args.p",
+        "$toolset$args.p",
+        "a/$args.p",
+    ]
+)
+
+
+@given(key=st.sampled_from(sorted(FILE_KEYS)), template=TEMPLATES | HOSTILE, hostile=HOSTILE)
+@settings(deadline=None)
+def test_file_keys_never_hold_a_path_that_leads_outside(
+    key: str, template: str, hostile: str
+) -> None:
+    made = make_plan("code", {key: template}, args={"p": hostile})
+
+    assert (made.error is None) == (key in made.config)
+    if key in made.config:
+        place, _, path = made.config[key].partition(":")
+        assert place in {"workspace", "toolset"}
+        assert not path.startswith("/")
+        assert not {"", ".", ".."} & set(path.split("/"))
+
+
+@given(data=st.text() | st.sampled_from(["80@evil.tld", "3000/", "@evil.tld", ":3000", "1024#"]))
+@settings(deadline=None)
+def test_settled_host_stays_whatever_the_data(data: str) -> None:
+    made = make_plan("frame", {"url": "http://localhost:$args.p"}, args={"p": data})
+
+    url = made.config.get("url", "http://localhost:")
+    assert url.startswith("http://localhost:")
+    assert "@" not in url.partition("://")[2].partition("/")[0].partition("?")[0].partition("#")[0]

@@ -1,0 +1,226 @@
+"""Paths: one verdict for each name, wherever it comes from, and git's own checks beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.paths import Verdict, check_element, check_path, collisions, is_git_file
+
+SECURITY = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "security"
+
+
+def rows(name: str) -> list[dict[str, Any]]:
+    file = SECURITY / name
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+CONFUSING = [row["name"] for row in rows("git-confusing-tree-names.jsonl")]
+LAYOUTS = rows("zip-slip-layouts.jsonl")
+ESCAPING = [row["name"] for row in LAYOUTS if row.get("hostile")] + [
+    entry.partition(" ")[2]
+    for row in LAYOUTS
+    for entry in row.get("layout", [])
+    if entry.startswith("f ") and (".." in entry or " /" in entry)
+]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a",
+        "a/b/c.txt",
+        ".env",
+        ".github/workflows/ci.yml",
+        ".gitignore",
+        ".gitattributes",
+        "git",
+        "a.git",
+        ".gitx",
+        "git~",
+        "gitx~1",
+        "...a",
+        "-rf",
+        "~",
+        "a b",
+        "ü/ö.txt",
+        "日本語",
+        "🙂",
+        "console",
+        "common.c",
+        "x" * 255,
+    ],
+)
+def test_good_paths(path: str) -> None:
+    assert check_path(path) == Verdict("good")
+    assert check_path(path.encode()) == Verdict("good")
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        pytest.param("a:b", "Windows does not allow", id="colon"),
+        pytest.param("a?", "Windows does not allow", id="question-mark"),
+        pytest.param("a\\b", "Windows does not allow", id="backslash"),
+        pytest.param("C:\\x", "Windows does not allow", id="drive"),
+        pytest.param(" a", "begins or ends with a space", id="space-before"),
+        pytest.param("a ", "begins or ends with a space", id="space-behind"),
+        pytest.param("a.", "ends with a dot", id="dot-behind"),
+        pytest.param("...", "ends with a dot", id="dots"),
+        pytest.param("nul", "device", id="device"),
+        pytest.param("dir/CON.txt", "device", id="device-with-a-suffix"),
+        pytest.param("lpt¹", "device", id="device-with-a-raised-number"),
+        pytest.param("a\u202eb", "invisible", id="right-to-left"),
+        pytest.param("a\u200bb", "invisible", id="zero-width"),
+        pytest.param("a\U000e0041", "invisible", id="tag-character"),
+        pytest.param("u\u0308", "composed", id="decomposed"),
+    ],
+)
+def test_unportable_paths_say_why(path: str, reason: str) -> None:
+    verdict = check_path(path)
+
+    assert verdict.kind == "unportable"
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/a",
+        "a/",
+        "a//b",
+        ".",
+        "..",
+        "./a",
+        "a/./b",
+        "a/../b",
+        "../a",
+        "..\\a",
+        "a\\..\\b",
+        "a\nb",
+        "a\x00b",
+        "a\x7f",
+        "a\x9bb",
+        "a\u2028b",
+        ".git",
+        "a/.git/config",
+        ".GIT",
+        ".git ",
+        ".git.",
+        ".git . .",
+        ".git:x",
+        ".git::$INDEX_ALLOCATION",
+        "git~1",
+        "GIT~2",
+        "git~1.",
+        "a\\.git",
+        ".g\u200cit",
+        "\ufeff.git",
+        "\ud800",
+        "x" * 256,
+        "ü" * 128,
+        "/".join("a" * 129),
+        "/".join(["ü" * 100] * 30),
+    ],
+)
+def test_refused_paths(path: str) -> None:
+    verdict = check_path(path)
+
+    assert verdict.kind == "refused"
+    assert verdict.reason
+
+
+def test_bytes_that_are_no_utf_8_are_refused() -> None:
+    assert check_path(b"a/\xff") == Verdict("refused", "its name is not UTF-8")
+    assert check_path(b"\xed\xa0\x80") == Verdict("refused", "its name is not UTF-8")
+
+
+def test_refused_element_outweighs_an_unportable_one_before_it() -> None:
+    assert check_path("a:b/..").kind == "refused"
+
+
+@pytest.mark.parametrize("name", CONFUSING)
+def test_name_that_confuses_git_is_refused(name: str) -> None:
+    assert check_element(name).kind == "refused"
+    assert check_path(f"a/{name}").kind == "refused"
+
+
+@pytest.mark.parametrize("name", ESCAPING)
+def test_name_that_escapes_an_archive_is_refused(name: str) -> None:
+    assert check_path(name).kind == "refused"
+
+
+@given(path=st.text() | st.binary() | st.text("/.\\git~1: \u200c\ud800", max_size=20))
+@settings(deadline=None, max_examples=300)
+def test_every_text_has_a_verdict_that_says_why(path: str | bytes) -> None:
+    verdict = check_path(path)
+
+    assert (verdict.kind == "good") == (verdict.reason == "")
+
+
+@given(path=st.text(st.characters(codec="utf-8")) | st.text("ab/.git~ ", max_size=12))
+@settings(deadline=None)
+def test_path_that_is_not_refused_stays_inside(path: str) -> None:
+    if check_path(path).kind != "refused":
+        assert not path.startswith("/")
+        assert not {"", ".", "..", ".git"} & set(path.lower().split("/"))
+
+
+GIT_FILES = [
+    pytest.param(".gitmodules", ".gitmodules", id="itself"),
+    pytest.param(".GitModules", ".gitmodules", id="case"),
+    pytest.param(".gitmodules . ", ".gitmodules", id="dots-and-spaces"),
+    pytest.param(".gitmodules:x", ".gitmodules", id="stream"),
+    pytest.param(".git\u200cmodules", ".gitmodules", id="ignored-character"),
+    pytest.param("GITMOD~1", ".gitmodules", id="short-name"),
+    pytest.param("gitmod~4 .", ".gitmodules", id="last-plain-short-name"),
+    pytest.param("gi7eba~9", ".gitmodules", id="hashed-short-name"),
+    pytest.param("GI7E~123", ".gitmodules", id="hashed-with-more-digits"),
+    pytest.param("~1234567", ".gitmodules", id="hashed-with-digits-only"),
+    pytest.param("gitatt~1", ".gitattributes", id="attributes"),
+    pytest.param("gi7d29~1", ".gitattributes", id="hashed-attributes"),
+]
+
+
+@pytest.mark.parametrize(("name", "wanted"), GIT_FILES)
+def test_name_that_some_system_takes_for_one_of_gits_files(name: str, wanted: str) -> None:
+    assert is_git_file(name, wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gitmodules", "gitmod~5", "gitmod~0", "gitmod~12", "gitmo~1", "gi7eba~0", "gi7ebb~1", "a~1"],
+)
+def test_name_that_no_system_takes_for_gits_modules(name: str) -> None:
+    assert not is_git_file(name, ".gitmodules")
+
+
+@pytest.mark.parametrize(("name", "wanted"), GIT_FILES)
+def test_git_fsck_takes_the_same_names_for_its_files(
+    tmp_path: Path, name: str, wanted: str
+) -> None:
+    def git(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        command = ["git", "-C", str(tmp_path), *arguments]
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+
+    git("init", "--quiet")
+    blob = git("hash-object", "-w", "--stdin", given="x").stdout.strip()
+    git("mktree", "-z", given=f"120000 blob {blob}\t{name}\0")
+
+    assert f"{wanted[1:]}Symlink" in git("fsck", "--strict").stderr
+
+
+def test_collisions_are_told_with_the_name_that_was_first() -> None:
+    names = ["Readme", "a", "README", "ü", "u\u0308", "readme", "b"]
+
+    assert list(collisions(names)) == [("Readme", "README"), ("ü", "u\u0308"), ("Readme", "readme")]
