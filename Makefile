@@ -7,10 +7,9 @@ READY  := $(VENV)/.ready
 
 .PHONY: run test check format clean
 
-# A sample project made by `init`, and what there is to see in it.
+# A sample project in $(SAMPLE), some work done in it, and what there is to see.
 run: $(READY)
-	@test -f $(SAMPLE)/covalt.yaml || $(BIN)/covalt-git init $(SAMPLE)
-	@cd $(SAMPLE) && PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/covalt-git tour
+	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
 test: check
 	$(BIN)/pytest -n auto

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
 
 MOST_LINES = 200
+_FEW_LINES = 30
 
 
 def call(chat: ChatStore, manifest: WorkspaceManifest) -> None:
@@ -53,7 +54,7 @@ def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> Non
         size = f", {shown.artifact.size} bytes" if shown.artifact else ""
         output.say(f"page: {config.get('artifact', 'the result')}{size}")
         output.say("its data, as window.__TOOL_DATA__:")
-        _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False))
+        _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False), most=_FEW_LINES)
     elif "url" in config:
         output.say(f"open {config['url']}")
 
@@ -79,12 +80,12 @@ def _file(chat: ChatStore, manifest: WorkspaceManifest, path: str) -> None:
     _text(content.decode("utf-8", "replace"))
 
 
-def _text(text: str) -> None:
+def _text(text: str, *, most: int = MOST_LINES) -> None:
     lines = text.splitlines()
-    for line in lines[:MOST_LINES]:
+    for line in lines[:most]:
         output.say(f"  {line}")
-    if len(lines) > MOST_LINES:
-        output.say(f"  ... {len(lines) - MOST_LINES} lines more", dim=True)
+    if len(lines) > most:
+        output.say(f"  ... {len(lines) - most} lines more", dim=True)
 
 
 def _inline(value: Any) -> str:
@@ -97,4 +98,4 @@ def result(value: Any, printed: str) -> None:
     """Print a result that is not shown by its renderer: JSON, and before it what the tool printed."""
     if printed:
         _text(printed)
-    _text(json.dumps(value, indent=2, ensure_ascii=False))
+    _text(json.dumps(value, indent=2, ensure_ascii=False), most=_FEW_LINES)

@@ -94,23 +94,28 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
 
 @command.command("enable")
 @click.argument("toolset_id")
-def enable(toolset_id: str) -> None:
+@json_option
+def enable(toolset_id: str, *, as_json: bool) -> None:
     """Switch a toolset on."""
-    _switch(toolset_id, enabled=True)
+    _switch(toolset_id, enabled=True, as_json=as_json)
 
 
 @command.command("disable")
 @click.argument("toolset_id")
-def disable(toolset_id: str) -> None:
+@json_option
+def disable(toolset_id: str, *, as_json: bool) -> None:
     """Switch a toolset off; its tools are listed as off and cannot be called."""
-    _switch(toolset_id, enabled=False)
+    _switch(toolset_id, enabled=False, as_json=as_json)
 
 
-def _switch(toolset_id: str, *, enabled: bool) -> None:
+def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
     opened = project()
     changed = set_enabled(opened.root, toolset_id, enabled=enabled)
     with opened.index() as index:
         index.sync_toolsets()
+    if as_json:
+        output.as_json({"toolset_id": toolset_id, "enabled": enabled, "changed": changed})
+        return
     word = "on" if enabled else "off"
     output.say(f"{toolset_id} is {word}" if changed else f"{toolset_id} was {word} already")
 

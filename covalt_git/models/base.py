@@ -18,7 +18,9 @@ JsonObject = dict[str, Any]
 class StrictModel(BaseModel):
     """Frozen, and an unknown key is an error: a typo must not pass in silence."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, defer_build=True
+    )
 
 
 def _check_id(text: str) -> str:

@@ -1,0 +1,128 @@
+"""The documents hold: their examples work, and what they name exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click import Group
+from click.testing import CliRunner
+
+from covalt_git import yaml_text
+from covalt_git.cli import COMMANDS, cli
+from covalt_git.files.new_project import CONFIG_TEXT, create_project
+from covalt_git.files.project_files import read_project
+from covalt_git.files.reading import check
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.renderers import RENDERER_TYPES
+from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def fenced(document: Path, language: str) -> list[str]:
+    text = document.read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_that_a_document_shows_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    shown = set(re.findall(r"covalt-git ([a-z]+)(?: ([a-z]+))?", text))
+    unknown = []
+    for noun, verb in shown:
+        if noun not in COMMANDS:
+            continue  # a sentence about covalt-git, not a command
+        command = cli.get_command(None, noun)  # type: ignore[arg-type]
+        if isinstance(command, Group) and verb and verb not in command.commands:
+            unknown.append(f"{noun} {verb}")
+
+    assert unknown == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#:]+)\)", text)
+
+    assert [one for one in targets if not (document.parent / one).exists()] == []
+
+
+def test_the_readmes_toolset_works_as_it_stands(tmp_path: Path) -> None:
+    create_project(tmp_path)
+    (manifest,) = fenced(ROOT / "README.md", "yaml")
+    (module,) = fenced(ROOT / "README.md", "python")
+    tools = tmp_path / "toolsets/notes/tools"
+    tools.mkdir(parents=True)
+    (tools / "words.py").write_text(module, encoding="utf-8")
+    (tmp_path / "toolsets/notes/toolset.yaml").write_text(manifest, encoding="utf-8")
+    (tmp_path / "poem.txt").write_text("to be or not to be", encoding="utf-8")
+
+    def covalt(*args: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "covalt_git", "-C", str(tmp_path), *args],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert covalt("validate") == "3 toolsets, 11 tools: no problems\n"
+    covalt("chat", "new", "--id", "c1")
+    covalt("chat", "upload", "c1", str(tmp_path / "poem.txt"))
+    said = covalt(
+        "call", "c1", "notes:count_words", "--arg", "path=poem.txt", "--arg", "at_least=2"
+    )
+
+    assert '"be": 2' in said
+    assert '"to": 2' in said
+    assert '"or"' not in said
+
+
+def test_the_documented_covalt_yaml_is_one() -> None:
+    (text,) = [one for one in fenced(ROOT / "docs/toolsets.md", "yaml") if "version: 1" in one]
+
+    reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
+
+    assert reading.problems == ()
+
+
+def test_the_covalt_yaml_of_init_is_one_with_and_without_its_comments() -> None:
+    uncommented = re.sub(r"(?m)^# (?=(?:default_role|roles|  ))", "", CONFIG_TEXT)
+
+    for text in (CONFIG_TEXT, uncommented):
+        assert check(yaml_text.load(text, "covalt.yaml"), ProjectConfig).problems == ()
+    assert "\nroles:" in uncommented
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(list(ToolsetManifest.model_fields), id="toolset"),
+        pytest.param(
+            [name for name in ToolDeclaration.model_fields if name != "renderer"], id="tool"
+        ),
+        pytest.param(list(ProjectConfig.model_fields), id="project"),
+        pytest.param([name for name in RENDERER_TYPES if name != "markdown"], id="renderer"),
+    ],
+)
+def test_every_key_is_documented(names: list[str]) -> None:
+    text = (ROOT / "docs/toolsets.md").read_text(encoding="utf-8")
+    words = set(re.findall(r"[\w-]+", text))
+
+    assert [name for name in names if name not in words] == []
+
+
+def test_this_repository_is_a_project_without_problems() -> None:
+    assert read_project(ROOT).problems == ()
+
+
+def test_the_help_of_the_command_line_names_every_noun() -> None:
+    said = CliRunner().invoke(cli, ["--help"]).output
+
+    assert [name for name in COMMANDS if f"  {name} " not in said] == []
