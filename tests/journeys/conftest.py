@@ -1,66 +1,18 @@
-"""A person's terminal: the installed commands, run as subprocesses in a folder of their own."""
+"""Where the commands come from that the journeys run: this checkout, and the wheel built from it."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.journeys.terminal import Terminal
+
 REPOSITORY = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Terminal:
-    """Runs commands in ``folder`` with ``scripts`` first on the path."""
-
-    folder: Path
-    scripts: Path
-
-    def run(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        home = self.folder.parent / "home"
-        home.mkdir(exist_ok=True)
-        environment = {
-            "PATH": f"{self.scripts}:{os.environ['PATH']}",
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-        }
-        return subprocess.run(
-            argv,
-            cwd=self.folder,
-            env=environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
-
-    def covalt(self, *args: str, code: int = 0, stdin: str = "") -> str:
-        """Run ``covalt-git``, expect its exit code, and return what it printed."""
-        done = self.run("covalt-git", *args, stdin=stdin)
-        assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done.stdout + done.stderr
-
-    def json(self, *args: str, code: int = 0) -> Any:
-        done = self.run("covalt-git", *args, "--json")
-        assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return json.loads(done.stdout)
-
-    def git(self, *args: str) -> str:
-        done = self.run("git", *args)
-        assert done.returncode == 0, done.stderr
-        return done.stdout + done.stderr
-
-    def at(self, folder: Path) -> Terminal:
-        return Terminal(folder, self.scripts)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Terminal
+
+from tests.journeys.terminal import Terminal
 
 COMMAND = ("call", "c1", "app-builder:run_command", "--arg", "command=echo done >> ran.txt")
 

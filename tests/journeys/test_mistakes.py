@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Terminal
+
+from tests.journeys.terminal import Terminal
 
 
 def test_a_typo_in_a_manifest_is_named_with_its_place_and_the_others_work_on(

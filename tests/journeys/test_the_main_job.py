@@ -6,7 +6,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from conftest import Terminal
+
+from tests.journeys.terminal import Terminal
 
 TOOL_CALL_COLUMNS = [
     *("id", "chat_id", "message_id", "tool_id", "args", "result", "render_plan", "status"),
