@@ -5,14 +5,22 @@ SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test check format clean
+.PHONY: run test check browser format clean
 
 # A sample project in $(SAMPLE), some work done in it, and what there is to see.
 run: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
-test: check
+test: check browser
 	$(BIN)/pytest -n auto
+
+# Chromium, for the tests that look at pages; where it cannot be installed they skip and say so.
+browser:
+	@for name in chromium chromium-browser google-chrome; do \
+	  command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get -qq update && apt-get -qq install -y chromium >/dev/null; \
+	else echo "install Chromium to run the tests that look at pages"; fi
 
 # Everything but the tests: format, lint, types and the floors of the house.
 check: $(READY)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.render.inject import inject
+from tests.browser import Browser
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared"
 STRINGS = SHARED / "data" / "security" / "json-in-script-strings.json"
 NAUGHTY: list[str] = json.loads(STRINGS.read_text("utf-8")) if STRINGS.exists() else []
-NODE = shutil.which("node") or ""
 PAGE = b"<!doctype html><html><head><title>t</title></head><body>b</body></html>"
-
-needs_node = pytest.mark.skipif(not NODE, reason="needs node")
 
 
 def literal(data: Any) -> bytes:
@@ -33,12 +30,14 @@ def literal(data: Any) -> bytes:
     return found
 
 
-def run(scripts: list[bytes]) -> list[Any]:
+def run(browser: Browser, folder: Path, scripts: list[bytes]) -> list[Any]:
     """Return the values that JavaScript itself sees."""
     statements = "".join(f"seen.push({script.decode('ascii')});" for script in scripts)
-    program = f"const seen = []; {statements} console.log(JSON.stringify(seen))"
-    ran = subprocess.run([NODE, "-"], input=program, capture_output=True, text=True, check=True)
-    values: list[Any] = json.loads(ran.stdout)
+    show = "document.body.textContent = JSON.stringify(seen)"
+    page = folder / "page.html"
+    page.write_text(f"<body><script>const seen = []; {statements} {show}</script>", "utf-8")
+    body = browser.document(page).partition("<body>")[2].rpartition("</body>")[0]
+    values: list[Any] = json.loads(html.unescape(body))
     return values
 
 
@@ -123,18 +122,16 @@ def test_naughty_string_comes_back(text: str) -> None:
             assert json.loads(written) == data
 
 
-@needs_node
-def test_javascript_sees_the_same_strings() -> None:
+def test_javascript_sees_the_same_strings(browser: Browser, tmp_path: Path) -> None:
     values = [*NAUGHTY, "\u2028\u2029", "__proto__"]
 
-    assert run([literal(value) for value in values]) == values
+    assert run(browser, tmp_path, [literal(value) for value in values]) == values
 
 
-@needs_node
-def test_key_that_would_set_a_prototype_is_a_member() -> None:
+def test_key_that_would_set_a_prototype_is_a_member(browser: Browser, tmp_path: Path) -> None:
     data = {"__proto__": {"admin": True}, "text": '</script>"__proto__":', "a": [{"__proto__": 1}]}
 
-    assert run([literal(data)]) == [data]
+    assert run(browser, tmp_path, [literal(data)]) == [data]
     assert not re.search(rb"[<>&]", literal(data))
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +14,9 @@ from hypothesis import strategies as st
 
 from covalt_git import canonical_json
 from covalt_git.files.python_source import read_tool
+from covalt_git.render.inject import inject
 from covalt_toolset import describe, invoke, set_context
+from tests.browser import Browser
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -553,28 +552,15 @@ def test_the_page_writes_data_as_text_only() -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", PAGE)
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-def rendered(tmp_path: Path, data: object) -> str:
+def rendered(browser: Browser, tmp_path: Path, data: object) -> str:
     """Return the document as a real browser leaves it, with the data injected as the server does."""
-    safe = json.dumps(data).replace("<", "\\u003c")
-    page = PAGE.replace("</head>", f"<script>window.__TOOL_DATA__ = {safe};</script></head>")
-    (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    options = (
-        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-        "--disable-component-update --disable-sync --virtual-time-budget=1000 --dump-dom"
-    )
-    program = [str(CHROMIUM), *options.split(), f"--user-data-dir={tmp_path / 'profile'}"]
-    shown = subprocess.run(
-        [*program, (tmp_path / "page.html").as_uri()], capture_output=True, check=True, timeout=60
-    )
-    return shown.stdout.decode("utf-8").partition("<main")[2].partition("</main>")[0]
+    (tmp_path / "page.html").write_bytes(inject(PAGE.encode(), data))
+    document = browser.document(tmp_path / "page.html")
+    return document.partition("<main")[2].partition("</main>")[0]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-def test_a_browser_draws_the_weather(tmp_path: Path, weather: Any) -> None:
-    document = rendered(tmp_path, weather)
+def test_a_browser_draws_the_weather(browser: Browser, tmp_path: Path, weather: Any) -> None:
+    document = rendered(browser, tmp_path, weather)
 
     assert document.count('role="img"') == 4
     assert document.count("<rect") > 48 * 2
@@ -583,13 +569,12 @@ def test_a_browser_draws_the_weather(tmp_path: Path, weather: Any) -> None:
     assert "undefined" not in document
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_a_browser_shows_hostile_cells_as_text(
-    lab: ModuleType, workspace: Path, tmp_path: Path
+    browser: Browser, lab: ModuleType, workspace: Path, tmp_path: Path
 ) -> None:
     hostile = "<img src=x onerror=alert(1)>"
     text = f"{hostile},n\n{hostile},1\n{hostile},2\n</script><script>,3\n"
-    document = rendered(tmp_path, summary(lab, workspace, text))
+    document = rendered(browser, tmp_path, summary(lab, workspace, text))
 
     assert "<img" not in document
     assert "<script" not in document

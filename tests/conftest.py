@@ -1,0 +1,13 @@
+"""What any test may ask for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser import Browser, find_browser
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    """Headless Chromium."""
+    return find_browser(tmp_path_factory.mktemp("browser"))
