@@ -19,6 +19,8 @@ from covalt_git import yaml_text
 from covalt_git.canonical_json import NotJsonError
 from covalt_git.models import problems as codes
 from covalt_git.yaml_text import Document, YamlProblems, dump, load, load_file
+from covalt_git.yaml_text.characters import escaped
+from covalt_git.yaml_text.events import open_pure_python_events
 
 SHARED = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "yaml"
 NASTY = SHARED / "nasty-handwritten"
@@ -786,7 +788,7 @@ def test_pure_python_parser_reads_and_refuses_alike() -> None:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(yaml_text.__file__).parents[1],
+        cwd=Path(yaml_text.__file__).parents[2],
     )
 
     expected: list[Any] = []
@@ -801,7 +803,7 @@ def test_pure_python_parser_reads_and_refuses_alike() -> None:
 
 @pytest.mark.parametrize("escape", [r"\ud800", r"\U00110000", r"\Uffffffff"])
 def test_pure_python_parser_refuses_escapes_that_are_no_character(escape: str) -> None:
-    next_event = yaml_text._pure_python_events(f'a: "{escape}"')
+    next_event = open_pure_python_events(f'a: "{escape}"')
 
     with pytest.raises(yaml.YAMLError, match="invalid Unicode character escape"):
         list(iter(next_event, None))
@@ -872,7 +874,7 @@ def test_what_is_written_reads_back_the_same(value: Any) -> None:
 @no_deadline
 @given(JSON)
 def test_json_is_yaml(value: Any) -> None:
-    text = yaml_text._escaped(json.dumps(value, ensure_ascii=False, indent=1))
+    text = escaped(json.dumps(value, ensure_ascii=False, indent=1))
 
     assert load(text, "x.yaml").data == value
 

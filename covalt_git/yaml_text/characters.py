@@ -1,0 +1,28 @@
+"""Which characters can stand in a YAML text, and how texts are shown that hold others or too many.
+
+Reading refuses the others, writing escapes them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+FORBIDDEN = re.compile(
+    "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+"""What YAML 1.2 (5.1) does not allow; and the byte order mark and the line ends of YAML 1.1 that
+YAML 1.2 reads as text: two readers would see two documents."""
+
+SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_SHOWN: Final = 60
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with escapes for what cannot stand in YAML."""
+    return FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def shortened(text: str) -> str:
+    """Return as much of ``text`` as a message should show."""
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -1,0 +1,54 @@
+"""What a text without quotes means, by the core schema of YAML 1.2 (10.3.2)."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from typing import Final
+
+from covalt_git.canonical_json import NotJsonError
+from covalt_git.yaml_text.characters import shortened
+
+MAX_DIGITS: Final = 400
+"""Characters of an integer: a double has at most 309 digits, and every Python reads this many."""
+
+TEXT_STARTS: Final = frozenset(string.printable) - frozenset("+-.0123456789~nNtTfF")
+"""With these no constant and no number starts; characters beyond ASCII are only looked at later."""
+
+NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+
+_CONSTANTS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(NULLS),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+
+
+def meaning(text: str) -> str | int | float | bool | None:
+    """Return the value that ``text`` stands for, most often itself.
+
+    Raises:
+        NotJsonError: for a number that JSON cannot hold.
+    """
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise _too_large(text)
+        return int(text, 0) if text[1:2] in ("o", "x") else int(text)
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        if math.isinf(number):
+            raise _too_large(text)
+        return number
+    if _NOT_FINITE.fullmatch(text):
+        raise NotJsonError(f"{text!r} is no JSON number", hint=f'quote it: `"{text}"`')
+    return text
+
+
+def _too_large(text: str) -> NotJsonError:
+    return NotJsonError(f"{shortened(text)!r} is beyond what JSON numbers hold", hint="quote it")

@@ -1,0 +1,149 @@
+"""The way from a file or bytes to a document, and all that is refused before the parser sees it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import string
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from covalt_git.errors import Problem
+from covalt_git.models import problems as codes
+from covalt_git.yaml_text.characters import FORBIDDEN, shortened
+from covalt_git.yaml_text.document import MAX_DEPTH, Document, Lines, YamlProblems
+from covalt_git.yaml_text.explanations import CONFLICT
+from covalt_git.yaml_text.reading import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_BYTES: Final = 1 << 20
+MAX_NODES: Final = 20_000
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_HARMLESS: Final = string.printable.encode().translate(None, b"\v\f")
+_CONFLICT_ENDS = re.compile(r"^(?:<{7}|>{7})(?= |\r?$)", re.MULTILINE)
+_TAG_DIRECTIVE = re.compile(r"(?:^|(?<=\r))(%TAG[ \t][^\r\n]*)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n?|\n))*(%[^\r\n]*)")
+"""A directive with the empty lines and comments above it."""
+
+_YAML_1 = re.compile(r"%YAML[ \t]+1\.[0-9]+(?:[ \t]+#.*|[ \t]*)")
+
+
+def load(
+    text: bytes | str,
+    path: str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_nodes: int = MAX_NODES,
+    max_depth: int = MAX_DEPTH,
+) -> Document:
+    """Return what ``text`` says; ``path`` is what people are told it was read from.
+
+    ``max_nodes`` bounds the values, those that aliases repeat counted each time; ``max_depth``
+    bounds the dicts and lists around a value.
+
+    Raises:
+        YamlProblems: with everything that is wrong, up to where reading had to end.
+    """
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogatepass")
+    if len(text) > max_bytes:
+        raise _refusal(path, codes.TOO_LARGE, f"larger than {max_bytes} bytes")
+    characters = _decoded(text.removeprefix(_BYTE_ORDER_MARK), path)
+    _refuse_conflict(characters, path)
+    _refuse_directives(characters, path)
+    return read(characters, path, max_nodes=max_nodes, max_depth=max_depth)
+
+
+def load_file(
+    file: Path,
+    path: str,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_nodes: int = MAX_NODES,
+    max_depth: int = MAX_DEPTH,
+) -> Document:
+    """Return what the regular file ``file`` says; see :func:`load`.
+
+    Raises:
+        YamlProblems: also when the file cannot be read, is too large or is not a regular file.
+    """
+    try:
+        with open(file, "rb", opener=_open_at_once) as stream:
+            status = os.fstat(stream.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise _refusal(path, codes.UNREADABLE, "not a regular file")
+            text = stream.read(max_bytes + 1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise _refusal(path, codes.UNREADABLE, f"cannot be read: {reason}") from None
+    except ValueError:  # the path holds a NUL
+        raise _refusal(path, codes.UNREADABLE, "not a path that a file can have") from None
+    return load(text, path, max_bytes=max_bytes, max_nodes=max_nodes, max_depth=max_depth)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting, as a pipe would until somebody writes into it."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _refusal(path: str, code: str, message: str) -> YamlProblems:
+    """Return the problem of a file as a whole."""
+    return YamlProblems(path, [Problem(path, 0, 0, code, message)])
+
+
+def _refuse(text: str, path: str, at: int, code: str, message: str, hint: str) -> NoReturn:
+    """Refuse ``text`` for what stands at its character ``at``."""
+    line, col = Lines(text).locate(at)
+    raise YamlProblems(path, [Problem(path, line, col, code, message, hint)]) from None
+
+
+def _decoded(text: bytes, path: str) -> str:
+    """Return the text, of characters that YAML allows and with a line end at its end."""
+    try:
+        characters = text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = text[: error.start].decode("utf-8")
+        message = f"the byte 0x{text[error.start]:02x} is not UTF-8"
+        hint = "save the file with the encoding UTF-8"
+        _refuse(before, path, len(before), codes.UNREADABLE, message, hint)
+    if text.translate(None, _HARMLESS):  # far quicker than to search, and enough for most texts
+        _refuse_forbidden_characters(characters, path)
+    # libyaml reads a block scalar without the last line end as another text than YAML 1.2 does.
+    return characters if characters.endswith("\n") else characters + "\n"
+
+
+def _refuse_forbidden_characters(text: str, path: str) -> None:
+    found = FORBIDDEN.search(text)
+    if found is None:
+        return
+    number = ord(found[0])
+    escape = f"\\x{number:02x}" if number <= 0xFF else f"\\u{number:04x}"  # noqa: PLR2004
+    message = f"the character U+{number:04X} cannot stand in YAML"
+    hint = f"remove it, or write `{escape}` between double quotes"
+    _refuse(text, path, found.start(), codes.SYNTAX, message, hint)
+
+
+def _refuse_conflict(text: str, path: str) -> None:
+    """Refuse the ends of a conflict anywhere: a list in brackets would take them for texts."""
+    if "<<<<<<<" not in text and ">>>>>>>" not in text:
+        return
+    conflict = _CONFLICT_ENDS.search(text)
+    if conflict:
+        _refuse(text, path, conflict.start(), CONFLICT.code, CONFLICT.message, CONFLICT.hint)
+
+
+def _refuse_directives(text: str, path: str) -> None:
+    """Refuse all but ``%YAML 1.x``; libyaml would need seconds for a thousand ``%TAG``."""
+    if "%" not in text:
+        return
+    found = _TAG_DIRECTIVE.search(text)
+    if not found:
+        found = _DIRECTIVE.match(text)
+        while found and _YAML_1.fullmatch(found[1]):
+            found = _DIRECTIVE.match(text, found.end())
+    if found:
+        message = f"the directive {shortened(found[1])!r}"
+        _refuse(text, path, found.start(1), codes.SYNTAX, message, "remove the line")
