@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from covalt_git import canonical_json
 from covalt_git.access import Principal
 from covalt_git.calls.engine import CallOutcome, Engine, check_runnable
+from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.models.tool import Tool
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
 from covalt_git.workspaces.writing import Writer, unfinished
 
 if TYPE_CHECKING:
+    from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.workspaces.chats import Chats, ChatStore
 
@@ -34,6 +36,20 @@ class MayNotApproveError(CovaltError):
 
     code = "may_not_approve"
     http_status = 403
+
+
+class NoLongerCallableError(CovaltError):
+    """Whoever asked for the call could not make it now: the tool is gone, or hidden from them."""
+
+    code = "no_longer_callable"
+    http_status = 409
+
+
+class NotWhatWasAskedError(CovaltError):
+    """The waiting call is not the one that the approval is about."""
+
+    code = "not_what_was_asked"
+    http_status = 409
 
 
 class AskedAgainError(CovaltError):
@@ -53,7 +69,10 @@ class AskedAgainError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    """The approvals of all chats, for the engine's principal."""
+    """The approvals of all chats, as far as they exist for the engine's principal.
+
+    That is where the principal may see the tool, or settle its calls.
+    """
 
     engine: Engine
     chats: Chats
@@ -64,7 +83,8 @@ class Approvals:
         Raises:
             UnknownNameError: naming the nearest; CovaltError where several end so.
         """
-        known = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
+        every = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
+        known = [one for one in every if self._exists(one)]
         found = [one for one in known if one.execution_id == text]
         if not found and len(text) >= 4:  # noqa: PLR2004 - fewer would hit by chance
             found = [one for one in known if one.execution_id.endswith(text)]
@@ -81,16 +101,19 @@ class Approvals:
         Raises:
             MayNotApproveError: when the principal's role may not.
             AlreadySettledError: when somebody was first, or it ran out.
+            NoLongerCallableError: when whoever asked for the call could not make it now.
+            NotWhatWasAskedError: when the stored call was altered.
             AskedAgainError: when the files or the tool changed since; nothing ran.
         """
         asked = self.find(execution_id)
-        # The caller's right to the call is asked again: roles may have changed since.
-        caller = replace(self.engine, principal=Principal(asked.by, asked.role))
-        found = caller.catalog.find_callable(asked.tool_id)
         self._check_may_settle(asked)
-        check_runnable(found)
+        caller = replace(self.engine, principal=Principal(asked.by, asked.role))
         with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, asked)
+            _check_bound(approval, call)
+            # Read only now: the toolset may have been edited while this waited for the chat.
+            found = _still_callable(caller, asked)
+            check_runnable(found)
             if chat.active_branch() != approval.branch:
                 raise CovaltError(
                     f"the call belongs to the branch {approval.branch!r}",
@@ -103,7 +126,8 @@ class Approvals:
             elif not _same_base(chat, approval, head):
                 why = "the workspace has changed"
             if why:
-                raise AskedAgainError(why, self._ask_again(writer, approval, call, head, caller))
+                again = self._ask_again(writer, approval, call, head, caller, found)
+                raise AskedAgainError(why, again)
             decided = _decided(approval, "approved", self.engine.principal)
             if not writer.put_approval(decided, before=approval):
                 raise AlreadySettledError("somebody else settled it just now")
@@ -130,18 +154,16 @@ class Approvals:
 
     def _check_may_settle(self, asked: Approval) -> None:
         # The id alone decides, so that a call can be denied whose tool is broken or gone.
-        named = Tool(
-            tool_id=asked.tool_id,
-            toolset_id=asked.tool_id.partition(":")[0],
-            name=asked.tool_id,
-            input_schema={},
-        )
-        if not self.engine.catalog.may_approve(named).allowed:
+        if not self.engine.catalog.may_approve(named_tool(asked.tool_id)).allowed:
             role = self.engine.principal.role or self.engine.config.default_role
             raise MayNotApproveError(
                 f"the role {role!r} may not settle calls of {asked.tool_id}",
                 hint="somebody whose role has it under 'approve' in covalt.yaml may",
             )
+
+    def _exists(self, asked: Approval) -> bool:
+        catalog, tool = self.engine.catalog, named_tool(asked.tool_id)
+        return bool(catalog.visible([tool])) or catalog.may_approve(tool).allowed
 
     def _of(self, chat_id: str) -> list[Approval]:
         with self.chats.open(chat_id) as chat:
@@ -154,10 +176,10 @@ class Approvals:
         call: PendingCall,
         head: str | None,
         caller: Engine,
+        found: Found,
     ) -> CallOutcome:
         """Ask about the call as it would run now, with what changed on the way here."""
         chat = writer.chat
-        found = caller.catalog.find_callable(call.tool_id)
         moved = call.model_copy(
             update={
                 "base": head,
@@ -172,6 +194,18 @@ class Approvals:
         return replace(outcome, changes=tuple(chat.changes(approval.base, head)))
 
 
+def _still_callable(caller: Engine, asked: Approval) -> Found:
+    """Return the tool if whoever asked could still call it: the policy may have changed since."""
+    try:
+        return caller.catalog.find_callable(asked.tool_id)
+    except UnknownNameError:
+        # Not its own words: they would offer one person the tools that another one may see.
+        raise NoLongerCallableError(
+            f"{asked.tool_id} no longer exists for {asked.by}, who asked for the call",
+            hint=f"covalt-git approval deny {asked.execution_id}",
+        ) from None
+
+
 def _current(chat: ChatStore, asked: Approval) -> tuple[Approval, PendingCall]:
     """Return the approval and its call as they are now that the chat is held."""
     approval = chat.approval(asked.execution_id)
@@ -183,6 +217,17 @@ def _current(chat: ChatStore, asked: Approval) -> tuple[Approval, PendingCall]:
             hint = f"covalt-git approval approve {approval.superseded_by}"
         raise AlreadySettledError(f"this approval is {state}", hint=hint)
     return approval, call
+
+
+def _check_bound(approval: Approval, call: PendingCall) -> None:
+    """Make sure that what would run is what a person was shown."""
+    asked = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
+    waits = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
+    if asked != waits:
+        raise NotWhatWasAskedError(
+            "the call that waits is not the one this approval is about, so nothing ran",
+            hint=f"covalt-git approval deny {approval.execution_id}",
+        )
 
 
 def _decided(approval: Approval, state: str, principal: Principal) -> Approval:

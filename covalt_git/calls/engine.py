@@ -93,11 +93,11 @@ class Engine:
             InvalidArgumentsError: with everything that is wrong; nothing is recorded.
             SandboxNeededError: when the toolset may not run here.
         """
-        found = self.catalog.find_callable(request.tool_id)
-        check_runnable(found)
-        check_arguments(found.tool, request.args)
-        reasons = confirmation(self.config, found.tool, request.args)
+        self._checked(request)
         with self.writing(chat) as writer:
+            # Again, because the toolset may have been edited while this waited for the chat.
+            found = self._checked(request)
+            reasons = confirmation(self.config, found.tool, request.args)
             base = writer.save_edits()
             call = PendingCall(
                 id=new_id(),
@@ -115,7 +115,8 @@ class Engine:
             )
             if reasons:
                 return self.ask(writer, call, found.tool, reasons)
-            return self.run(writer, call, found, confirmed=False)
+            waived = _is_waived(self.config, found.tool, request.args)
+            return self.run(writer, call, found, confirmed=waived)
 
     @property
     def catalog(self) -> Catalog:
@@ -125,6 +126,12 @@ class Engine:
     def writing(self, chat: ChatStore) -> AbstractContextManager[Writer]:
         """Hold the chat's lock, after the calls that came before."""
         return writing(chat, by=self.principal.id, timeout_s=WAIT_S, waiting=self.waiting)
+
+    def _checked(self, request: Request) -> Found:
+        found = self.catalog.find_callable(request.tool_id)
+        check_runnable(found)
+        check_arguments(found.tool, request.args)
+        return found
 
     def ask(
         self, writer: Writer, call: PendingCall, tool: Tool, reasons: tuple[str, ...]
@@ -159,7 +166,10 @@ class Engine:
     def run(
         self, writer: Writer, call: PendingCall, found: Found, *, confirmed: bool
     ) -> CallOutcome:
-        """Run the call on the files as they are, and commit what came of it."""
+        """Run the call on the files as they are, and commit what came of it.
+
+        ``confirmed`` tells that its decorator need not ask: a person or the project said yes.
+        """
         chat = writer.chat
         started = call.model_copy(update={"status": "running"})
         writer.put_call(started)
@@ -177,12 +187,16 @@ class Engine:
                 confirmed=confirmed,
             )
         )
-        if outcome.status == "invalid_arguments":
+        error = outcome.error
+        if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
+        if outcome.status == "invalid_arguments":
+            # Somebody approved it, so that it is known and has to have an end.
+            said = "; ".join(f"{path}: {message}" for path, message in outcome.problems)
+            error = CallError(code="invalid_arguments", message=said)
         if outcome.status == "confirmation":
             return self.ask(writer, started, found.tool, ("its decorator asks",))
-        error = outcome.error
         if not _has_workspace(chat.workspace):
             error = CallError(
                 code="workspace_deleted",
@@ -251,6 +265,12 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
     if found:
         problems = [(json_schema.json_path(place), message) for place, message in found]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
+
+
+def _is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
+    """Tell whether this project said that nobody is asked, whatever the tool's own code says."""
+    asking = tool.model_copy(update={"confirmation": ("decorator",)})
+    return tool.confirmation_is_settled or not confirmation(config, asking, args)
 
 
 def limits_of(tool: Tool, config: ProjectConfig) -> Limits:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from covalt_git.access import decide
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
+from covalt_git.models.tool import Tool
 from covalt_git.names import BadNameError, ToolId
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.access import Action, Decision, Principal
+    from covalt_git.errors import Problem
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.models.tool import Tool
 
 
 class BrokenToolsetError(CovaltError):
@@ -44,6 +45,12 @@ class Found:
     toolset: Toolset
 
 
+def named_tool(tool_id: str) -> Tool:
+    """Return a tool of which no more than its id is known, to ask the door about."""
+    namespace = tool_id.partition(":")[0]
+    return Tool(tool_id=tool_id, toolset_id=namespace, name=tool_id, input_schema={})
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """What one principal may see and call."""
@@ -61,7 +68,8 @@ class Catalog:
 
         Raises:
             UnknownNameError: naming the nearest tool that the principal may see.
-            BrokenToolsetError: when the toolset has errors; with all of them.
+            BrokenToolsetError: when the toolset has errors; with all of them, where they can name
+                no tool that is hidden from the principal.
         """
         try:
             tool_id = ToolId.parse(text)
@@ -71,15 +79,15 @@ class Catalog:
             raise self._unknown(text)
         toolset = read_toolset(self.root, tool_id.namespace)
         tool = toolset.tool(tool_id.name)
-        if tool is None and toolset.sound:
-            raise self._unknown(text)
-        if tool is not None and not self._decide("see", tool).allowed:
+        # Of a broken toolset not even the errors are there for whoever could not see the tool.
+        seen = self._decide("see", tool or named_tool(str(tool_id))).allowed
+        if not seen or (tool is None and toolset.sound):
             raise self._unknown(text)
         if tool is None or not toolset.sound:
             raise BrokenToolsetError(
                 f"the toolset {toolset.id!r} has errors, so none of its tools can be used",
                 hint="covalt-git validate",
-                problems=[one for one in toolset.problems if one.severity == "error"],
+                problems=self._shown_errors(toolset),
             )
         return Found(tool, toolset)
 
@@ -105,6 +113,14 @@ class Catalog:
     def _decide(self, action: Action, tool: Tool) -> Decision:
         return decide(self.config, self.principal, action, tool)
 
+    def _shown_errors(self, toolset: Toolset) -> list[Problem]:
+        """Return the toolset's errors, or none where one may name a tool that is hidden."""
+        readable = toolset.manifest is not None
+        hides = len(self.visible(toolset.tools)) < len(toolset.tools)
+        if self.config.roles and (hides or not readable):
+            return []
+        return [one for one in toolset.problems if one.severity == "error"]
+
     def _unknown(self, text: str) -> UnknownNameError:
         tools = [
             tool
@@ -112,6 +128,10 @@ class Catalog:
             for tool in read_toolset(self.root, toolset_id).tools
         ]
         known = [tool.tool_id for tool in self.visible(tools)]
+        list_with = "covalt-git tool list"
+        error = UnknownNameError("tool", text, known, list_with=list_with)
         # A tool's bare name is what people forget the toolset of.
         same = [name for name in known if name.partition(":")[2] == text]
-        return UnknownNameError("tool", text, same or known, list_with="covalt-git tool list")
+        if same:
+            error.hint = f"did you mean {same[0]!r}? list them with `{list_with}`"
+        return error

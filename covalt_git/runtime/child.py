@@ -30,19 +30,23 @@ _MIB = 1 << 20
 
 
 def main() -> None:
-    """Answer the request whose pipe ends are the two arguments."""
+    """Answer the request whose pipe ends are the first two arguments; the third is the parent."""
     request_end, answer_end = int(sys.argv[1]), int(sys.argv[2])
     _die_with_parent(int(sys.argv[3]))
+    own = os.getpid()
     with open(request_end, "rb") as pipe:
         request = json.load(pipe)
     os.set_inheritable(answer_end, False)
     _set_limits(request["limits"])
     answer = _answer(request)
-    with contextlib.suppress(ValueError, OSError):
+    if os.getpid() != own:
+        os._exit(0)  # a fork that the tool let run on: only the process that was asked answers
+    with contextlib.suppress(Exception):  # whatever the tool put in the place of its streams
         sys.stdout.flush()
         sys.stderr.flush()
     with open(answer_end, "wb") as pipe:
-        pipe.write(json.dumps(answer).encode())
+        # Half of a surrogate pair, as in the text of an exception, becomes a question mark.
+        pipe.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
     # A tool's threads and exit handlers do not get to hold the call up once it is answered.
     os._exit(0)
 
@@ -91,10 +95,14 @@ def _load(folder: Path, module: str, function: str) -> Callable[..., object]:
     sys.path.append(str(folder))
     top = module.partition(".")[0]
     spec = PathFinder.find_spec(top, [str(folder)])
-    if spec is not None and spec.loader is not None:
+    if spec is not None:
         package = module_from_spec(spec)
         sys.modules[top] = package
-        spec.loader.exec_module(package)
+        if spec.loader is not None:
+            spec.loader.exec_module(package)
+        else:
+            # A folder without an __init__.py: Python would look for others of its name as well.
+            package.__path__ = [str(folder / top)]
     found = getattr(importlib.import_module(module), function)
     if not callable(found):
         raise TypeError(f"{module}:{function} is not a function")

@@ -6,6 +6,7 @@ import json
 import os
 import selectors
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -13,13 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import ValidationError
+
 from covalt_git import canonical_json
+from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import sandbox
 
 if TYPE_CHECKING:
-    import subprocess
-
     from covalt_git.models.base import JsonObject
     from covalt_git.models.toolset_manifest import Limits
 
@@ -62,6 +64,17 @@ class Outcome:
     problems: tuple[tuple[str, str], ...] = ()
 
 
+class _Answer(StrictModel):
+    """What the other side sends; a tool that writes to the pipe itself may send anything."""
+
+    status: Literal["success", "error", "invalid_arguments", "confirmation"]
+    result: Any = None
+    code: str = "tool_died"
+    message: str = ""
+    traceback: str = ""
+    problems: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(slots=True)
 class _Pipe:
     """One end that is read: what came so far, at most ``most`` bytes, and whether there was more."""
@@ -86,7 +99,8 @@ def _run(job: Job, scratch: Path) -> Outcome:
     request_read, request_write = os.pipe()
     answer_read, answer_write = os.pipe()
     output_read, output_write = os.pipe()
-    argv = [sys.executable, "-I", "-B", "-X", "utf8", str(_CHILD)]
+    # Unbuffered, so that both streams stand in the record in order, and to the last byte.
+    argv = [sys.executable, "-I", "-B", "-u", "-X", "utf8", str(_CHILD)]
     argv += [str(request_read), str(answer_write), str(os.getpid())]
     try:
         process = sandbox.start(
@@ -96,6 +110,10 @@ def _run(job: Job, scratch: Path) -> Outcome:
             output=output_write,
             pipes=(request_read, answer_write),
         )
+    except BaseException:
+        for end in (request_write, answer_read, output_read):
+            os.close(end)
+        raise
     finally:
         for end in (request_read, answer_write, output_write):
             os.close(end)
@@ -138,6 +156,11 @@ def _wait(
 ) -> CallError | None:
     """Read what the tool prints and answers until it ends; return why it was stopped, if it was."""
     timeout = limits.timeout_s or 60.0
+    too_slow = CallError(
+        code="timed_out",
+        message=f"it ran longer than {timeout:g} s",
+        hint="raise limits.timeout_s of the tool or of covalt.yaml",
+    )
     most = (limits.output_mb or 16) * _MIB
     end = time.monotonic() + timeout
     with selectors.DefaultSelector() as selector:
@@ -147,11 +170,7 @@ def _wait(
         try:
             while selector.get_map():
                 if time.monotonic() > end:
-                    return CallError(
-                        code="timed_out",
-                        message=f"it ran longer than {timeout:g} s",
-                        hint="raise limits.timeout_s of the tool or of covalt.yaml",
-                    )
+                    return too_slow
                 # A process that ended may leave others behind that hold its pipes open.
                 over = process.poll() is not None
                 ready = selector.select(0 if over else min(_GRACE_S, end - time.monotonic() + 0.01))
@@ -170,9 +189,12 @@ def _wait(
                             message=f"it {what} more than {most >> 20} MiB",
                             hint="write large results to a file of the workspace",
                         )
+            # It closed its pipes: it has ended, or is about to, or only wants to look like it.
+            process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return too_slow
         except KeyboardInterrupt:
             return CallError(code="cancelled", message="a person stopped it")
-    process.wait()
     return None
 
 
@@ -189,32 +211,23 @@ def _outcome(
     if failure is not None:
         return Outcome("error", error=failure, output=output)
     try:
-        answer = canonical_json.loads(bytes(answered.content))
-        status = answer["status"]
-    except (canonical_json.NotJsonError, KeyError, TypeError):
+        answer = _Answer.model_validate(canonical_json.loads(bytes(answered.content)))
+    except (canonical_json.NotJsonError, ValidationError):
         return Outcome("error", error=_death(process.returncode, job), output=output)
-    if status == "success":
-        return Outcome("success", result=answer["result"], output=output)
-    if status == "confirmation":
-        return Outcome("confirmation", output=output)
-    if status == "invalid_arguments":
-        problems = tuple((str(path), str(message)) for path, message in answer["problems"])
-        return Outcome("invalid_arguments", problems=problems, output=output)
-    error = CallError(
-        code=answer["code"],
-        message=answer["message"],
-        traceback=answer.get("traceback", ""),
-    )
+    if answer.status != "error":
+        return Outcome(answer.status, answer.result, output=output, problems=answer.problems)
+    error = CallError(code=answer.code, message=answer.message, traceback=answer.traceback)
     return Outcome("error", error=error, output=output)
 
 
 def _death(returncode: int, job: Job) -> CallError:
     """Return why a tool ended without an answer."""
-    if returncode == -signal.SIGXCPU or (returncode == -signal.SIGKILL and job.limits.cpu_s):
+    if returncode == -signal.SIGXCPU and job.limits.cpu_s:
         return CallError(
             code="timed_out", message=f"it used {job.limits.cpu_s:g} s of processor time"
         )
     if returncode < 0:
-        name = signal.Signals(-returncode).name
+        known = {one.value: one.name for one in signal.Signals}
+        name = known.get(-returncode, f"signal {-returncode}")
         return CallError(code="tool_died", message=f"its process was ended by {name}")
     return CallError(code="tool_died", message=f"its process ended with {returncode} and no answer")

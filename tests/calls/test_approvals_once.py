@@ -1,0 +1,219 @@
+"""An approved call runs once: against eight approvers, against kills, against any order of things."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from covalt_git.calls.approvals import AlreadySettledError, AskedAgainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.calls.conftest import World
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in {"Z", "X"}
+
+
+def running(world: World) -> int:
+    """Return the process of the tool ``wait`` as soon as it runs."""
+    assert world.until((world.workspace / "pid").exists)
+    return int((world.workspace / "pid").read_text())
+
+
+def test_eight_approvers_run_a_call_once(world: World) -> None:
+    waiting = world.ask()
+
+    approvers = [world.start("approval", "approve", waiting, "--json") for _ in range(8)]
+    said = [approver.communicate() for approver in approvers]
+
+    codes = sorted(approver.returncode for approver in approvers)
+    refusals = [json.loads(err[err.index("{") :])["error"] for _, err in said if "{" in err]
+    assert codes == [0, 1, 1, 1, 1, 1, 1, 1]
+    assert refusals == ["already_settled"] * 7
+    assert world.codes() == ["success"]
+    assert world.files() == {"runs.txt": "run\n"}
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: World) -> None:
+    waiting = world.ask("wait")
+    approver = world.start("approval", "approve", waiting)
+    tool = running(world)
+
+    approver.send_signal(signal.SIGKILL)
+    approver.communicate()
+
+    assert world.until(lambda: not is_alive(tool))
+    (world.root / "data" / "index.db").unlink(missing_ok=True)
+    assert world.index_rows()[waiting]["state"] == "approved"
+    with pytest.raises(AlreadySettledError, match="this approval is approved"):
+        world.approve(waiting)
+    assert world.codes() == ["interrupted"]
+    assert world.files()["runs.txt"] == "run\n"
+    assert world.call("add").call.status == "success"
+    assert world.git("fsck", "--strict") == ""
+
+
+def test_call_killed_between_approval_and_run_never_runs(world: World) -> None:
+    waiting = world.ask()
+    project = world.project()
+    with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
+        before = chat.approval(waiting)
+        assert before is not None
+        writer.put_approval(before.model_copy(update={"state": "approved"}), before=before)
+
+    with pytest.raises(AlreadySettledError, match="this approval is approved"):
+        world.approve(waiting)
+
+    assert world.codes() == ["interrupted"]
+    assert world.runs() == 0
+
+
+def test_call_killed_while_it_was_asked_again_runs_by_the_new_approval_only(world: World) -> None:
+    first = world.ask(text="hello")
+    (world.workspace / "notes.txt").write_text("mine")
+    project = world.project()
+    with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
+        base = writer.save_edits()
+        (call,) = chat.calls()
+        found = project.catalog.find("demo:ask")
+        again = project.engine().ask(
+            writer, call.model_copy(update={"base": base}), found.tool, ("the toolset asks",)
+        )
+    assert again.approval is not None
+    (world.workspace / "notes.txt").unlink()
+
+    with pytest.raises(AlreadySettledError):
+        world.approve(first)
+
+    assert world.runs() == 0
+    (world.workspace / "notes.txt").write_text("mine")
+    assert world.approve(again.approval.execution_id).call.status == "success"
+    assert world.runs() == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_ctrl_c_records_the_call_as_cancelled(world: World) -> None:
+    caller = world.start("call", "c1", "demo:wait", "--yes", "--json")
+    tool = running(world)
+
+    caller.send_signal(signal.SIGINT)
+    printed, _ = caller.communicate()
+
+    assert caller.returncode == 130
+    assert json.loads(printed)["error"] == "cancelled: a person stopped it"
+    assert world.codes() == ["cancelled"]
+    assert world.files()["runs.txt"] == "run\n"
+    assert world.until(lambda: not is_alive(tool))
+    assert world.waiting() == []
+
+
+class Approving(RuleBasedStateMachine):
+    """Calls, approvals, denials and edits in any order: runs never exceed approvals granted."""
+
+    asked = Bundle("asked")
+
+    def __init__(self, new_world: Callable[[], World]) -> None:
+        super().__init__()
+        self.world = new_world()
+        self.made = 0
+        self.settled: set[str] = set()
+
+    @initialize(target=asked)
+    def ask_first(self) -> str:
+        return self.make("m1")
+
+    @rule(target=asked, message=st.sampled_from([None, "m1"]))
+    def ask(self, message: str | None) -> str:
+        return self.make(message)
+
+    def make(self, message: str | None) -> str:
+        self.made += 1
+        outcome = self.world.call_for(message, "ask", text=f"call {self.made}")
+        assert outcome.approval is not None
+        return outcome.approval.execution_id
+
+    @rule(target=asked, execution_id=asked)
+    def approve(self, execution_id: str) -> str:
+        try:
+            self.world.approve(execution_id)
+        except AskedAgainError:
+            self.settled.add(execution_id)
+            superseded_by = self.world.approval(execution_id).superseded_by
+            return str(superseded_by)
+        except AlreadySettledError:
+            assert execution_id in self.settled
+            return execution_id
+        assert execution_id not in self.settled
+        self.settled.add(execution_id)
+        return execution_id
+
+    @rule(execution_id=asked)
+    def deny(self, execution_id: str) -> None:
+        with contextlib.suppress(AlreadySettledError):
+            self.world.deny(execution_id)
+            assert execution_id not in self.settled
+        self.settled.add(execution_id)
+
+    @rule(content=st.sampled_from("abc"))
+    def edit(self, content: str) -> None:
+        (self.world.workspace / "notes.txt").write_text(content)
+
+    @rule()
+    def change_the_toolset(self) -> None:
+        code = self.world.root / "toolsets" / "demo" / "tools" / "plain.py"
+        code.write_text(f"{code.read_text()}# {self.made}\n")
+
+    @rule()
+    def lose_the_index(self) -> None:
+        (self.world.root / "data" / "index.db").unlink(missing_ok=True)
+
+    @invariant()
+    def each_run_had_an_approval_of_its_own(self) -> None:
+        runs = self.world.workspace / "runs.txt"
+        ran = runs.read_text().splitlines() if runs.exists() else []
+        granted = [one for one in self.world.approvals() if one.state == "approved"]
+
+        assert sorted(ran) == sorted(one.args["text"] for one in granted)
+        assert len(set(ran)) == len(ran)
+
+
+def test_runs_never_exceed_approvals_in_any_order(new_world: Callable[[], World]) -> None:
+    class Machine(Approving):
+        def __init__(self) -> None:
+            super().__init__(new_world)
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=12,
+            stateful_step_count=14,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )

@@ -1,0 +1,62 @@
+"""A toolset and a workspace to run one function in; what a run leaves behind fails its test."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.models.toolset_manifest import Limits
+from covalt_git.runtime.python_tool import Job, Outcome, run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Runs functions that a test writes, as the runtime runs a tool."""
+
+    toolset: Path
+    workspace: Path
+    scratch: Path
+
+    def write(self, path: str, source: str) -> None:
+        file = self.toolset / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(source), encoding="utf-8")
+
+    def job(self, entrypoint: str = "tools.it:run", **changes: Any) -> Job:
+        limits = {"timeout_s": 20.0, "output_mb": 16, **changes.pop("limits", {})}
+        return Job(
+            toolset_dir=self.toolset,
+            toolset_id="demo",
+            entrypoint=entrypoint,
+            args=changes.pop("args", {}),
+            workspace=self.workspace,
+            chat_id="c1",
+            call_id="call-1",
+            limits=Limits(**limits),
+            **changes,
+        )
+
+    def run(self, source: str, **changes: Any) -> Outcome:
+        """Run the function ``run`` of ``source``, which becomes ``tools/it.py``."""
+        self.write("tools/it.py", source)
+        return run(self.job(**changes))
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+    made = Workshop(tmp_path / "toolset", tmp_path / "workspace", tmp_path / "scratch")
+    made.workspace.mkdir()
+    made.scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made.scratch))
+
+    yield made
+
+    assert list(made.scratch.iterdir()) == []

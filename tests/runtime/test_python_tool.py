@@ -1,0 +1,388 @@
+"""A tool's surroundings: what it sees, what it can import, and how what it says comes back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.runtime.python_tool import KEPT_OUTPUT, run
+
+if TYPE_CHECKING:
+    from tests.runtime.conftest import Workshop
+
+CANARY = "sk-live-canary-9c1f"
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into Linux's /proc")
+
+
+@on_linux
+def test_no_variable_of_the_parent_reaches_a_tool(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEATHER_KEY", CANARY)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/{CANARY}")
+
+    outcome = workshop.run("""
+        import os, subprocess
+        from pathlib import Path
+
+        def run() -> dict:
+            return {
+                "own": sorted(os.environ),
+                "kernel": Path("/proc/self/environ").read_text(),
+                "child": subprocess.run(["env"], capture_output=True, text=True).stdout,
+            }
+    """)
+
+    assert outcome.result["own"] == ["HOME", "LANG", "LC_ALL", "PATH", "TMPDIR"]
+    assert CANARY not in str(outcome)
+
+
+def test_variables_for_python_itself_are_ignored(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    planted = tmp_path / "planted"
+    planted.mkdir()
+    (planted / "sitecustomize.py").write_text("print('planted')")
+    monkeypatch.setenv("PYTHONPATH", str(planted))
+    monkeypatch.setenv("PYTHONSTARTUP", str(planted / "sitecustomize.py"))
+    monkeypatch.setenv("PYTHONWARNINGS", "error")
+
+    outcome = workshop.run("""
+        import sys
+
+        def run() -> list[str]:
+            return sys.path
+    """)
+
+    assert str(planted) not in outcome.result
+    assert outcome.output == ""
+
+
+def test_home_and_temporary_folder_are_private_and_gone_afterwards(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        import tempfile
+        from pathlib import Path
+
+        def run() -> dict:
+            (Path.home() / "note").write_text("x")
+            (Path.home() / "locked").mkdir(mode=0)
+            return {
+                "home": str(Path.home()),
+                "temporary": tempfile.gettempdir(),
+                "mode": oct(Path.home().stat().st_mode & 0o777),
+            }
+    """)
+
+    home = Path(outcome.result["home"])
+    assert outcome.result == {"home": str(home), "temporary": str(home), "mode": "0o700"}
+    assert home.parent == workshop.scratch
+    assert not home.exists()
+
+
+def test_standard_input_is_empty_and_the_folder_is_the_workspace(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        import os, sys
+
+        def run() -> list[str]:
+            return [sys.stdin.read(), os.getcwd()]
+    """)
+
+    assert outcome.result == ["", str(workshop.workspace)]
+
+
+@on_linux
+def test_no_open_file_of_the_parent_is_inherited(workshop: Workshop, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text(CANARY)
+    handle = os.open(secret, os.O_RDONLY)
+    os.set_inheritable(handle, True)
+    try:
+        outcome = workshop.run("""
+            import os
+
+            def run() -> list[str]:
+                found = []
+                for name in os.listdir("/proc/self/fd"):
+                    try:
+                        found.append(os.readlink(f"/proc/self/fd/{name}"))
+                    except OSError:
+                        pass
+                return found
+        """)
+    finally:
+        os.close(handle)
+
+    kinds = sorted(target.partition(":")[0] for target in outcome.result)
+    assert str(secret) not in outcome.result
+    assert kinds == ["/dev/null", "pipe", "pipe", "pipe"]
+
+
+def test_modules_of_the_toolset_import_each_other(workshop: Workshop) -> None:
+    workshop.write("tools/lib.py", "WORD = 'from a sibling'")
+    workshop.write("tools/deep/__init__.py", "")
+    workshop.write("tools/deep/down.py", "from ..lib import WORD as SAME")
+
+    outcome = workshop.run("""
+        from tools.lib import WORD
+        from .deep.down import SAME
+
+        def run() -> list[str]:
+            return [WORD, SAME]
+    """)
+
+    assert outcome.result == ["from a sibling", "from a sibling"]
+
+
+@pytest.mark.parametrize(
+    ("files", "entrypoint"),
+    [
+        pytest.param(
+            {"click/__init__.py": "", "click/it.py": None}, "click.it:run", id="installed-package"
+        ),
+        pytest.param({"click/it.py": None}, "click.it:run", id="installed-without-init"),
+        pytest.param({"click.py": None}, "click:run", id="installed-single-module"),
+        pytest.param({"json/it.py": None}, "json.it:run", id="standard-library"),
+        pytest.param({"tests/__init__.py": "", "tests/it.py": None}, "tests.it:run", id="tests"),
+    ],
+)
+def test_package_of_the_toolset_wins_over_an_installed_one_of_its_name(
+    workshop: Workshop, files: dict[str, str | None], entrypoint: str
+) -> None:
+    for path, source in files.items():
+        workshop.write(path, "def run(): return 'mine'" if source is None else source)
+
+    assert run(workshop.job(entrypoint)).result == "mine"
+
+
+def test_files_beside_the_tools_shadow_nothing_that_python_brings(workshop: Workshop) -> None:
+    for name in ("base64.py", "sitecustomize.py", "usercustomize.py"):
+        workshop.write(name, "print('planted')")
+        (workshop.workspace / name).write_text("print('planted')")
+    for folder in (workshop.toolset, workshop.workspace):
+        (folder / "planted.pth").write_text("import sys; print('planted')\n")
+
+    outcome = workshop.run("""
+        import base64
+
+        def run() -> str:
+            return base64.b64encode(b"hi").decode()
+    """)
+
+    assert (outcome.result, outcome.output) == ("aGk=", "")
+
+
+def test_running_writes_nothing_into_the_toolset(workshop: Workshop) -> None:
+    workshop.write("tools/lib.py", "WORD = 1")
+    workshop.run("from tools.lib import WORD\ndef run(): return WORD")
+
+    found = {path.relative_to(workshop.toolset).as_posix() for path in workshop.toolset.rglob("*")}
+
+    assert found == {"tools", "tools/it.py", "tools/lib.py"}
+
+
+def test_context_says_for_whom_the_tool_works(workshop: Workshop) -> None:
+    workshop.write("assets/greeting.txt", "good morning")
+
+    outcome = workshop.run(
+        """
+        from covalt_toolset import get_context
+
+        def run() -> dict:
+            context = get_context()
+            return {
+                "asset": (context.toolset_dir / "assets" / "greeting.txt").read_text(),
+                "workspace": str(context.workspace),
+                "ids": [context.chat_id, context.toolset_id, context.call_id, context.message_id],
+            }
+        """,
+        message_id="message-1",
+    )
+
+    assert outcome.result == {
+        "asset": "good morning",
+        "workspace": str(workshop.workspace),
+        "ids": ["c1", "demo", "call-1", "message-1"],
+    }
+
+
+def test_asynchronous_tool_is_awaited(workshop: Workshop) -> None:
+    outcome = workshop.run(
+        """
+        import asyncio
+
+        async def run(number: int) -> int:
+            await asyncio.sleep(0)
+            return number + 1
+    """,
+        args={"number": 41},
+    )
+
+    assert outcome.result == 42
+
+
+def test_parameters_arrive_as_what_they_are_annotated_with(workshop: Workshop) -> None:
+    outcome = workshop.run(
+        """
+        from datetime import date
+        from pathlib import Path
+        from pydantic import BaseModel
+
+        class Row(BaseModel):
+            name: str
+            day: date
+
+        def run(workspace: Path, rows: list[Row]) -> dict:
+            first = rows[0]
+            return {
+                "row": type(first).__name__,
+                "year": first.day.year,
+                "workspace": str(workspace),
+                "back": first,
+            }
+        """,
+        args={"rows": [{"name": "a", "day": "2026-11-20"}]},
+    )
+
+    assert outcome.result == {
+        "row": "Row",
+        "year": 2026,
+        "workspace": str(workshop.workspace),
+        "back": {"name": "a", "day": "2026-11-20"},
+    }
+
+
+def test_arguments_that_only_the_function_can_judge_are_told_with_their_places(
+    workshop: Workshop,
+) -> None:
+    outcome = workshop.run(
+        """
+        from pathlib import Path
+        from pydantic import BaseModel, field_validator
+
+        class Range(BaseModel):
+            low: int
+            high: int
+
+            @field_validator("high")
+            @classmethod
+            def even(cls, value: int) -> int:
+                if value % 2:
+                    raise ValueError("has to be even")
+                return value
+
+        def run(workspace: Path, one: Range, two: Range) -> None:
+            (workspace / "it-ran").touch()
+        """,
+        args={"one": {"low": 1, "high": 3}, "two": {"low": 1, "high": 5}},
+    )
+
+    assert outcome.status == "invalid_arguments"
+    assert outcome.problems == (("$.one.high", "has to be even"), ("$.two.high", "has to be even"))
+    assert not (workshop.workspace / "it-ran").exists()
+
+
+def test_decorator_is_asked_before_the_function_is_called(workshop: Workshop) -> None:
+    source = """
+        from pathlib import Path
+        from covalt_toolset import tool
+
+        @tool(requires_confirmation=True)
+        def run(workspace: Path) -> str:
+            (workspace / "it-ran").touch()
+            return "done"
+    """
+
+    assert workshop.run(source).status == "confirmation"
+    assert not (workshop.workspace / "it-ran").exists()
+    assert workshop.run(source, confirmed=True).result == "done"
+
+
+def test_both_streams_are_kept_in_order(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        import os, subprocess, sys
+        print("at import")
+
+        def run() -> None:
+            print("one")
+            print("two", file=sys.stderr)
+            sys.stdout.write("three, ")
+            os.write(2, b"four, ")
+            subprocess.run(["echo", "five"])
+            print("six")
+    """)
+
+    assert outcome.output == "at import\none\ntwo\nthree, four, five\nsix\n"
+
+
+def test_long_output_is_capped_with_a_note(workshop: Workshop) -> None:
+    outcome = workshop.run("def run():\n    print('x' * 100_000)\n    return 'done'")
+
+    assert outcome.result == "done"
+    assert outcome.output == "x" * KEPT_OUTPUT + "\n... 34465 bytes more were not kept\n"
+
+
+def test_output_is_text_whatever_bytes_were_printed(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        import os
+
+        def run() -> str:
+            print("Grüße 👋 \\x00 \\x1b[31m")
+            os.write(1, b"\\xff\\xfe\\n")
+            return "Ünïcode 👋"
+    """)
+
+    assert outcome.result == "Ünïcode 👋"
+    assert outcome.output == "Grüße 👋 \x00 \x1b[31m\n\ufffd\ufffd\n"
+
+
+def test_tool_that_goes_elsewhere_takes_nobody_with_it(workshop: Workshop) -> None:
+    here = Path.cwd()
+
+    outcome = workshop.run("""
+        import os
+
+        def run() -> str:
+            os.chdir("/")
+            os.umask(0)
+            return os.getcwd()
+    """)
+
+    assert outcome.result == "/"
+    assert Path.cwd() == here
+
+
+def test_fork_that_runs_on_does_not_answer_as_well(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        import os
+
+        def run() -> str:
+            if os.fork() == 0:
+                return "child"
+            os.wait()
+            return "parent"
+    """)
+
+    assert outcome.result == "parent"
+
+
+def test_tool_may_use_processes_and_threads_of_its_own(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+        from multiprocessing import get_context
+
+        def double(number: int) -> int:
+            return number * 2
+
+        def run() -> list[int]:
+            with ThreadPoolExecutor(2) as threads:
+                found = list(threads.map(double, [1, 2]))
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+                return found + list(processes.map(double, [3]))
+    """)
+
+    assert outcome.result == [2, 4, 6]
