@@ -84,7 +84,7 @@ class Approvals:
             UnknownNameError: naming the nearest; CovaltError where several end so.
         """
         every = [one for chat_id in self.chats.ids() for one in self._of(chat_id)]
-        known = [one for one in every if self._exists(one)]
+        known = [one for one in every if self.exists(one.tool_id)]
         found = [one for one in known if one.execution_id == text]
         if not found and len(text) >= 4:  # noqa: PLR2004 - fewer would hit by chance
             found = [one for one in known if one.execution_id.endswith(text)]
@@ -161,8 +161,9 @@ class Approvals:
                 hint="somebody whose role has it under 'approve' in covalt.yaml may",
             )
 
-    def _exists(self, asked: Approval) -> bool:
-        catalog, tool = self.engine.catalog, named_tool(asked.tool_id)
+    def exists(self, tool_id: str) -> bool:
+        """Tell whether approvals of that tool's calls exist for the principal."""
+        catalog, tool = self.engine.catalog, named_tool(tool_id)
         return bool(catalog.visible([tool])) or catalog.may_approve(tool).allowed
 
     def _of(self, chat_id: str) -> list[Approval]:

@@ -63,6 +63,25 @@ class Catalog:
         """Return those of the tools that exist for the principal."""
         return [tool for tool in tools if self._decide("see", tool).allowed]
 
+    def sees_toolset(self, toolset_id: str) -> bool:
+        """Tell whether a toolset exists for the principal: whether some tool of it would."""
+        toolset = read_toolset(self.root, toolset_id)
+        known = [tool.tool_id for tool in toolset.tools] or [f"{toolset_id}:tool"]
+        return bool(self.visible([named_tool(tool_id) for tool_id in known]))
+
+    def find_toolset(self, toolset_id: str) -> Toolset:
+        """Return a toolset from the files.
+
+        Raises:
+            UnknownNameError: naming the nearest that exists for the principal.
+        """
+        known = [one for one in toolset_ids(self.root / "toolsets") if self.sees_toolset(one)]
+        if toolset_id not in known:
+            raise UnknownNameError(
+                "toolset", toolset_id, known, list_with="covalt-git toolset list"
+            )
+        return read_toolset(self.root, toolset_id)
+
     def find(self, text: str) -> Found:
         """Return the tool that ``text`` names, from the files.
 

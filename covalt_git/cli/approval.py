@@ -9,6 +9,7 @@ import click
 from covalt_git import canonical_json
 from covalt_git.calls.approvals import AskedAgainError
 from covalt_git.cli import output
+from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
 from covalt_git.cli.session import indexed, json_option, project, waiting
 
@@ -27,9 +28,11 @@ def command() -> None:
 @json_option
 def list_approvals(*, everything: bool, as_json: bool) -> None:
     """List what waits to be approved, oldest first."""
-    with project().index() as index:
+    opened = project()
+    with opened.index() as index:
         index.sync()
         rows = index.approvals(None if everything else "pending")
+    rows = [row for row in rows if opened.approvals().exists(row["tool_id"])]
     if as_json:
         output.as_json(rows)
     elif not rows:
@@ -67,8 +70,7 @@ def approve(execution_id: str, *, as_json: bool) -> None:
             output.changes(error.outcome.changes)
         raise
     _print(opened, outcome, as_json=as_json)
-    if outcome.call.status != "success":
-        raise SystemExit(1)
+    leave(outcome)
 
 
 @command.command("deny")

@@ -68,9 +68,14 @@ def command(
             output.as_json(shown | waits)
         else:
             show(chat, outcome, opened=opened)
+    leave(outcome)
+
+
+def leave(outcome: CallOutcome) -> None:
+    """End with 1 where the call failed or waits, with 130 where a person stopped it."""
     if outcome.call.status != "success":
-        code = outcome.error.code if outcome.error else ""
-        raise SystemExit(130 if code == "cancelled" else 1)
+        stopped = outcome.error is not None and outcome.error.code == "cancelled"
+        raise SystemExit(130 if stopped else 1)
 
 
 def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from covalt_git.cli import output
 from covalt_git.cli.session import json_option, project
-from covalt_git.installs import find_toolset, set_enabled
+from covalt_git.installs import set_enabled
+
+if TYPE_CHECKING:
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.base import JsonObject
 
 
 @click.group()
@@ -19,11 +24,18 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_toolsets(*, as_json: bool) -> None:
-    """List the project's toolsets."""
+    """List the project's toolsets, as far as your role may see tools of them."""
     opened = project()
     with opened.index() as index:
         index.sync_toolsets()
         rows = index.toolsets()
+        tools = index.tools()
+    visible = Counter(tool.toolset_id for tool in opened.catalog.visible(tools))
+    rows = [
+        row | {"tools": visible[row["id"]]}
+        for row in rows
+        if opened.catalog.sees_toolset(row["id"])
+    ]
     if as_json:
         output.as_json(rows)
         return
@@ -51,45 +63,24 @@ def list_toolsets(*, as_json: bool) -> None:
 def show_toolset(toolset_id: str, *, as_json: bool) -> None:
     """Show one toolset: its tools, its files, what it declares, and its problems."""
     opened = project()
-    toolset = find_toolset(opened.root, toolset_id)
+    toolset = opened.catalog.find_toolset(toolset_id)
     tools = opened.catalog.visible(toolset.tools)
-    manifest = toolset.manifest
+    # What a role may not call does not exist for it, and the toolset's own files would tell of it.
+    everything = len(tools) == len(toolset.tools)
     if as_json:
-        shown = (
-            manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-            if manifest
-            else {}
-        )
-        output.as_json(
-            {
-                "id": toolset.id,
-                "enabled": toolset.enabled,
-                "digest": toolset.digest,
-                "manifest": shown,
-                "state": toolset.state.model_dump(mode="json", exclude_defaults=True),
-                "tools": [tool.tool_id for tool in tools],
-                "files": [file.path for file in toolset.files.files],
-                "problems": [problem.as_json() for problem in toolset.problems],
-            }
-        )
+        output.as_json(_detail(toolset, [tool.tool_id for tool in tools], everything=everything))
         return
-    output.problems(toolset.problems, opened.root)
-    if manifest is None:
-        return
-    output.say(f"{manifest.id} {manifest.version}  {manifest.name}", bold=True)
-    output.say(manifest.description)
+    manifest = toolset.manifest
+    if manifest is not None:
+        output.say(f"{manifest.id} {manifest.version}  {manifest.name}", bold=True)
+        output.say(manifest.description)
     output.say(f"state: {'on' if toolset.enabled else 'off'}, {toolset.digest}")
-    output.say(f"tools: {', '.join(tool.id.name for tool in tools) or 'none that you may see'}")
-    output.say(f"files: {', '.join(file.path for file in toolset.files.files)}")
-    declared = {
-        "MCP servers": [server.id for server in manifest.mcp_servers],
-        "sources": [source.id for source in manifest.sources],
-        "secrets": list(manifest.secrets),
-        "Python needs": list(manifest.python.dependencies),
-    }
-    for title, names in declared.items():
-        if names:
-            output.say(f"{title}: {', '.join(names)}")
+    output.say(f"tools: {', '.join(tool.id.name for tool in tools) or 'none'}")
+    if everything:
+        for title, names in _declared(toolset).items():
+            if names:
+                output.say(f"{title}: {', '.join(names)}")
+        output.problems(toolset.problems, opened.root)
 
 
 @command.command("enable")
@@ -118,6 +109,33 @@ def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
         return
     word = "on" if enabled else "off"
     output.say(f"{toolset_id} is {word}" if changed else f"{toolset_id} was {word} already")
+
+
+def _declared(toolset: Toolset) -> dict[str, list[str]]:
+    files = [file.path for file in toolset.files.files]
+    if toolset.manifest is None:
+        return {"files": files}
+    return {
+        "files": files,
+        "MCP servers": [server.id for server in toolset.manifest.mcp_servers],
+        "sources": [source.id for source in toolset.manifest.sources],
+        "secrets": list(toolset.manifest.secrets),
+        "Python needs": list(toolset.manifest.python.dependencies),
+    }
+
+
+def _detail(toolset: Toolset, tools: list[str], *, everything: bool) -> JsonObject:
+    shown = {"id": toolset.id, "enabled": toolset.enabled, "digest": toolset.digest, "tools": tools}
+    if not everything:
+        return shown
+    manifest = toolset.manifest
+    return shown | {
+        "manifest": manifest
+        and manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        "state": toolset.state.model_dump(mode="json", exclude_defaults=True),
+        "files": [file.path for file in toolset.files.files],
+        "problems": [problem.as_json() for problem in toolset.problems],
+    }
 
 
 def _state(row: dict[str, Any]) -> str:

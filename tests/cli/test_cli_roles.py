@@ -1,0 +1,79 @@
+"""Under a role, nothing on the command line tells of a tool that the role may not call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from covalt_git.files.new_project import create_project
+
+ROLES = """\
+version: 1
+roles:
+  reader: {allow: ["app-builder.read_file", "app-builder.list_*"]}
+  boss: {admin: true}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    create_project(tmp_path)
+    (tmp_path / "covalt.yaml").write_text(ROLES, encoding="utf-8")
+    return tmp_path
+
+
+def covalt(root: Path, role: str, *args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "covalt_git", "-C", str(root), "--role", role, *args],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param(["tool", "list"], id="tool-list"),
+        pytest.param(["tool", "list", "--json"], id="tool-list-json"),
+        pytest.param(["tool", "show", "app-builder:run_comand"], id="tool-show-a-typo"),
+        pytest.param(["call", "c1", "app-builder:run_comand"], id="call-a-typo"),
+        pytest.param(["toolset", "list"], id="toolset-list"),
+        pytest.param(["toolset", "show", "app-builder"], id="toolset-show"),
+        pytest.param(["toolset", "show", "app-builder", "--json"], id="toolset-show-json"),
+        pytest.param(["toolset", "show", "data-lab"], id="toolset-that-is-hidden"),
+        pytest.param(["approval", "list", "--all"], id="approval-list"),
+        pytest.param(["approval", "list", "--all", "--json"], id="approval-list-json"),
+        pytest.param(["approval", "show", "0000"], id="approval-show"),
+    ],
+)
+def test_a_hidden_tool_is_nowhere(root: Path, args: list[str]) -> None:
+    covalt(root, "boss", "chat", "new", "--id", "c1")
+    covalt(root, "boss", "call", "c1", "app-builder:run_command", "--arg", "command=secret-plan")
+
+    said = covalt(root, "reader", *args)
+
+    assert "run_command" not in said.replace("run_comand", "")
+    assert "secret-plan" not in said
+    assert "summarize" not in said
+    assert "secret-plan" in covalt(root, "boss", "approval", "list")
+
+
+def test_an_unknown_and_a_hidden_toolset_read_alike(root: Path) -> None:
+    hidden = covalt(root, "reader", "toolset", "show", "data-lab")
+    unknown = covalt(root, "reader", "toolset", "show", "data-lob")
+
+    assert hidden.replace("data-lab", "X") == unknown.replace("data-lob", "X")
+
+
+def test_a_role_sees_what_it_may_call(root: Path) -> None:
+    said = covalt(root, "reader", "toolset", "show", "app-builder")
+
+    assert "tools: read_file, list_files\n" in said
+    assert "app-builder:read_file" in covalt(root, "reader", "tool", "list")
