@@ -13,21 +13,29 @@ import contextlib
 import hashlib
 import io
 import os
+import stat
+import struct
 import tempfile
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from dulwich.errors import ChecksumMismatch, NotGitRepository, ObjectFormatException
-from dulwich.objects import Commit, ObjectID, parse_tree, serialize_tree, sorted_tree_items
+from dulwich.errors import (
+    ApplyDeltaError,
+    ChecksumMismatch,
+    FileFormatException,
+    NotGitRepository,
+)
+from dulwich.file import FileLocked
+from dulwich.objects import Blob, Commit, ObjectID, parse_tree, serialize_tree, sorted_tree_items
 from dulwich.patch import is_binary, write_object_diff
 from dulwich.refs import Ref
-from dulwich.repo import Repo
+from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 FILE = 0o100644
@@ -36,6 +44,18 @@ LINK = 0o120000
 FOLDER = 0o040000
 
 _HEX_DIGITS = {40: "sha1", 64: "sha256"}
+_KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
+# What dulwich raises over objects, packs and their indexes that are not as git wrote them.
+_DAMAGE = (
+    ApplyDeltaError,
+    AssertionError,
+    ChecksumMismatch,
+    FileFormatException,
+    OSError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
 
 
 class BrokenStoreError(CovaltError):
@@ -77,6 +97,7 @@ class GitStore:
     durable: bool = True
     _repo: Repo = field(init=False, repr=False)
     _touched: set[str] = field(init=False, default_factory=set, repr=False)
+    _scratch: dict[str, tuple[bytes, bytes]] | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Open the repository.
@@ -88,6 +109,11 @@ class GitStore:
             self._repo = Repo(str(self.path))
         except (NotGitRepository, OSError, ValueError) as error:
             raise BrokenStoreError(f"{self.path} is not a git store: {error}") from None
+        except (UnsupportedVersion, UnsupportedExtension) as error:
+            raise BrokenStoreError(
+                f"{self.path} is of a newer kind of git store: {error}",
+                hint="pip install --upgrade dulwich",
+            ) from None
 
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
@@ -137,37 +163,23 @@ class GitStore:
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
         content = self._read(oid, b"tree")
-        length = self._repo.object_format.oid_length
-        try:
-            entries = parse_tree(content, length)
-        except (ObjectFormatException, ValueError) as error:
-            raise BrokenStoreError(f"the tree {oid} of {self.path} is damaged: {error}") from None
+        with self._damage_of(oid):
+            entries = parse_tree(content, self._repo.object_format.oid_length)
         return [TreeEntry(name, mode, sha.decode()) for name, mode, sha in entries]
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
-        commit = Commit.from_string(self._read(oid, b"commit"))
-        return CommitObject(
-            tree=commit.tree.decode(),
-            parents=tuple(parent.decode() for parent in commit.parents),
-            author=commit.author.decode("utf-8", "replace"),
-            committer=commit.committer.decode("utf-8", "replace"),
-            time=commit.commit_time,
-            message=commit.message.decode("utf-8", "replace"),
-        )
-
-    def has(self, oid: str) -> bool:
-        """Tell whether the object is here."""
-        return os.path.exists(self._loose(oid)) or ObjectID(oid.encode()) in self._repo.object_store  # noqa: PTH110
-
-    def is_commit(self, oid: str) -> bool:
-        """Tell whether the object is here and a commit."""
-        return self.has(oid) and self._repo.object_store.get_raw(ObjectID(oid.encode()))[0] == 1
-
-    def find(self, prefix: str) -> list[str]:
-        """Return the ids of the objects that begin with ``prefix`` (at least four digits)."""
-        found = self._repo.object_store.iter_prefix(prefix.encode())
-        return sorted({oid.decode() for oid in found})
+        content = self._read(oid, b"commit")
+        with self._damage_of(oid):
+            commit = Commit.from_string(content)
+            return CommitObject(
+                tree=commit.tree.decode(),
+                parents=tuple(parent.decode() for parent in commit.parents),
+                author=commit.author.decode("utf-8", "replace"),
+                committer=commit.committer.decode("utf-8", "replace"),
+                time=commit.commit_time,
+                message=commit.message.decode("utf-8", "replace"),
+            )
 
     def write_blob(self, content: bytes) -> str:
         """Store a blob and return its id; durable after :meth:`flush`."""
@@ -206,14 +218,26 @@ class GitStore:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._loose(oid))  # noqa: PTH108 - beside the other calls on such names
 
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Keep what is written meanwhile in memory only: to see what would be stored."""
+        self._scratch = {}
+        try:
+            yield
+        finally:
+            self._scratch = None
+
     # Refs
 
     def head(self) -> str:
         """Return the ref that HEAD names, such as ``refs/heads/main``, born or not."""
         target = self._repo.refs.read_ref(Ref(b"HEAD")) or b""
-        if not target.startswith(b"ref: "):
-            raise BrokenStoreError(f"HEAD of {self.path} names no branch")
-        return target[5:].strip().decode()
+        if not target.startswith(b"ref: refs/heads/"):
+            raise BrokenStoreError(
+                f"HEAD of {self.path} names no branch",
+                hint=f"git -C {self.path} symbolic-ref HEAD refs/heads/main",
+            )
+        return target[5:].strip().decode("utf-8", "replace")
 
     def set_head(self, ref: str) -> None:
         """Let HEAD name another ref."""
@@ -221,9 +245,22 @@ class GitStore:
         self._sync_folder(self.path)
 
     def read_ref(self, ref: str) -> str | None:
-        """Return the id that a ref is at, or None where there is no such ref."""
-        value = self._repo.refs.read_ref(Ref(ref.encode()))
-        return value.decode() if value else None
+        """Return the id that a ref is at, or None where there is no such ref.
+
+        Raises:
+            BrokenStoreError: when the ref is there and no id, as others' unsynced writes leave it.
+        """
+        value = self._repo.refs.read_ref(Ref(ref.encode())) or b""
+        text = value.decode("utf-8", "replace")
+        if is_object_id(text):
+            return text
+        # A ref of zero bytes reads like none; the branch would seem never to have been.
+        if text or (self.path / ref).is_file():
+            raise BrokenStoreError(
+                f"the ref {ref} of {self.path} is damaged",
+                hint=f"git -C {self.path} fsck --lost-found names what it may have been at",
+            )
+        return None
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with what they are at."""
@@ -243,12 +280,15 @@ class GitStore:
         """
         refs, name = self._repo.refs, Ref(ref.encode())
         old_id = None if old is None else ObjectID(old.encode())
-        if new is None:
-            moved = old_id is not None and refs.remove_if_equals(name, old_id)
-        elif old_id is None:
-            moved = refs.add_if_new(name, ObjectID(new.encode()))
-        else:
-            moved = refs.set_if_equals(name, old_id, ObjectID(new.encode()))
+        try:
+            if new is None:
+                moved = old_id is not None and refs.remove_if_equals(name, old_id)
+            elif old_id is None:
+                moved = refs.add_if_new(name, ObjectID(new.encode()))
+            else:
+                moved = refs.set_if_equals(name, old_id, ObjectID(new.encode()))
+        except FileLocked:
+            return False  # somebody is moving it at this moment
         if moved:
             folder = (self.path / ref).parent
             self._sync_folder(folder if folder.is_dir() else self.path / "refs")
@@ -268,44 +308,74 @@ class GitStore:
 
     def patch(self, path: str, old: tuple[int, str] | None, new: tuple[int, str] | None) -> bytes:
         """Return git's patch of one path between two (mode, blob id), either of them absent."""
+        if old and new and stat.S_IFMT(old[0]) != stat.S_IFMT(new[0]):
+            return self.patch(path, old, None) + self.patch(path, None, new)
         out = io.BytesIO()
         name = path.encode("utf-8", "surrogateescape")
-        write_object_diff(out, self._repo.object_store, _side(name, old), _side(name, new))
-        return out.getvalue()
+        write_object_diff(out, _Blobs(self), _side(name, old), _side(name, new))  # type: ignore[arg-type]
+        if not old or not new or old[0] == new[0]:
+            return out.getvalue()
+        # dulwich writes "old file mode", which git does not understand, and an index line with no
+        # hunk below it when nothing but the mode has changed.
+        patch = out.getvalue().replace(b" file mode ", b" mode ", 2)
+        return patch if old[1] != new[1] else patch.partition(b"index ")[0]
 
     def _loose(self, oid: str) -> str:
         return f"{self.path}/objects/{oid[:2]}/{oid[2:]}"
 
     def _read(self, oid: str, kind: bytes) -> bytes:
+        if self._scratch and self._scratch.get(oid, (b"",))[0] == kind:
+            return self._scratch[oid][1]
         try:
-            number, content = self._repo.object_store.get_raw(ObjectID(oid.encode()))
+            with self._damage_of(oid):
+                number, raw = self._repo.object_store.get_raw(ObjectID(oid.encode()))
         except KeyError:
             raise BrokenStoreError(f"{self.path} lacks the object {oid}") from None
-        except (ChecksumMismatch, ObjectFormatException, zlib.error, OSError) as error:
-            raise BrokenStoreError(f"the object {oid} of {self.path} is damaged: {error}") from None
-        if (b"", b"commit", b"tree", b"blob", b"tag")[number] != kind:
+        content = bytes(raw)
+        # dulwich believes what it finds under the name.
+        if _object_id(_KINDS[number], content, self.object_format) != oid:
+            raise BrokenStoreError(f"the object {oid} of {self.path} is damaged: it is another one")
+        if _KINDS[number] != kind:
             raise BrokenStoreError(f"the object {oid} of {self.path} is no {kind.decode()}")
-        return bytes(content)
+        return content
+
+    def _loose_size(self, oid: str) -> int | None:
+        try:
+            return os.stat(self._loose(oid)).st_size  # noqa: PTH116 - the hottest line of a snapshot
+        except FileNotFoundError:
+            return None
+
+    def _is_packed(self, oid: str) -> bool:
+        with self._damage_of(oid):
+            return self._repo.object_store.contains_packed(ObjectID(oid.encode()))
+
+    @contextlib.contextmanager
+    def _damage_of(self, oid: str) -> Iterator[None]:
+        """Tell dulwich's errors over one object as ours."""
+        try:
+            yield
+        except _DAMAGE as error:
+            raise BrokenStoreError(
+                f"the object {oid} of {self.path} is damaged: {error}",
+                hint=f"git -C {self.path} fsck names everything that is",
+            ) from None
 
     def _write(self, kind: bytes, content: bytes) -> str:
-        header = kind + b" %d\0" % len(content)
-        hasher = hashlib.new(self.object_format, header, usedforsecurity=False)
-        hasher.update(content)
-        oid = hasher.hexdigest()
-        target = self._loose(oid)
+        oid = _object_id(kind, content, self.object_format)
         # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
-        with contextlib.suppress(FileNotFoundError):
-            if os.stat(target).st_size:  # noqa: PTH116 - the hottest line of a snapshot
-                return oid
-        if ObjectID(oid.encode()) in self._repo.object_store:
+        if self._loose_size(oid) or self._is_packed(oid):
             return oid
+        if self._scratch is not None:
+            self._scratch[oid] = (kind, content)
+            return oid
+        target = self._loose(oid)
         folder = os.path.dirname(target)  # noqa: PTH120
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103
         # git's own prune clears files of this name away when a process died over them.
         descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
-                file.write(zlib.compress(header + content, 1))
+                file.write(zlib.compress(_header(kind, content) + content, 1))
                 file.flush()
                 os.fchmod(file.fileno(), 0o444)
                 if self.durable:
@@ -323,6 +393,16 @@ class GitStore:
             _fsync(str(folder))
 
 
+@dataclass(frozen=True, slots=True)
+class _Blobs:
+    """All that dulwich's patches ask of an object store, with our errors and our scratch."""
+
+    store: GitStore
+
+    def __getitem__(self, oid: ObjectID) -> Blob:
+        return Blob.from_string(self.store.read_blob(oid.decode()))
+
+
 def is_object_id(text: str) -> bool:
     """Tell whether ``text`` is a full object id."""
     return len(text) in _HEX_DIGITS and all(digit in "0123456789abcdef" for digit in text)
@@ -335,14 +415,22 @@ def is_binary_content(content: bytes) -> bool:
 
 def blob_id(content: bytes, object_format: str) -> str:
     """Return the id that a blob of this content has, without storing it."""
-    hasher = hashlib.new(object_format, b"blob %d\0" % len(content), usedforsecurity=False)
-    hasher.update(content)
-    return hasher.hexdigest()
+    return _object_id(b"blob", content, object_format)
 
 
 def create_work_repository(path: Path) -> None:
     """Make a repository with a working tree at ``path``, on branch main, with nothing in it yet."""
     Repo.init(str(path), default_branch=b"main").close()
+
+
+def _header(kind: bytes, content: bytes) -> bytes:
+    return kind + b" %d\0" % len(content)
+
+
+def _object_id(kind: bytes, content: bytes, object_format: str) -> str:
+    hasher = hashlib.new(object_format, _header(kind, content), usedforsecurity=False)
+    hasher.update(content)
+    return hasher.hexdigest()
 
 
 def _side(

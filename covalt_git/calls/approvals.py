@@ -16,12 +16,13 @@ from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.writing import Writer, unfinished
+from covalt_git.workspaces.recovery import unfinished
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.writing import Writer
 
 
 class AlreadySettledError(CovaltError):

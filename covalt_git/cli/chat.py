@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import click
 from covalt_git.cli import output, render_text
 from covalt_git.cli.session import indexed, json_option, project, written, wrong_call
 from covalt_git.names import check_id
-from covalt_git.workspaces.writing import Upload
+from covalt_git.workspaces.uploads import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -107,8 +108,7 @@ def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
 def status(chat_id: str, *, as_json: bool) -> None:
     """Show the branch, the edits that no manifest holds yet, and what is left out of them."""
     opened = project()
-    with opened.chats.open(chat_id) as chat, opened.engine().writing(chat) as writer:
-        seen = writer.look()
+    with opened.chats.open(chat_id) as chat, chat.looking() as seen:
         changes = chat.tree_changes(chat.state(chat.head()).tree, seen.tree)
         calls = chat.calls()
         if as_json:
@@ -216,19 +216,16 @@ def diff(chat_id: str, old: str | None, new: str | None, *, stat: bool, as_json:
     opened = project()
     with opened.chats.open(chat_id) as chat:
         before = chat.state(chat.resolve(old) if old is not None else chat.head())
-        if new is not None:
-            after = chat.state(chat.resolve(new)).tree
-        else:
-            with opened.engine().writing(chat) as writer:
-                after = writer.look().tree
-        changes = chat.tree_changes(before.tree, after)
-        if as_json:
-            output.as_json([_change_json(one) | {"patch": chat.patch(one)} for one in changes])
-        elif stat:
-            output.changes(changes)
-        else:
-            for change in changes:
-                render_text.patch(chat.patch(change))
+        after = chat.state(chat.resolve(new)).tree if new is not None else None
+        with chat.looking() if new is None else nullcontext() as seen:
+            changes = chat.tree_changes(before.tree, seen.tree if seen else after)
+            if as_json:
+                output.as_json([_change_json(one) | {"patch": chat.patch(one)} for one in changes])
+            elif stat:
+                output.changes(changes)
+            else:
+                for change in changes:
+                    render_text.patch(chat.patch(change))
 
 
 @command.command("upload")

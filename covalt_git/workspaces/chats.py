@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
 import shutil
 from dataclasses import dataclass, field
@@ -24,10 +26,12 @@ from covalt_git.git_objects import BrokenStoreError, GitStore
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.chats import Branch, Chat, FileChange, FileState, WorkspaceManifest
-from covalt_git.names import check_id, id_key, is_id, new_id
+from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.names import check_id, id_key, is_id
 from covalt_git.workspaces import commits, trees
 from covalt_git.workspaces.materialize import FolderState, sync_folder
 from covalt_git.workspaces.records import Records
+from covalt_git.workspaces.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,12 +159,11 @@ class ChatStore:
         if named is not None:
             return named
         if re.fullmatch(r"[0-9a-f]{4,64}", text):
-            found = [oid for oid in self.store.find(text) if self.store.is_commit(oid)]
-            reachable = [oid for oid in found if oid in self.reachable()]
-            if len(reachable) == 1:
-                return reachable[0]
-            if reachable:
-                few = ", ".join(oid[:12] for oid in reachable[:4])
+            found = sorted(oid for oid in self.reachable() if oid.startswith(text))
+            if len(found) == 1:
+                return found[0]
+            if found:
+                few = ", ".join(oid[:12] for oid in found[:4])
                 raise CovaltError(f"{text!r} begins several manifests", hint=f"one of {few}")
         elif re.fullmatch(r"[0-9a-f]{8}-[0-9a-f-]{27}", text):
             for oid in self.reachable():
@@ -227,6 +230,20 @@ class ChatStore:
     def changes(self, old: str | None, new: str | None) -> list[FileChange]:
         """Return the paths that differ between two manifests."""
         return trees.changes(self.store, self.state(old).tree, self.state(new).tree)
+
+    @contextlib.contextmanager
+    def looking(self) -> Iterator[Snapshot]:
+        """Yield the folder as it is now, without storing any of it or holding the chat.
+
+        Within, :meth:`tree_changes` and :meth:`patch` know the snapshot's files.  A folder that is
+        not there is as the next writer will make it.
+        """
+        with self.store.scratch():
+            if self.workspace.is_dir():
+                yield take(self.store, self.workspace, self.config)
+            else:
+                state = self.state(self.head())
+                yield Snapshot(state.tree, WorkspaceNotes(empty_folders=state.empty_folders))
 
     def tree_changes(self, old: str | None, new: str | None) -> list[FileChange]:
         """Return the paths that differ between two trees."""
@@ -359,40 +376,41 @@ class Chats:
         """
         check_id(chat_id, "chat")
         self.folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # two ids that differ in - and _ only are one
+            self._make(chat_id, title)
+        except OSError as error:
+            raise CovaltError(
+                f"the chat cannot be made: {error.strerror}: {error.filename}"
+            ) from None
+        finally:
+            os.close(handle)
+        return self.open(chat_id)
+
+    def _make(self, chat_id: str, title: str) -> None:
         for known in self.ids():
             if id_key(known) == id_key(chat_id):
                 raise ChatExistsError(
                     f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
                 )
+        if os.path.lexists(self.folder / chat_id):
+            raise ChatExistsError(
+                f"something else is in the place of {chat_id!r}",
+                hint=f"choose another id, or move {self.folder / chat_id} away",
+            )
+        for left in self.folder.glob(".new-*"):
+            shutil.rmtree(left, ignore_errors=True)  # by a process that died while it held the lock
         durable = self.config.durability == "full"
-        unfinished = self.folder / f".new-{new_id()}"
-        unfinished.mkdir()
-        try:
-            (unfinished / "workspace").mkdir()
-            with GitStore.create(
-                unfinished / "store.git", object_format=self.config.object_format, durable=durable
-            ) as store:
-                about = AboutChat(id=chat_id, title=title, created_at=commits.now())
-                store.swap_ref(ABOUT, None, write_stored(store, about))
-            if durable:
-                sync_folder(unfinished)
-            unfinished.rename(self.folder / chat_id)
-            if durable:
-                sync_folder(self.folder)
-        except OSError as error:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            if (self.folder / chat_id).exists():
-                raise ChatExistsError(
-                    f"there is a chat {chat_id!r}", hint=f"covalt-git chat show {chat_id}"
-                ) from None
-            raise CovaltError(f"the chat cannot be made: {error}") from None
-        self._clear_unfinished()
-        return self.open(chat_id)
-
-    def _clear_unfinished(self) -> None:
-        """Remove what a process left behind that died while making a chat an hour ago."""
-        newest = self.folder.stat().st_mtime
-        for path in self.folder.glob(".new-*"):
-            with contextlib.suppress(OSError):
-                if newest - path.stat().st_mtime > 3600:  # noqa: PLR2004 - an hour, in seconds
-                    shutil.rmtree(path)
+        unfinished = self.folder / f".new-{chat_id}"
+        (unfinished / "workspace").mkdir(parents=True)
+        with GitStore.create(
+            unfinished / "store.git", object_format=self.config.object_format, durable=durable
+        ) as store:
+            about = AboutChat(id=chat_id, title=title, created_at=commits.now())
+            store.swap_ref(ABOUT, None, write_stored(store, about))
+        if durable:
+            sync_folder(unfinished)
+        unfinished.rename(self.folder / chat_id)
+        if durable:
+            sync_folder(self.folder)

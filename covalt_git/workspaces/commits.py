@@ -26,6 +26,7 @@ from pydantic import ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.git_objects import CommitObject
+from covalt_git.models.calls import RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CommitRecord, Source
 
@@ -45,6 +46,10 @@ def now() -> str:
 def one_line(text: str) -> str:
     """Return ``text`` fit to stand in a subject or a trailer."""
     line = re.sub(r"[\x00-\x20\x7f-\xa0\u2028\u2029]+", " ", text).strip()
+    return line.encode("utf-8", "replace").decode()
+
+
+def _short(line: str) -> str:
     return line if len(line) <= _MAX_SUBJECT else line[: _MAX_SUBJECT - 1] + "…"
 
 
@@ -81,7 +86,7 @@ def build(
         author=author(record.by),
         committer=COMMITTER,
         time=int(time.time()),
-        message=f"{source}: {one_line(subject)}\n\n{line.decode()}\n\n{footer}\n",
+        message=f"{source}: {_short(one_line(subject))}\n\n{line.decode()}\n\n{footer}\n",
     )
 
 
@@ -94,8 +99,9 @@ def read(oid: str, commit: CommitObject, chat_id: str, records: Records) -> Work
     source, record, trailers = _parse(commit.message, records)
     if record is None:
         source = "push"
-        at = datetime.fromtimestamp(commit.time, UTC).isoformat().replace("+00:00", "Z")
-        record = CommitRecord(id=oid, at=at, by=commit.author.partition(" <")[0] or "unknown")
+        record = CommitRecord(
+            id=oid, at=_moment(commit.time), by=commit.author.partition(" <")[0] or "unknown"
+        )
     return WorkspaceManifest(
         id=oid,
         chat_id=chat_id,
@@ -109,6 +115,15 @@ def read(oid: str, commit: CommitObject, chat_id: str, records: Records) -> Work
     )
 
 
+def _moment(seconds: int) -> str:
+    """Return a commit's time as a record writes it; one beyond all calendars is the epoch."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OSError, OverflowError, ValueError):
+        moment = datetime.fromtimestamp(0, UTC)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
 def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, dict[str, str]]:
     parts = message.split("\n\n", 2)
     if len(parts) != 3:  # noqa: PLR2004 - subject, record, trailers
@@ -119,6 +134,8 @@ def _parse(message: str, records: Records) -> tuple[Any, CommitRecord | None, di
         return None, None, {}
     try:
         record = CommitRecord.model_validate(records.expand(canonical_json.loads(parts[1])))
-    except (canonical_json.NotJsonError, ValidationError, KeyError, TypeError):
+        if record.call is not None and record.call.render_plan is not None:
+            RenderPlan.model_validate(record.call.render_plan)
+    except (canonical_json.NotJsonError, ValidationError):
         return None, None, {}
     return source, record, trailers

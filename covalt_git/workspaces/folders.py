@@ -7,6 +7,7 @@ puts in the way makes the walk fail, it is never followed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class Folder:
             OSError: where an element is missing, a link, or not a folder.
         """
         *elements, name = path.split("/")
+        if ".." in elements or name == "..":
+            raise OSError(errno.EINVAL, "a path in a workspace never leads up", path)
         handle = os.dup(self.handle)
         try:
             for element in elements:
@@ -70,14 +73,24 @@ class Folder:
             return None
         return content and FileState(mode=content[0], oid=blob_id(content[1], object_format))
 
-    def exists(self, path: str) -> bool:
-        """Tell whether anything at all stands at ``path``."""
+    def is_free(self, path: str) -> bool:
+        """Tell whether nothing stands at ``path``, nor a file or link where a folder above it goes."""
         try:
             with self.parent_of(path) as (parent, name):
                 os.lstat(name, dir_fd=parent)
+        except FileNotFoundError:
+            return True
         except OSError:
             return False
-        return True
+        return False
+
+    def is_folder(self, path: str) -> bool:
+        """Tell whether a folder stands at ``path``."""
+        try:
+            with self.parent_of(f"{path}/."):
+                return True
+        except OSError:
+            return False
 
     def write(self, path: str, mode: int, content: bytes, *, staging: Path, durable: bool) -> None:
         """Put a file or link at ``path``, whole or not at all, making the folders above it.
@@ -140,5 +153,5 @@ def read_entry(parent: int, name: str, *, most: int | None = None) -> tuple[int,
             return None
         content = file.read() if most is None else file.read(most + 1)
     if most is not None and len(content) > most:
-        raise OSError(27, "File too large")
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return (EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE), content

@@ -8,15 +8,19 @@ that is neither as it was nor as it should be is somebody's work: it is left as 
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
+from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
+from covalt_git.paths import check_path
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.snapshot import link_stays_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +35,12 @@ class InTheWayError(CovaltError):
 
     code = "in_the_way"
     http_status = 409
+
+
+class UnsafeTreeError(CovaltError):
+    """A state that somebody made with git alone holds what must not come into a folder."""
+
+    code = "unsafe_tree"
 
 
 class Journal(StrictModel):
@@ -72,37 +82,69 @@ def switch(
         for change in changes:
             if change.new is None:
                 continue
-            if root.state(change.path, store.object_format) in {change.old, None}:
+            as_it_was = change.old is not None and change.old == root.state(
+                change.path, store.object_format
+            )
+            if as_it_was or root.is_free(change.path):
                 content = store.read_blob(change.new.oid)
                 root.write(change.path, change.new.mode, content, staging=staging, durable=durable)
         for path in new.empty_folders:
-            root.make(path)
+            if root.is_free(path):
+                root.make(path)
     return changes
 
 
 def check_way(
     store: GitStore, old: FolderState, new: FolderState, left_in_place: Iterable[str]
 ) -> None:
-    """Make sure that nothing which is in no state stands where the switch writes.
+    """Make sure that a switch can be made, before anything is changed.
 
     Raises:
-        InTheWayError: naming the first such path; nothing was changed.
+        InTheWayError: when something that is in no state stands where the switch writes.
+        UnsafeTreeError: when the new state holds what a snapshot would never store.
     """
+    files = [change for change in trees.changes(store, old.tree, new.tree) if change.new]
+    for change in files:
+        _check_safe(store, change)
     standing = set(left_in_place)
     if not standing:
         return
-    for change in trees.changes(store, old.tree, new.tree):
-        if change.new is None:
-            continue
-        above = {change.path[:at] for at, letter in enumerate(change.path) if letter == "/"}
+    for change in files:
         below = {path for path in standing if path.startswith(f"{change.path}/")}
-        blocked = standing & (above | {change.path}) | below
-        if blocked:
-            path = min(blocked)
-            raise InTheWayError(
-                f"{path!r} is in the way of {change.path!r}",
-                hint=f"move it out of the workspace, for example: mv {path} /tmp/",
-            )
+        _check_free(change.path, standing & _way_to(change.path) | below)
+    for path in sorted(set(new.empty_folders) - set(old.empty_folders)):
+        _check_free(path, standing & _way_to(path))
+
+
+def _way_to(path: str) -> set[str]:
+    """Return a path and those of the folders above it."""
+    return {path} | {path[:at] for at, letter in enumerate(path) if letter == "/"}
+
+
+def _check_free(wanted: str, blocking: set[str]) -> None:
+    if blocking:
+        path = min(blocking)
+        raise InTheWayError(
+            f"{path!r} is in the way of {wanted!r}",
+            hint=f"move it out of the workspace, for example: mv {shlex.quote(path)} /tmp/",
+        )
+
+
+def _check_safe(store: GitStore, change: FileChange) -> None:
+    assert change.new is not None
+    verdict = check_path(change.path)
+    reason = verdict.reason if verdict.kind == "refused" else ""
+    if change.new.mode not in {FILE, EXECUTABLE, LINK}:
+        reason = "it is neither a file nor a link"
+    elif change.new.mode == LINK and not link_stays_inside(
+        store.read_blob(change.new.oid), depth=change.path.count("/")
+    ):
+        reason = "it is a link that may lead outside"
+    if reason:
+        raise UnsafeTreeError(
+            f"{change.path!r} of that state cannot be brought into the folder: {reason}",
+            hint="remove it with git from the branch, or check out another",
+        )
 
 
 def write_journal(path: Path, journal: Journal) -> None:

@@ -3,7 +3,8 @@
 A field whose canonical JSON is longer than 16 KiB stands in the record as ``{"ref": "sha256:<hex>",
 "size": n}``; the bytes are the file ``<first two digits>/<hex>`` of that tree.  A small value which
 happens to look like such a reference is kept there too, so a reference is never mistaken.  They are
-fetched with ``git fetch <store> 'refs/covalt/*:refs/covalt/*'``.
+fetched with ``git fetch <store> 'refs/covalt/*:refs/covalt/*'``.  In a clone without them history
+stays readable: the field shows the reference, or says that its bytes are not here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import FILE, FOLDER, CommitObject, GitStore, TreeEntry
-from covalt_git.models.calls import FileReference
+from covalt_git.models.calls import CallError, FileReference, RenderPlan
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
@@ -57,7 +58,10 @@ class Records:
         if oid is None:
             hint = f"git fetch <the chat's store> '{REF}:{REF}'"
             raise MissingRecordError(f"the record {reference.ref} is not in this store", hint=hint)
-        return self.store.read_blob(oid)
+        content = self.store.read_blob(oid)
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise MissingRecordError(f"the record {reference.ref} of this store was altered")
+        return content
 
     def save(self) -> None:
         """Put everything kept since the last time into the tree, and move the ref to it."""
@@ -96,12 +100,16 @@ class Records:
         return small | self._shrink_fields(rest)
 
     def expand(self, record: Any) -> JsonObject:
-        """Return the record whole again."""
-        whole = {key: self._expand_value(value) for key, value in record.items()}
+        """Return the record whole again, as far as this store holds its parts.
+
+        Anything may stand in a record that somebody altered; what is no object stays as it is.
+        """
+        if not isinstance(record, dict):
+            return {}
+        whole = self._expand_fields(record)
         for name in _CONTAINERS:
-            if name in whole:
-                fields = whole[name].items()
-                whole[name] = {key: self._expand_value(value) for key, value in fields}
+            if isinstance(whole.get(name), dict):
+                whole[name] = self._expand_fields(whole[name])
         return whole
 
     def _shrink_fields(self, fields: JsonObject) -> JsonObject:
@@ -114,10 +122,19 @@ class Records:
                 small[key] = value
         return small
 
-    def _expand_value(self, value: Any) -> Any:
-        if not _looks_like_reference(value):
-            return value
-        return canonical_json.loads(self.content(FileReference.model_validate(value)))
+    def _expand_fields(self, fields: JsonObject) -> JsonObject:
+        return {
+            name: self._expand_value(name, value) if _looks_like_reference(value) else value
+            for name, value in fields.items()
+        }
+
+    def _expand_value(self, name: str, value: Any) -> Any:
+        reference = FileReference.model_validate(value)
+        try:
+            content = self.content(reference)
+        except MissingRecordError as error:
+            return _stand_in(name, reference, error)
+        return canonical_json.loads(content)
 
     def _find(self, digest: str) -> str | None:
         head = self.store.read_ref(REF)
@@ -133,3 +150,21 @@ class Records:
 
 def _looks_like_reference(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() == {"ref", "size"}
+
+
+def _stand_in(name: str, reference: FileReference, error: MissingRecordError) -> Any:
+    """Return what the field of that name shows while its bytes are not in this store."""
+    missing = f"{error.message}: {reference.size} bytes"
+    match name:
+        case "error":
+            return CallError(code=error.code, message=missing, hint=error.hint).model_dump()
+        case "output" | "text":
+            return missing
+        case "render_plan":
+            return RenderPlan(renderer="document", error=missing).model_dump(exclude_none=True)
+        case "upload":
+            return []
+        case "workspace":
+            return {}
+        case _:
+            return reference.model_dump()

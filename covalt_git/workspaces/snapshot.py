@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects import FOLDER, LINK, GitStore, TreeEntry
+from covalt_git.git_objects import FILE, FOLDER, LINK, GitStore, TreeEntry
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
-from covalt_git.paths import check_element, collisions, is_git_file
+from covalt_git.paths import MAX_PATH_BYTES, check_element, check_path, collisions
 from covalt_git.workspaces.folders import Folder, read_entry
+from covalt_git.workspaces.git_files import why_git_refuses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
-_MAX_ATTRIBUTE_LINE = 2048  # git, attr.h: ATTR_MAX_LINE_LENGTH
 
 
 class _NotStorableError(Exception):
@@ -36,11 +35,16 @@ class _NotStorableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A folder as it was: its tree (None: no file), the notes for the record, the paths left out."""
+    """A folder as it was: its tree (None: no file), the notes for the record, the paths left out.
+
+    ``hollow`` names the folders that are not empty and of which nothing was stored: whether there
+    is one, such as around a ``__pycache__``, is no change of the workspace.
+    """
 
     tree: str | None
     notes: WorkspaceNotes
     ignored: tuple[str, ...] = ()
+    hollow: tuple[str, ...] = ()
 
     @property
     def left_in_place(self) -> tuple[str, ...]:
@@ -48,9 +52,14 @@ class Snapshot:
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
 
 
-def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
-    """Store the folder at ``path`` and return its snapshot; objects are durable after a flush."""
-    walk = _Walk(store, config)
+def take(
+    store: GitStore, path: Path, config: WorkspaceConfig, *, passing: frozenset[str] = frozenset()
+) -> Snapshot:
+    """Store the folder at ``path`` and return its snapshot; objects are durable after a flush.
+
+    ``passing`` are blobs that will be removed from the store, which no tree may come to need.
+    """
+    walk = _Walk(store, config, passing)
     with Folder.opened(path) as folder:
         tree = walk.folder(folder.handle, ())
     notes = WorkspaceNotes(
@@ -58,23 +67,48 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         not_stored=tuple(sorted(walk.not_stored, key=lambda note: note.path)),
         unportable=tuple(sorted(walk.unportable, key=lambda note: note.path)),
     )
-    return Snapshot(tree=tree, notes=notes, ignored=tuple(sorted(walk.ignored)))
+    return Snapshot(
+        tree=tree,
+        notes=notes,
+        ignored=tuple(sorted(walk.ignored)),
+        hollow=tuple(sorted(walk.hollow)),
+    )
+
+
+def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
+    """Return why a snapshot would leave out a file of that path and content, or nothing."""
+    verdict = check_path(path)
+    if verdict.kind == "refused":
+        return verdict.reason
+    elements = tuple(path.split("/"))
+    for length in range(1, len(elements) + 1):
+        if _is_ignored(config.ignore, elements[:length], folder=length < len(elements)):
+            return "workspace.ignore in covalt.yaml leaves it out"
+    if len(elements) > _MAX_DEPTH + 1:
+        return f"it lies deeper than {_MAX_DEPTH} folders"
+    if len(content) > config.max_file_mb << 20:
+        return f"it is larger than {config.max_file_mb} MiB"
+    above = (why_git_refuses(element, FOLDER, b"") for element in elements[:-1])
+    return next(filter(None, above), "") or why_git_refuses(elements[-1], FILE, content)
 
 
 @dataclass(slots=True)
 class _Walk:
     store: GitStore
     config: WorkspaceConfig
+    passing: frozenset[str]
     empty: list[str] = field(default_factory=list)
     not_stored: list[PathNote] = field(default_factory=list)
     unportable: list[PathNote] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    hollow: list[str] = field(default_factory=list)
 
     def folder(self, handle: int, above: tuple[str, ...]) -> str | None:
         """Store the folder behind ``handle``; return its tree, None where nothing was stored."""
         entries: list[TreeEntry] = []
         held_empty = len(self.empty)
-        for name in sorted(os.listdir(handle)):
+        names = sorted(os.listdir(handle))
+        for name in names:
             entry = self.entry(handle, name, above)
             if entry is not None:
                 entries.append(entry)
@@ -83,7 +117,7 @@ class _Walk:
         if entries:
             return self.store.write_tree(entries)
         if above and len(self.empty) == held_empty:
-            self.empty.append("/".join(above))
+            (self.hollow if names else self.empty).append("/".join(above))
         return None
 
     def entry(self, parent: int, name: str, above: tuple[str, ...]) -> TreeEntry | None:
@@ -97,6 +131,8 @@ class _Walk:
             verdict = check_element(name)
             if verdict.kind == "refused":
                 raise _NotStorableError(verdict.reason)
+            if len(os.fsencode("/".join(path))) > MAX_PATH_BYTES:
+                raise _NotStorableError("its path is too long")
             if stat.S_ISDIR(mode):
                 entry = self.subfolder(parent, name, path)
             else:
@@ -117,6 +153,9 @@ class _Walk:
     def subfolder(self, parent: int, name: str, path: tuple[str, ...]) -> TreeEntry | None:
         if len(path) > _MAX_DEPTH:
             raise _NotStorableError(f"it lies deeper than {_MAX_DEPTH} folders")
+        reason = why_git_refuses(name, FOLDER, b"")
+        if reason:
+            raise _NotStorableError(reason)
         handle = os.open(name, _DIRECTORY, dir_fd=parent)
         try:
             tree = self.folder(handle, path)
@@ -136,10 +175,13 @@ class _Walk:
         mode, content = found
         if mode == LINK and not link_stays_inside(content, depth=len(path) - 1):
             raise _NotStorableError("it is a link that may lead outside")
-        reason = _git_would_refuse(name, mode, content)
+        reason = why_git_refuses(name, mode, content)
         if reason:
             raise _NotStorableError(reason)
-        return TreeEntry(os.fsencode(name), mode, self.store.write_blob(content))
+        oid = self.store.write_blob(content)
+        if oid in self.passing:
+            raise _NotStorableError("it is a copy of what the chat notes of a call that goes on")
+        return TreeEntry(os.fsencode(name), mode, oid)
 
     def note(self, notes: list[PathNote], path: tuple[str, ...], reason: str) -> None:
         """Add a note on a path, its name readable whatever bytes it is made of."""
@@ -173,17 +215,3 @@ def _is_ignored(patterns: tuple[str, ...], path: tuple[str, ...], *, folder: boo
         if matches_text(plain, "/".join(path) if "/" in plain else path[-1]):
             return True
     return False
-
-
-def _git_would_refuse(name: str, mode: int, content: bytes) -> str:
-    """Return why ``git fsck`` would call a tree with this file broken, or nothing."""
-    if is_git_file(name, ".gitmodules"):
-        if mode == LINK:
-            return "git allows no link of that name"
-        if re.search(rb"=\s*[\"!-]|\.\.|[\"\\\r\n]\s*-|::", content) or len(content) > 1 << 20:
-            return "git does not trust what it says"
-    if is_git_file(name, ".gitattributes") and any(
-        len(line) >= _MAX_ATTRIBUTE_LINE for line in content.split(b"\n")
-    ):
-        return "git does not read attributes of such long lines"
-    return ""

@@ -8,15 +8,11 @@ folder, and calls that were running (recorded as errors, with what they had chan
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import EXECUTABLE, FILE, blob_id
-from covalt_git.models.calls import CallError
+from covalt_git.git_objects import EXECUTABLE, FILE
 from covalt_git.models.commit_record import (
     CallRecord,
     CommitRecord,
@@ -25,8 +21,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import check_branch, new_id
-from covalt_git.paths import check_element
-from covalt_git.workspaces import commits, materialize, snapshot, trees
+from covalt_git.workspaces import commits, materialize, snapshot, trees, uploads
 from covalt_git.workspaces.chats import (
     APPROVALS,
     CALLS,
@@ -36,24 +31,19 @@ from covalt_git.workspaces.chats import (
     write_stored,
 )
 from covalt_git.workspaces.folders import Folder
-from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces.locking import held
+from covalt_git.workspaces.recovery import recover
+from covalt_git.workspaces.working_folder import WorkingFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.materialize import FolderState
 
 PERSON = "local"
 """The principal of whoever sits at this machine."""
-
-
-class ChatBusyError(CovaltError):
-    """Somebody else is writing to the chat and did not finish in time."""
-
-    code = "chat_busy"
-    http_status = 409
 
 
 class BranchExistsError(CovaltError):
@@ -83,49 +73,11 @@ def writing(
     Raises:
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.
     """
-    path = chat.folder / "lock"
-    with path.open("a+", encoding="utf-8") as lock:
-        _take(lock.fileno(), path, chat.id, timeout_s, waiting)
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}")
-        lock.flush()
+    lock = chat.folder / "lock"
+    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting):
         writer = Writer(chat, by)
-        writer.recover()
+        recover(writer)
         yield writer
-        lock.truncate(0)
-
-
-def _take(
-    handle: int, path: Path, chat_id: str, timeout_s: float, waiting: Callable[[str], None] | None
-) -> None:
-    end = time.monotonic() + timeout_s
-    pause = 0.002
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = path.read_text(encoding="utf-8") or "another process"
-            if time.monotonic() > end:
-                raise ChatBusyError(
-                    f"chat {chat_id!r} is busy: {holder} has been writing for {timeout_s:g} s",
-                    hint="try again when it has finished",
-                ) from None
-            if waiting is not None:
-                waiting(holder)
-                waiting = None
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.1)
-        else:
-            return
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A file to add: the name it should have, and its content."""
-
-    name: str
-    content: bytes
-    executable: bool = False
 
 
 @dataclass(slots=True)
@@ -135,24 +87,25 @@ class Writer:
     chat: ChatStore
     by: str
 
+    @property
+    def folder(self) -> WorkingFolder:
+        """The working folder."""
+        return WorkingFolder(self.chat)
+
     # States
 
     def look(self) -> snapshot.Snapshot:
-        """Return the folder as it is now, its content stored."""
-        if not self.chat.workspace.exists():
+        """Return the folder as it is now, its content stored; one that a tool removed is empty."""
+        if not self.folder.exists():
             self.chat.workspace.mkdir()
-        return snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
+        return snapshot.take(
+            self.chat.store, self.chat.workspace, self.chat.config, passing=self._passing()
+        )
 
     def save_edits(self) -> str | None:
-        """Make what a person changed in the folder a manifest; return the branch's manifest.
-
-        A folder that is not there at all, as after a clone, is brought to the branch's manifest.
-        """
+        """Make what a person changed in the folder a manifest; return the branch's manifest."""
         head = self.chat.head()
         state = self.chat.state(head)
-        if not self.chat.workspace.exists():
-            self._switch(FolderState(), state)
-            return head
         seen = self.look()
         if same(seen, state):
             return head
@@ -233,83 +186,50 @@ class Writer:
         Raises:
             UnknownNameError: naming the nearest branch.
             InTheWayError: when something that is in no state stands where a file goes.
+            UnsafeTreeError: when the branch holds what must not come into a folder.
         """
         target = self.chat.branch(name)
         head = self.save_edits()
         if target.active:
             return []
         old, new = self.chat.state(head), self.chat.state(target.manifest_id)
-        seen = self.look()
-        materialize.check_way(self.chat.store, old, new, seen.left_in_place)
-        journal = materialize.Journal(old=head, new=target.manifest_id, head=HEADS + name)
-        materialize.write_journal(self._journal, journal)
-        changes = self._switch(old, new)
-        self.chat.store.set_head(journal.head)
-        materialize.remove_journal(self._journal)
-        return changes
+        materialize.check_way(self.chat.store, old, new, self.look().left_in_place)
+        return self.folder.switch(
+            materialize.Journal(old=head, new=target.manifest_id, head=HEADS + name)
+        )
 
     # Uploads
 
-    def upload(self, uploads: Sequence[Upload], *, folder: str = "") -> list[UploadedFile]:
+    def upload(
+        self, files: Sequence[uploads.Upload], *, folder: str = ""
+    ) -> tuple[UploadedFile, ...]:
         """Add files to the workspace as one manifest; return where each of them is now.
 
         A name that is taken gets a number (``report_1.csv``), unless the content is the same.
 
         Raises:
-            CovaltError: for a name or a size that cannot be stored; nothing was added.
+            CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
         """
-        for upload in uploads:
-            self._check_upload(upload)
-        self.save_edits()
-        placed: list[UploadedFile] = []
         with Folder.opened(self.chat.workspace) as root:
-            for upload in uploads:
-                wanted = f"{folder.strip('/')}/{upload.name}".lstrip("/")
-                path = self._place(root, wanted, upload)
-                renamed = wanted if path != wanted else None
-                placed.append(UploadedFile(path=path, renamed_from=renamed))
+            store = self.chat.store
+            plan = uploads.place(root, files, folder, self.chat.config, store.object_format)
+            self.save_edits()
+            for path, file in plan.fresh.items():
+                mode = EXECUTABLE if file.executable else FILE
+                staging = self.folder.staging
+                root.write(path, mode, file.content, staging=staging, durable=store.durable)
         seen = self.look()
         if not same(seen, self.chat.state(self.chat.head())):
             record = CommitRecord(
                 id=new_id(),
                 at=commits.now(),
                 by=self.by,
-                upload=tuple(placed),
+                upload=plan.placed,
                 workspace=seen.notes,
             )
-            names = ", ".join(file.path for file in placed)
+            names = ", ".join(file.path for file in plan.placed)
             self.commit("user_upload", record, seen.tree, subject=names)
-        return placed
-
-    def _check_upload(self, upload: Upload) -> None:
-        verdict = check_element(upload.name)
-        if verdict.kind == "refused":
-            raise CovaltError(f"{upload.name!r} cannot be stored: {verdict.reason}")
-        most = self.chat.config.max_file_mb
-        if len(upload.content) > most << 20:
-            raise CovaltError(
-                f"{upload.name!r} is larger than {most} MiB",
-                hint="raise workspace.max_file_mb in covalt.yaml",
-            )
-
-    def _place(self, root: Folder, wanted: str, upload: Upload) -> str:
-        mode = EXECUTABLE if upload.executable else FILE
-        object_format = self.chat.store.object_format
-        oid = blob_id(upload.content, object_format)
-        stem, dot, ending = wanted.rpartition(".")
-        if not stem or "/" in ending or stem.endswith("/"):
-            stem, dot, ending = wanted, "", ""
-        path, number = wanted, 0
-        while root.exists(path):
-            there = root.state(path, object_format)
-            if there is not None and there.oid == oid:
-                return path
-            number += 1
-            path = f"{stem}_{number}{dot}{ending}"
-        root.write(
-            path, mode, upload.content, staging=self._staging, durable=self.chat.store.durable
-        )
-        return path
+        return plan.placed
 
     # Calls and approvals
 
@@ -336,6 +256,13 @@ class Writer:
         old = store.read_ref(ref)
         current = None if old is None else read_stored(store, old, type(approval))
         return current == before and self._move_stored(ref, old, approval)
+
+    def _passing(self) -> frozenset[str]:
+        """Return the blobs of the calls that go on and of their approvals; others take their place."""
+        store = self.chat.store
+        refs = set(store.refs(CALLS))
+        refs |= {APPROVALS + call.execution_id for call in self.chat.calls() if call.execution_id}
+        return frozenset(oid for oid in map(store.read_ref, refs) if oid is not None)
 
     def _move_stored(self, ref: str, old: str | None, value: PendingCall | Approval) -> bool:
         """Let a ref hold another value, and remove the one it held; return whether it moved."""
@@ -372,107 +299,14 @@ class Writer:
         self.drop_call(call.id)
         return oid
 
-    # Recovery
-
-    def recover(self) -> None:
-        """Finish what a process that died had begun; only whoever holds the lock may."""
-        store = self.chat.store
-        store.clear_stale_locks()
-        self._staging.mkdir(exist_ok=True)
-        for path in self._staging.iterdir():
-            path.unlink()
-        journal = materialize.read_journal(self._journal)
-        if journal is not None:
-            self._switch(self.chat.state(journal.old), self.chat.state(journal.new))
-            store.set_head(journal.head)
-            materialize.remove_journal(self._journal)
-        for call in self.chat.calls():
-            if self._is_committed(call):
-                self.drop_call(call.id)
-            elif call.status == "running":
-                seen = self.look() if self.chat.active_branch() == call.branch else None
-                message = "the process that ran it ended before the tool did"
-                self.finish_call(call, unfinished(call, "interrupted", message), seen=seen)
-            elif call.execution_id is not None:
-                self._settle(call, self.chat.approval(call.execution_id))
-
-        waiting = {call.id for call in self.chat.calls()}
-        for approval in self.chat.approvals():
-            if approval.state == "pending" and approval.call_id not in waiting:
-                self.put_approval(_expired(approval), before=approval)
-
-    def _settle(self, call: PendingCall, approval: Approval | None) -> None:
-        """Record a waiting call whose approval can no longer come."""
-        if approval is not None and approval.state == "pending":
-            if approval.expires_at > commits.now():
-                return
-            self.put_approval(_expired(approval), before=approval)
-            approval = _expired(approval)
-        state = "lost" if approval is None else approval.state
-        code, message = _ENDINGS.get(state, _ENDINGS["lost"])
-        self.finish_call(call, unfinished(call, code, message))
-
-    def _is_committed(self, call: PendingCall) -> bool:
-        for manifest in self.chat.log(self.chat.store.read_ref(HEADS + call.branch)):
-            if manifest.id == call.base:
-                return False
-            if manifest.record.id == call.id:
-                return True
-        return False
-
-    # The folder
-
-    @property
-    def _journal(self) -> Path:
-        return self.chat.folder / "switch.json"
-
-    @property
-    def _staging(self) -> Path:
-        return self.chat.folder / "staging"
-
-    def _switch(self, old: FolderState, new: FolderState) -> list[FileChange]:
-        return materialize.switch(
-            self.chat.store,
-            self.chat.workspace,
-            old,
-            new,
-            staging=self._staging,
-            durable=self.chat.store.durable,
-        )
-
     def _changed(self, old: str | None, new: str | None) -> list[str]:
         return [change.path for change in trees.changes(self.chat.store, old, new)]
 
 
-def _expired(approval: Approval) -> Approval:
-    return approval.model_copy(update={"state": "expired", "decided_at": commits.now()})
-
-
-_ENDINGS = {
-    "approved": ("interrupted", "it was approved, and the process ended before it ran"),
-    "denied": ("denied", "a person denied it"),
-    "expired": ("expired", "nobody approved it in time"),
-    "lost": ("interrupted", "its approval is gone"),
-}
-
-
-def unfinished(call: PendingCall, code: str, message: str, *, hint: str = "") -> CallRecord:
-    """Return the record of a call that never came to its end."""
-    return CallRecord(
-        tool_id=call.tool_id,
-        args=call.args,
-        status="error",
-        error=CallError(code=code, message=message, hint=hint),
-        started_at=call.started_at,
-        finished_at=commits.now(),
-        toolset=call.toolset,
-        execution_id=call.execution_id,
-    )
-
-
 def same(seen: snapshot.Snapshot, state: FolderState) -> bool:
-    """Tell whether a snapshot is that state."""
-    return FolderState(seen.tree, seen.notes.empty_folders) == state
+    """Tell whether a snapshot is that state; a hollow folder may have been an empty one or none."""
+    empty, recorded = set(seen.notes.empty_folders), set(state.empty_folders)
+    return seen.tree == state.tree and empty <= recorded <= empty | set(seen.hollow)
 
 
 def _some(paths: Sequence[str]) -> str:

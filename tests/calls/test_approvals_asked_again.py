@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.calls.approvals import AlreadySettledError, AskedAgainError
-from covalt_git.workspaces.writing import Upload
+from covalt_git.workspaces.uploads import Upload
 
 if TYPE_CHECKING:
     from collections.abc import Callable

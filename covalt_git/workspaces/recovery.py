@@ -1,0 +1,88 @@
+"""Finishing what a process that died had begun, before anything else happens in a chat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.models.calls import CallError
+from covalt_git.models.commit_record import CallRecord
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.chats import HEADS
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.writing import Writer
+
+_ENDINGS = {
+    "approved": ("interrupted", "it was approved, and the process ended before it ran"),
+    "denied": ("denied", "a person denied it"),
+    "expired": ("expired", "nobody approved it in time"),
+    "lost": ("interrupted", "its approval is gone"),
+}
+
+
+def recover(writer: Writer) -> None:
+    """Bring a chat to where it can go on: lock files, the folder, calls, approvals, in that order.
+
+    A call that was running is recorded as an error, with what it had changed; a waiting one whose
+    approval can no longer come is recorded, too.  Only whoever holds the chat's lock may.
+    """
+    chat = writer.chat
+    chat.store.clear_stale_locks()
+    writer.folder.clear_staging()
+    writer.folder.finish_interrupted_switch()
+    for call in chat.calls():
+        if _is_committed(chat, call):
+            writer.drop_call(call.id)
+        elif call.status == "running":
+            writer.folder.remove_stand_in()
+            seen = writer.look() if chat.active_branch() == call.branch else None
+            message = "the process that ran it ended before the tool did"
+            writer.finish_call(call, unfinished(call, "interrupted", message), seen=seen)
+        elif call.execution_id is not None:
+            _settle(writer, call, chat.approval(call.execution_id))
+    asked = {call.execution_id for call in chat.calls()}
+    for approval in chat.approvals():
+        if approval.state == "pending" and approval.execution_id not in asked:
+            writer.put_approval(_expired(approval), before=approval)
+    writer.folder.restore_if_missing()
+
+
+def unfinished(call: PendingCall, code: str, message: str, *, hint: str = "") -> CallRecord:
+    """Return the record of a call that never came to its end."""
+    return CallRecord(
+        tool_id=call.tool_id,
+        args=call.args,
+        status="error",
+        error=CallError(code=code, message=message, hint=hint),
+        started_at=call.started_at,
+        finished_at=commits.now(),
+        toolset=call.toolset,
+        execution_id=call.execution_id,
+    )
+
+
+def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> None:
+    """Record a waiting call whose approval can no longer come."""
+    if approval is not None and approval.state == "pending":
+        if approval.expires_at > commits.now():
+            return
+        writer.put_approval(_expired(approval), before=approval)
+        approval = _expired(approval)
+    state = "lost" if approval is None else approval.state
+    code, message = _ENDINGS.get(state, _ENDINGS["lost"])
+    writer.finish_call(call, unfinished(call, code, message))
+
+
+def _expired(approval: Approval) -> Approval:
+    return approval.model_copy(update={"state": "expired", "decided_at": commits.now()})
+
+
+def _is_committed(chat: ChatStore, call: PendingCall) -> bool:
+    for manifest in chat.log(chat.store.read_ref(HEADS + call.branch)):
+        if manifest.id == call.base:
+            return False
+        if manifest.record.id == call.id:
+            return True
+    return False

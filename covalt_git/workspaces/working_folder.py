@@ -1,0 +1,120 @@
+"""The working folder of a chat, as its writer moves it from one state to another."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_objects import BrokenStoreError
+from covalt_git.workspaces import materialize
+from covalt_git.workspaces.materialize import FolderState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.chats import ChatStore
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingFolder:
+    """The folder that tools and people work in; only whoever holds the chat's lock moves it."""
+
+    chat: ChatStore
+
+    @property
+    def journal(self) -> Path:
+        """The file that announces a switch."""
+        return self.chat.folder / "switch.json"
+
+    @property
+    def staging(self) -> Path:
+        """Where files are made that are on their way into the folder."""
+        return self.chat.folder / "staging"
+
+    def exists(self) -> bool:
+        """Tell whether the workspace is there.
+
+        Raises:
+            CovaltError: when something else stands in its place.
+        """
+        try:
+            mode = self.chat.workspace.lstat().st_mode
+        except FileNotFoundError:
+            return False
+        if not stat.S_ISDIR(mode):
+            raise CovaltError(
+                f"{self.chat.workspace} is no folder",
+                hint=f"move it away, and the next command makes it again: "
+                f"mv {self.chat.workspace} /tmp/",
+            )
+        return True
+
+    def remove_stand_in(self) -> None:
+        """Remove what a tool put in the place of the workspace, which is never a link or a file."""
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISDIR(self.chat.workspace.lstat().st_mode):
+                self.chat.workspace.unlink()
+
+    def restore_if_missing(self) -> None:
+        """Bring a folder that is not there at all, as after a clone, to the branch's manifest."""
+        if self.exists():
+            return
+        head = self.chat.head()
+        materialize.check_way(self.chat.store, FolderState(), self.chat.state(head), ())
+        self.switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()))
+
+    def switch(self, journal: materialize.Journal) -> list[FileChange]:
+        """Announce a switch and make it; return the paths that differ."""
+        materialize.write_journal(self.journal, journal)
+        return self._finish(journal)
+
+    def _finish(self, journal: materialize.Journal) -> list[FileChange]:
+        """Make a switch that was announced; where the store is damaged, take it back.
+
+        Raises:
+            BrokenStoreError: when it was taken back.
+        """
+        old, new = self.chat.state(journal.old), self.chat.state(journal.new)
+        try:
+            changes = self._bring(old, new)
+        except BrokenStoreError:
+            self._bring(new, old)
+            if journal.old is None:
+                # An empty folder would be taken for a person's work; none is made again.
+                with contextlib.suppress(OSError):
+                    self.chat.workspace.rmdir()
+            materialize.remove_journal(self.journal)
+            raise
+        self.chat.store.set_head(journal.head)
+        materialize.remove_journal(self.journal)
+        return changes
+
+    def _bring(self, old: FolderState, new: FolderState) -> list[FileChange]:
+        return materialize.switch(
+            self.chat.store,
+            self.chat.workspace,
+            old,
+            new,
+            staging=self.staging,
+            durable=self.chat.store.durable,
+        )
+
+    def clear_staging(self) -> None:
+        """Remove what a process that died was making."""
+        self.staging.mkdir(exist_ok=True)
+        for path in self.staging.iterdir():
+            path.unlink()
+
+    def finish_interrupted_switch(self) -> None:
+        """Finish the switch that a process which died had announced, if there is one."""
+        journal = materialize.read_journal(self.journal)
+        if journal is None:
+            return
+        if self.exists():
+            self._finish(journal)
+        else:
+            self.switch(journal.model_copy(update={"old": None}))

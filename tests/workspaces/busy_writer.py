@@ -1,0 +1,87 @@
+"""A process that changes a chat and says so, a line for each manifest, only once it is made.
+
+``python busy_writer.py FOLDER SEED STEPS`` works on the chat c1 of the project data in FOLDER;
+``hold`` in place of STEPS takes the lock, says ``held`` and waits for the end of its input.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import Writer, writing
+from tests.workspaces.stores import call_record, open_chats, pending_call
+
+
+def main(folder: Path, seed: int, steps: int) -> None:
+    """Take so many random steps, each under the lock."""
+    chance = random.Random(seed)
+    with open_chats(folder).open("c1") as chat:
+        for _ in range(steps):
+            with writing(chat, timeout_s=60) as writer:
+                manifest_id = chance.choice([add_files, go, talk, call])(writer, chance)
+            say(str(manifest_id))
+
+
+def say(line: str) -> None:
+    """Tell whoever started this, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def add_files(writer: Writer, chance: random.Random) -> str | None:
+    """Upload some files, a large one among them."""
+    names = [f"d{chance.randrange(3)}-{chance.randrange(9)}.txt" for _ in range(4)]
+    large = chance.randbytes(200_000)
+    writer.upload([Upload(name, new_id().encode()) for name in names])
+    writer.upload([Upload("large.bin", large)], folder=f"sub/{chance.randrange(3)}")
+    return writer.chat.head()
+
+
+def go(writer: Writer, chance: random.Random) -> str | None:
+    """Go to another branch, or make one and go there, its files quite others."""
+    names = [branch.name for branch in writer.chat.branches()]
+    if len(names) < 4 and writer.chat.head() is not None:
+        name = f"b{len(names)}"
+        writer.create_branch(name, writer.chat.head())
+        names.append(name)
+    writer.checkout(chance.choice(names))
+    return writer.chat.head()
+
+
+def talk(writer: Writer, chance: random.Random) -> str:
+    """Make a manifest of a long message, whose text is kept beside the commit."""
+    writer.save_edits()
+    message = MessageRecord(role="user", text=chance.choice("abc") * 20_000 + new_id())
+    record = CommitRecord(id=new_id(), at=commits.now(), by="busy", message=message)
+    return writer.commit("message", record, writer.look().tree, subject="a message")
+
+
+def call(writer: Writer, _: random.Random) -> str:
+    """Make a call that writes and removes files, as a tool would."""
+    base = writer.save_edits()
+    running = pending_call(writer.chat, base=base)
+    writer.put_call(running)
+    for path in sorted(writer.chat.workspace.glob("d1-*"))[:2]:
+        path.unlink()
+    (writer.chat.workspace / "made-by-call").write_text(running.id)
+    return writer.finish_call(running, call_record(), seen=writer.look())
+
+
+def hold(folder: Path) -> None:
+    """Take the lock and keep it until the input ends."""
+    with open_chats(folder).open("c1") as chat, writing(chat):
+        say("held")
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    if sys.argv[3] == "hold":
+        hold(Path(sys.argv[1]))
+    else:
+        main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

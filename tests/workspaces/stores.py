@@ -1,0 +1,197 @@
+"""Chats in a folder of their own, what a folder holds, and stock git, which judges the stores."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.models.calls import PendingCall, ToolsetVersion
+from covalt_git.models.commit_record import CallRecord
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.chats import Chats
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.chats import ChatStore
+
+FAST = WorkspaceConfig(durability="fast")
+DIGEST = "sha256:" + "0" * 64
+
+Layout = dict[str, tuple[str, bytes]]
+"""Every path of a folder with its kind (file, program, link, folder) and its content."""
+
+_ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Ann",
+    "GIT_AUTHOR_EMAIL": "ann@example.com",
+    "GIT_COMMITTER_NAME": "Ann",
+    "GIT_COMMITTER_EMAIL": "ann@example.com",
+}
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield a folder of one example of a law: in memory where there is such a place."""
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        yield Path(folder)
+
+
+def run_git(path: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Run stock git at ``path``, with no configuration but the repository's."""
+    return subprocess.run(
+        ["git", "-C", str(path), "-c", "safe.directory=*", *arguments],
+        input=given,
+        capture_output=True,
+        env=_ENVIRONMENT,
+        check=False,
+    )
+
+
+def git(path: Path, *arguments: str, given: bytes = b"") -> str:
+    """Return what stock git prints, which has to succeed."""
+    done = run_git(path, *arguments, given=given)
+    assert done.returncode == 0, (arguments, done.stderr)
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def fsck(chat: ChatStore) -> str:
+    """Return all that ``git fsck --strict`` has to say about a chat's store: nothing, if it is well."""
+    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full")
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    return said if done.returncode == 0 else f"{said}exit {done.returncode}\n"
+
+
+def open_chats(folder: Path, config: WorkspaceConfig = FAST) -> Chats:
+    """Return the chats of a project whose data is in ``folder``."""
+    return Chats(folder / "chats", config)
+
+
+def put(folder: Path, layout: Mapping[str, tuple[str, bytes]]) -> None:
+    """Make everything that ``layout`` says below ``folder``."""
+    for path, (kind, content) in layout.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "folder":
+            target.mkdir(exist_ok=True)
+        elif kind == "link":
+            target.symlink_to(os.fsdecode(content))
+        else:
+            target.write_bytes(content)
+            target.chmod(0o755 if kind == "program" else 0o644)
+
+
+def layout_of(folder: Path) -> Layout:
+    """Return everything that is below ``folder``, only folders that are empty among the folders."""
+    found: Layout = {}
+    for top, folders, files in os.walk(folder):
+        for name in [*folders, *files]:
+            path = Path(top) / name
+            relative = path.relative_to(folder).as_posix()
+            if path.is_symlink():
+                target = os.readlink(path)  # noqa: PTH115 - Path would tidy it up
+                found[relative] = ("link", os.fsencode(target))
+            elif path.is_dir():
+                if not any(path.iterdir()):
+                    found[relative] = ("folder", b"")
+            else:
+                kind = "program" if path.stat().st_mode & 0o100 else "file"
+                found[relative] = (kind, path.read_bytes())
+    return found
+
+
+def tree_of(chat: ChatStore, revision: str) -> dict[str, tuple[str, str]]:
+    """Return the mode and id of every file of a revision, as stock git lists them."""
+    listed = git(chat.folder / "store.git", "ls-tree", "-r", "-z", "--full-tree", revision)
+    found = {}
+    for line in listed.split("\0")[:-1]:
+        about, _, path = line.partition("\t")
+        mode, _, oid = about.split(" ")
+        found[path] = (mode, oid)
+    return found
+
+
+def git_tree(layout: Layout, algorithm: str = "sha1") -> dict[str, tuple[str, str]]:
+    """Return the mode and id that git has to give every file of ``layout``."""
+    modes = {"file": "100644", "program": "100755", "link": "120000"}
+    return {
+        path: (
+            modes[kind],
+            hashlib.new(algorithm, b"blob %d\0" % len(content) + content).hexdigest(),
+        )
+        for path, (kind, content) in layout.items()
+        if kind != "folder"
+    }
+
+
+def save(chat: ChatStore) -> str:
+    """Save the edits of a chat's folder and return the manifest."""
+    with writing(chat) as writer:
+        manifest_id = writer.save_edits()
+    assert manifest_id is not None
+    return manifest_id
+
+
+def branch_off(chat: ChatStore, name: str) -> None:
+    """Save the edits, make a branch of them and go there."""
+    with writing(chat) as writer:
+        writer.create_branch(name, writer.save_edits())
+        writer.checkout(name)
+
+
+def checkout(chat: ChatStore, name: str) -> list[FileChange]:
+    """Go to a branch."""
+    with writing(chat) as writer:
+        return writer.checkout(name)
+
+
+def upload(chat: ChatStore, name: str, content: bytes, *, folder: str = "") -> str:
+    """Upload one file and return where it is."""
+    with writing(chat) as writer:
+        (placed,) = writer.upload([Upload(name, content)], folder=folder)
+    return placed.path
+
+
+def pending_call(chat: ChatStore, **changes: object) -> PendingCall:
+    """Return a call of this chat as it would be written down before it runs."""
+    call = PendingCall(
+        id=new_id(),
+        chat_id=chat.id,
+        branch=chat.active_branch(),
+        tool_id="app-builder:write_file",
+        args={"path": "a.txt"},
+        status="running",
+        by="local",
+        started_at=commits.now(),
+        base=chat.head(),
+        toolset=ToolsetVersion(id="app-builder", version="1.0.0", digest=DIGEST),
+    )
+    return call.model_copy(update=changes)
+
+
+def call_record(**fields: object) -> CallRecord:
+    """Return the record of a call that went well."""
+    values: JsonObject = {
+        "tool_id": "app-builder:write_file",
+        "args": {"path": "a.txt"},
+        "status": "success",
+        "started_at": commits.now(),
+        "finished_at": commits.now(),
+        "toolset": {"id": "app-builder", "version": "1.0.0", "digest": DIGEST},
+    }
+    return CallRecord.model_validate(values | fields)

@@ -1,0 +1,390 @@
+"""Chats: made whole or not at all, found by their names, and damage told in plain words."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import BrokenStoreError
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import BadNameError
+from covalt_git.workspaces.chats import ChatExistsError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    branch_off,
+    call_record,
+    fsck,
+    git,
+    open_chats,
+    pending_call,
+    put,
+    run_git,
+    save,
+    tree_of,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+@pytest.mark.parametrize("durability", ["full", "fast"])
+def test_new_chat_is_a_store_that_git_takes_for_its_own(
+    chats: Chats, object_format: str, durability: str
+) -> None:
+    config = WorkspaceConfig.model_validate(
+        {"object_format": object_format, "durability": durability}
+    )
+    with open_chats(chats.folder.parent, config).new("c1", title="Größe") as chat:
+        store = chat.folder / "store.git"
+        about = chat.about()
+
+        assert run_git(store, "fsck", "--strict").returncode == 0
+        assert git(store, "symbolic-ref", "HEAD") == "refs/heads/main\n"
+        assert git(store, "rev-parse", "--is-bare-repository") == "true\n"
+        assert git(store, "rev-parse", "--show-object-format").strip() == object_format
+        assert git(store, "config", "core.hooksPath") == "/dev/null\n"
+        assert (about.id, about.title, about.active_branch) == ("c1", "Größe", "main")
+        assert about.active_manifest_id is None
+        assert chat.workspace.is_dir()
+
+
+@pytest.mark.parametrize("chat_id", ["my_chat", "my-chat"])
+def test_ids_that_differ_only_by_dash_and_underscore_are_one(chats: Chats, chat_id: str) -> None:
+    chats.new("my-chat").store.close()
+
+    with pytest.raises(ChatExistsError, match="there is a chat 'my-chat'") as caught:
+        chats.new(chat_id)
+    assert caught.value.hint == "covalt-git chat show my-chat"
+    assert chats.ids() == ["my-chat"]
+
+
+@pytest.mark.parametrize("chat_id", ["", "C1", "../x", "a/b", ".new-x", "1a", "a" * 65, "a--b"])
+def test_illegal_id_makes_nothing(chats: Chats, chat_id: str) -> None:
+    with pytest.raises(BadNameError):
+        chats.new(chat_id)
+    with pytest.raises(UnknownNameError):
+        chats.open(chat_id)
+
+    assert not chats.folder.exists()
+
+
+def test_unknown_chat_names_the_nearest(chats: Chats) -> None:
+    for chat_id in ("weather", "shop"):
+        chats.new(chat_id).store.close()
+
+    with pytest.raises(UnknownNameError) as caught:
+        chats.open("wether")
+    assert str(caught.value) == (
+        "no chat 'wether'\n  hint: did you mean 'weather'? list them with `covalt-git chat list`"
+    )
+
+
+def test_what_a_killed_new_left_behind_is_no_chat_and_in_nobodys_way(chats: Chats) -> None:
+    put(
+        chats.folder,
+        {
+            ".new-0/store.git/HEAD": ("file", b"ref: refs/heads/main\n"),
+            ".new-1/workspace": ("folder", b""),
+            "half/workspace": ("folder", b""),
+            "a file": ("file", b""),
+        },
+    )
+
+    assert chats.ids() == []
+    with chats.new("c1") as chat:
+        assert fsck(chat).splitlines() in (
+            [],
+            ["notice: HEAD points to an unborn branch (main)"],
+            ["notice: HEAD points to an unborn branch (main)", "notice: No default references"],
+        )
+    assert chats.ids() == ["c1"]
+    assert sorted(path.name for path in chats.folder.iterdir()) == ["a file", "c1", "half"]
+
+
+def test_folder_that_stands_in_the_place_of_a_chat_is_kept(chats: Chats) -> None:
+    put(chats.folder, {"c1/workspace/precious": ("file", b"1")})
+
+    with pytest.raises(CovaltError):
+        chats.new("c1")
+    assert (chats.folder / "c1/workspace/precious").read_bytes() == b"1"
+    assert [path.name for path in chats.folder.iterdir()] == ["c1"]
+
+
+def test_file_in_the_place_of_all_chats_is_told_in_plain_words(chats: Chats) -> None:
+    chats.folder.mkdir()
+    (chats.folder / "c1").write_text("")
+
+    with pytest.raises(CovaltError):
+        chats.new("c1")
+    assert [path.name for path in chats.folder.iterdir()] == ["c1"]
+
+
+@pytest.fixture
+def story(chat: ChatStore) -> dict[str, str]:
+    """The manifests of a chat with two branches and a call, by what they are."""
+    put(chat.workspace, {"a": ("file", b"1")})
+    first = save(chat)
+    branch_off(chat, "idea")
+    call = pending_call(chat)
+    with writing(chat) as writer:
+        done = writer.finish_call(call, call_record(), seen=writer.look())
+    return {"first": first, "call": done, "call id": call.id}
+
+
+def test_manifest_is_found_by_branch_head_id_prefix_and_call(
+    chat: ChatStore, story: dict[str, str]
+) -> None:
+    assert chat.resolve("main") == story["first"]
+    assert chat.resolve("idea") == story["call"]
+    assert chat.resolve("HEAD") == story["call"]
+    assert chat.resolve(story["first"]) == story["first"]
+    assert chat.resolve(story["first"][:7]) == story["first"]
+    assert chat.resolve(story["call id"]) == story["call"]
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, packed: bool) -> None:
+    config = WorkspaceConfig.model_validate({"object_format": object_format, "durability": "fast"})
+    with open_chats(chats.folder.parent, config).new("c1") as chat:
+        upload(chat, "a", b"1")
+        oid = str(chat.head())
+        if packed:
+            git(chat.folder / "store.git", "repack", "-adq")
+
+        assert {chat.resolve(oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
+
+
+def test_branch_whose_name_reads_like_an_id_is_a_branch(chat: ChatStore) -> None:
+    first = save_one(chat, b"1")
+    with writing(chat) as writer:
+        writer.create_branch("beef", first)
+    save_one(chat, b"2")
+
+    assert chat.resolve("beef") == first
+
+
+def save_one(chat: ChatStore, content: bytes) -> str:
+    put(chat.workspace, {"a": ("file", content)})
+    return save(chat)
+
+
+def test_prefix_of_several_manifests_lists_them(chat: ChatStore) -> None:
+    seen: dict[str, str] = {}
+    for number in range(2000):
+        oid = save_one(chat, str(number).encode())
+        other = seen.setdefault(oid[:4], oid)
+        if other != oid:
+            break
+
+    with pytest.raises(CovaltError, match=f"'{oid[:4]}' begins several manifests") as caught:
+        chat.resolve(oid[:4])
+    assert {oid[:12], other[:12]} <= set(caught.value.hint.removeprefix("one of ").split(", "))
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        pytest.param("ideas", "did you mean 'idea'?", id="branch"),
+        pytest.param("0000000", "list them with", id="prefix"),
+        pytest.param("abc", "list them with", id="too-short"),
+        pytest.param("main~1", "did you mean 'main'?", id="git-expression"),
+        pytest.param("../x", "list them with", id="path"),
+        pytest.param("", "list them with", id="empty"),
+        pytest.param("01234567-0000-7000-8000-000000000000", "list them with", id="call"),
+    ],
+)
+@pytest.mark.usefixtures("story")
+def test_unknown_manifest_names_the_nearest(chat: ChatStore, text: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        chat.resolve(text)
+    assert caught.value.message == f"no manifest {text!r}"
+    assert hint in caught.value.hint
+    assert "covalt-git chat log c1 --all" in caught.value.hint
+
+
+@pytest.mark.usefixtures("story")
+def test_id_of_a_file_or_an_unreachable_commit_names_no_manifest(chat: ChatStore) -> None:
+    blob = tree_of(chat, "main")["a"][1]
+    store = chat.folder / "store.git"
+    lost = git(store, "commit-tree", "-m", "lost", "main^{tree}").strip()
+
+    for oid in (blob, lost):
+        with pytest.raises(UnknownNameError):
+            chat.resolve(oid)
+
+
+def test_mistyped_id_names_the_nearest(chat: ChatStore, story: dict[str, str]) -> None:
+    oid = story["first"]
+    typo = oid[:9] + ("0" if oid[9] != "0" else "1")
+
+    with pytest.raises(UnknownNameError) as caught:
+        chat.resolve(typo)
+    assert f"did you mean {oid[:10]!r}?" in caught.value.hint
+
+
+def test_chat_without_a_manifest_says_how_to_make_one(chat: ChatStore) -> None:
+    for text in ("HEAD", "main", "0123456"):
+        with pytest.raises(CovaltError, match="'c1' has no manifest yet") as caught:
+            chat.resolve(text)
+        assert "covalt-git chat upload c1 FILE" in caught.value.hint
+
+
+def test_file_of_a_state_is_read_from_the_store_never_from_the_folder(
+    chat: ChatStore, story: dict[str, str]
+) -> None:
+    (chat.workspace / "a").write_bytes(b"edited")
+
+    assert chat.read_file(story["first"], "a") == b"1"
+    for path in ("b", "../a", "/a", "a/b", "", "."):
+        with pytest.raises(UnknownNameError):
+            chat.read_file(story["first"], path)
+
+
+# Damage
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+DAMAGES = [
+    pytest.param(lambda _: b"", id="empty"),
+    pytest.param(cut, id="cut"),
+    pytest.param(lambda _: b"\0" * 100, id="zeros"),
+    pytest.param(lambda _: b"not compressed", id="garbage"),
+    pytest.param(lambda _: zlib.compress(b"blob 3\0abc"), id="another-object"),
+    pytest.param(lambda _: zlib.compress(b"commit 3\0abc"), id="another-commit"),
+    pytest.param(lambda _: zlib.compress(b"tree 3\0abc"), id="another-tree"),
+    pytest.param(lambda _: zlib.compress(b"blob 9\0abc"), id="wrong-size"),
+    pytest.param(lambda _: zlib.compress(b"nonsense"), id="no-header"),
+    pytest.param(None, id="gone"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", ["commit", "tree", "blob"])
+def test_damaged_object_is_named_in_plain_words(
+    chats: Chats, kind: str, damage: Callable[[bytes], bytes] | None
+) -> None:
+    with chats.new("c1") as chat:
+        put(chat.workspace, {"a": ("file", os.urandom(200))})
+        head = save(chat)
+        names = {"commit": head, "tree": f"{head}^{{tree}}", "blob": f"{head}:a"}
+        oid = git(chat.folder / "store.git", "rev-parse", names[kind]).strip()
+    path = chats.folder / "c1/store.git/objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(damage(path.read_bytes()))
+    with chats.open("c1") as chat:
+        with pytest.raises(BrokenStoreError, match=oid) as caught:
+            chat.read_file(chat.resolve("main"), "a")
+        assert "\n" not in caught.value.message
+        assert chat.branch("main").manifest_id == head
+
+
+@pytest.mark.parametrize("kind", ["tree", "blob"])
+def test_empty_object_that_a_power_cut_left_is_written_again(chats: Chats, kind: str) -> None:
+    with chats.new("c1") as chat:
+        put(chat.workspace, {"a": ("file", b"1")})
+        head = save(chat)
+        name = {"tree": f"{head}^{{tree}}", "blob": f"{head}:a"}[kind]
+        oid = git(chat.folder / "store.git", "rev-parse", name).strip()
+        path = chat.folder / "store.git/objects" / oid[:2] / oid[2:]
+        path.chmod(0o644)
+        path.write_bytes(b"")
+        save(chat)
+
+        assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"\0" * 41, id="zeros"),
+        pytest.param(b"abc123\n", id="short"),
+        pytest.param(b"not an id, and longer than forty characters\n", id="text"),
+        pytest.param(b"\xff\xfe\n", id="bytes"),
+    ],
+)
+def test_damaged_branch_is_named_and_never_begun_anew(chats: Chats, content: bytes) -> None:
+    with chats.new("c1") as chat:
+        upload(chat, "a", b"1")
+    (chats.folder / "c1/store.git/refs/heads/main").write_bytes(content)
+    with chats.open("c1") as chat:
+        uses: list[Callable[[], object]] = [
+            chat.branches,
+            chat.head,
+            chat.about,
+            lambda: chat.resolve("main"),
+            lambda: upload(chat, "b", b"2"),
+        ]
+        for use in uses:
+            with pytest.raises(BrokenStoreError, match=r"the ref refs/heads/main of .* is damaged"):
+                use()
+    assert (chats.folder / "c1/store.git/refs/heads/main").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        pytest.param("HEAD", b"", "names no branch", id="head-empty"),
+        pytest.param("HEAD", b"\0" * 30, "names no branch", id="head-zeros"),
+        pytest.param("HEAD", b"ref: refs/covalt/chat\n", "names no branch", id="head-elsewhere"),
+        pytest.param("HEAD", b"a" * 40 + b"\n", "names no branch", id="head-detached"),
+        pytest.param("HEAD", None, "names no branch", id="head-gone"),
+        pytest.param("config", b"[[[\n", "is not a git store", id="config"),
+        pytest.param(
+            "config",
+            b"[core]\n\trepositoryformatversion = 9\n",
+            "newer kind of git store",
+            id="version",
+        ),
+        pytest.param(
+            "config",
+            b"[core]\n\trepositoryformatversion = 1\n[extensions]\n\tfuture = true\n",
+            "newer kind of git store",
+            id="extension",
+        ),
+    ],
+)
+def test_damaged_store_is_told_in_plain_words(
+    chats: Chats, name: str, content: bytes | None, message: str
+) -> None:
+    with chats.new("c1") as chat:
+        upload(chat, "a", b"1")
+    path = chats.folder / "c1/store.git" / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+
+    with pytest.raises(BrokenStoreError, match=message):
+        chats.open("c1").branches()
+
+
+@pytest.mark.parametrize("ending", ["pack", "idx"])
+@pytest.mark.parametrize("damage", [lambda _: b"", cut], ids=["empty", "cut"])
+def test_damaged_pack_is_told_in_plain_words(
+    chats: Chats, ending: str, damage: Callable[[bytes], bytes]
+) -> None:
+    with chats.new("c1") as chat:
+        put(chat.workspace, {"a": ("file", os.urandom(5000))})
+        save(chat)
+        git(chat.folder / "store.git", "repack", "-adq")
+    (pack,) = chats.folder.glob(f"c1/store.git/objects/pack/*.{ending}")
+    pack.chmod(0o644)
+    pack.write_bytes(damage(pack.read_bytes()))
+    with chats.open("c1") as chat, pytest.raises(BrokenStoreError):
+        chat.read_file(chat.resolve("main"), "a")

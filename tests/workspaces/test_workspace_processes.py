@@ -1,0 +1,192 @@
+"""Several processes, and killed ones: nothing acknowledged is lost, nothing is repaired by hand."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.git_objects import BrokenStoreError
+from covalt_git.workspaces.locking import ChatBusyError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import branch_off, git, layout_of, run_git, tree_of, upload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def busy(chats: Chats, seed: int, steps: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.workspaces.busy_writer", str(chats.folder.parent)]
+    process = subprocess.Popen(
+        [*command, str(seed), steps],
+        cwd=REPOSITORY,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def reachable(chat: ChatStore) -> set[str]:
+    return set(git(chat.folder / "store.git", "rev-list", "--all").split())
+
+
+def damage(chat: ChatStore) -> str:
+    """Return what fsck says; a killed process may leave objects that nothing refers to, as git's do."""
+    done = run_git(chat.folder / "store.git", "fsck", "--strict", "--full", "--no-dangling")
+    return (done.stdout + done.stderr).decode() + ("" if done.returncode == 0 else "failed")
+
+
+def left_overs(chat: ChatStore) -> list[Path]:
+    store = chat.folder / "store.git"
+    found = [
+        *store.rglob("*.lock"),
+        *store.rglob("tmp_obj_*"),
+        *(chat.folder / "staging").glob("*"),
+    ]
+    return [*found, *chat.folder.glob("switch.json")]
+
+
+def test_commits_of_four_processes_to_one_chat_are_all_kept(chats: Chats, chat: ChatStore) -> None:
+    upload(chat, "first", b"1")
+    with (
+        busy(chats, 1, "25") as one,
+        busy(chats, 2, "25") as two,
+        busy(chats, 3, "25") as three,
+        busy(chats, 4, "25") as four,
+    ):
+        said = [process.communicate(timeout=60) for process in (one, two, three, four)]
+
+    acknowledged = [line for printed, _ in said for line in printed.splitlines()]
+    assert [problems for _, problems in said] == ["", "", "", ""]
+    assert len(acknowledged) == 100
+    assert set(acknowledged) <= reachable(chat)
+    assert damage(chat) == ""
+    assert left_overs(chat) == []
+
+
+def test_nothing_acknowledged_is_lost_however_often_the_writer_is_killed(
+    chats: Chats, chat: ChatStore
+) -> None:
+    upload(chat, "first", b"1")
+    chance = random.Random(7)
+    acknowledged: list[str] = []
+    for kill in range(15):
+        with busy(chats, kill, "100000") as process:
+            assert process.stdout is not None
+            lines = itertools.islice(process.stdout, chance.randrange(1, 9))
+            acknowledged += [line.strip() for line in lines]
+            time.sleep(chance.random() / 40)
+            process.send_signal(signal.SIGKILL)
+            rest, problems = process.communicate(timeout=30)
+        acknowledged += [line for line in rest.splitlines(keepends=False) if len(line) == 40]
+        assert problems == ""
+
+        with writing(chat, timeout_s=0) as writer:
+            head = writer.save_edits()
+        assert head is not None
+        assert set(acknowledged) <= reachable(chat)
+        assert damage(chat) == ""
+        assert left_overs(chat) == []
+        assert chat.calls() == []
+        manifests = [chat.manifest(oid) for oid in reachable(chat) & set(chat.reachable())]
+        texts = [one.record.message.text or "" for one in manifests if one.record.message]
+        assert all(len(text) > 20_000 for text in texts)
+        files = {path for path, (kind, _) in layout_of(chat.workspace).items() if kind != "folder"}
+        assert files == set(tree_of(chat, "HEAD"))
+    assert len(acknowledged) > 15
+
+
+def test_chat_that_stays_busy_names_who_is_writing(chats: Chats, chat: ChatStore) -> None:
+    told: list[str] = []
+    with busy(chats, 0, "hold") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+
+        with (
+            pytest.raises(ChatBusyError, match=f"'c1' is busy: process {process.pid} ") as caught,
+            writing(chat, timeout_s=0.05, waiting=told.append),
+        ):
+            pytest.fail("two hold the lock")
+        assert told == [f"process {process.pid}"]
+        assert caught.value.hint
+        process.communicate(input="")
+    assert upload(chat, "a", b"1") == "a"
+
+
+def test_lock_of_a_killed_process_is_free(chats: Chats, chat: ChatStore) -> None:
+    with busy(chats, 0, "hold") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+        with writing(chat, timeout_s=0) as writer:
+            assert writer.save_edits() is None
+
+
+def test_lock_is_free_after_an_error(chat: ChatStore) -> None:
+    with pytest.raises(BrokenStoreError), writing(chat):
+        raise BrokenStoreError("while writing")
+
+    with writing(chat, timeout_s=0) as writer:
+        assert writer.save_edits() is None
+
+
+def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
+    chat: ChatStore,
+) -> None:
+    upload(chat, "a", b"1")
+    branch_off(chat, "idea")
+    store = chat.folder / "store.git"
+    stale = [
+        store / "HEAD.lock",
+        store / "packed-refs.lock",
+        store / "refs/heads/idea.lock",
+        store / "refs/heads/main.lock",
+        store / "refs/covalt/records.lock",
+        store / "objects/ab/tmp_obj_x1y2",
+    ]
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"half")
+    upload(chat, "b", b"2")
+    with writing(chat) as writer:
+        writer.checkout("main")
+
+    assert left_overs(chat) == []
+    assert damage(chat) == ""
+
+
+def test_reading_works_while_somebody_writes(chats: Chats, chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    with busy(chats, 5, "40") as process:
+        seen = 0
+        while process.poll() is None:
+            with chats.open("c1") as reader:
+                seen += len(list(reader.log(reader.head())))
+                assert reader.about().active_branch
+                assert [call.status for call in reader.calls()] in ([], ["running"])
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert seen > 0
+    assert os.path.lexists(chat.workspace)

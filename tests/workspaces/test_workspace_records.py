@@ -1,0 +1,245 @@
+"""Large record fields: kept beside the commits, whole again on reading, and readable without."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.models.calls import CallError, FileReference, RenderPlan
+from covalt_git.models.commit_record import CommitRecord, MessageRecord, UploadedFile
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.records import LARGE, MissingRecordError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    call_record,
+    fsck,
+    git,
+    pending_call,
+    put,
+    run_git,
+    save,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.models.commit_record import CallRecord
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+BIG = "x" * LARGE
+
+
+def finish(chat: ChatStore, record: CallRecord) -> str:
+    with writing(chat) as writer:
+        return writer.finish_call(pending_call(chat), record, seen=writer.look())
+
+
+def line_of(chat: ChatStore, oid: str) -> Any:
+    return json.loads(
+        git(chat.folder / "store.git", "log", "-1", "--format=%B", oid).split("\n")[2]
+    )
+
+
+def kept(chat: ChatStore) -> set[str]:
+    store = chat.folder / "store.git"
+    done = run_git(store, "ls-tree", "-r", "--name-only", "refs/covalt/records")
+    return set(done.stdout.decode().split())
+
+
+def plain_clone(chats: Chats, chat: ChatStore) -> ChatStore:
+    """Return the chat as ``git clone`` copies it: without ``refs/covalt``."""
+    folder = chats.folder / "copy"
+    folder.mkdir()
+    git(folder, "init", "--quiet", "--bare", "--initial-branch=main", "store.git")
+    source = str(chat.folder / "store.git")
+    git(folder / "store.git", "fetch", "--quiet", source, "refs/heads/*:refs/heads/*")
+    return chats.open("copy")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("args", {"content": BIG}, id="args"),
+        pytest.param("result", [BIG], id="result"),
+        pytest.param("output", BIG + "ü\u2028\x00", id="output"),
+        pytest.param("error", {"code": "tool_raised", "message": BIG}, id="error"),
+        pytest.param("render_plan", {"renderer": "html", "config": {"d": BIG}}, id="render-plan"),
+    ],
+)
+def test_field_over_sixteen_kib_is_kept_beside_and_comes_back(
+    chat: ChatStore, field: str, value: Any
+) -> None:
+    record = call_record(**{field: value})
+    oid = finish(chat, record)
+    reference = line_of(chat, oid)["call"][field]
+    digest = reference["ref"].removeprefix("sha256:")
+    content = git(
+        chat.folder / "store.git",
+        *("cat-file", "blob", f"refs/covalt/records:{digest[:2]}/{digest}"),
+    ).encode()
+
+    assert set(reference) == {"ref", "size"}
+    assert (hashlib.sha256(content).hexdigest(), len(content)) == (digest, reference["size"])
+    assert chat.manifest(oid).record.call == record
+    assert len(git(chat.folder / "store.git", "log", "-1", "--format=%B", oid)) < LARGE
+    assert fsck(chat) == ""
+
+
+def test_field_of_exactly_sixteen_kib_stays_in_the_commit(chat: ChatStore) -> None:
+    fitting = "x" * (LARGE - 2)
+    small = finish(chat, call_record(output=fitting))
+    assert line_of(chat, small)["call"]["output"] == fitting
+    assert kept(chat) == set()
+
+    large = finish(chat, call_record(output=fitting + "x"))
+    assert set(line_of(chat, large)["call"]["output"]) == {"ref", "size"}
+    assert len(kept(chat)) == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param({"ref": "sha256:" + "0" * 64, "size": 3}, id="of-nothing"),
+        pytest.param({"ref": "x", "size": "y"}, id="nonsense"),
+        pytest.param({"ref": None, "size": None}, id="nulls"),
+    ],
+)
+@pytest.mark.parametrize("field", ["args", "result"])
+def test_value_that_looks_like_a_reference_comes_back_as_itself(
+    chat: ChatStore, field: str, value: Any
+) -> None:
+    record = call_record(**{field: value})
+    manifest = chat.manifest(finish(chat, record))
+
+    assert manifest.record.call == record
+
+
+def test_value_that_is_the_reference_of_another_is_not_taken_for_it(chat: ChatStore) -> None:
+    oid = finish(chat, call_record(result=BIG))
+    reference = line_of(chat, oid)["call"]["result"]
+    forged = finish(chat, call_record(result=reference))
+
+    assert getattr(chat.manifest(forged).record.call, "result", None) == reference
+
+
+def test_same_large_field_is_kept_once(chat: ChatStore) -> None:
+    for _ in range(3):
+        finish(chat, call_record(result=BIG, output="printed"))
+    store = chat.folder / "store.git"
+
+    assert len(kept(chat)) == 1
+    assert git(store, "rev-list", "--count", "refs/covalt/records").strip() == "1"
+    assert fsck(chat) == ""
+
+
+def test_large_notes_uploads_and_messages_come_back(chat: ChatStore) -> None:
+    for number in range(300):
+        (chat.workspace / f"{'e' * 60}{number}").mkdir()
+    first = save(chat)
+    message = MessageRecord(role="user", text=BIG)
+    paths = tuple(UploadedFile(path=f"{'p' * 60}{number}") for number in range(300))
+    record = CommitRecord(id=new_id(), at=commits.now(), by="x", message=message, upload=paths)
+    with writing(chat) as writer:
+        second = writer.commit("message", record, None, subject="x")
+
+    assert len(chat.manifest(first).record.workspace.empty_folders) == 300
+    assert chat.manifest(second).record == record
+    assert len(kept(chat)) == 3
+
+
+def test_documented_refspec_brings_the_records(chats: Chats, chat: ChatStore) -> None:
+    record = call_record(args={"content": BIG}, result=[BIG], output=BIG)
+    oid = finish(chat, record)
+    with plain_clone(chats, chat) as copy:
+        git(
+            copy.folder / "store.git",
+            *("fetch", "--quiet", str(chat.folder / "store.git"), "refs/covalt/*:refs/covalt/*"),
+        )
+
+        assert copy.manifest(oid).record.call == record
+        assert copy.about().created_at == chat.about().created_at
+        assert fsck(copy) == ""
+
+
+def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    plan = RenderPlan(renderer="html", config={"data": BIG})
+    call = call_record(
+        args={"content": BIG},
+        result=[BIG],
+        output=BIG,
+        status="error",
+        error=CallError(code="tool_raised", message=BIG),
+        render_plan=plan.model_dump(exclude_none=True),
+    )
+    first = finish(chat, call)
+    with writing(chat) as writer:
+        record = CommitRecord(
+            id=new_id(),
+            at=commits.now(),
+            by="x",
+            message=MessageRecord(role="user", text=BIG),
+            upload=tuple(UploadedFile(path=f"{'p' * 60}{number}") for number in range(300)),
+        )
+        writer.commit("message", record, writer.look().tree, subject="x")
+    for number in range(300):
+        (chat.workspace / f"{'e' * 60}{number}").mkdir()
+    save(chat)
+    with plain_clone(chats, chat) as copy:
+        log = list(copy.log(copy.resolve("main")))
+        shown = copy.manifest(first).record.call
+        done = finished_call(copy.manifest(first))
+
+        assert [one.source for one in log] == ["edit", "message", "tool_run"]
+        assert [one.record.id for one in log] == [
+            one.record.id for one in chat.log(chat.resolve("main"))
+        ]
+        assert shown is not None
+        assert shown.args == line_of(chat, first)["call"]["args"]
+        assert shown.result == line_of(chat, first)["call"]["result"]
+        assert "is not in this store: 16386 bytes" in shown.output
+        assert shown.error is not None
+        assert (shown.error.code, "git fetch" in shown.error.hint) == ("missing_record", True)
+        assert done is not None
+        assert done.render_plan is not None
+        assert "is not in this store" in str(done.render_plan.error)
+        message = log[1].record.message
+        assert message is not None
+        assert "is not in this store" in str(message.text)
+        assert copy.resolve(done.id) == first
+        assert upload(copy, "b", b"2") == "b"
+        assert (copy.workspace / "a").read_bytes() == b"1"
+
+
+def test_bytes_that_are_not_there_are_named_with_the_command_that_brings_them(
+    chat: ChatStore,
+) -> None:
+    with pytest.raises(MissingRecordError) as caught:
+        chat.records.content(FileReference(ref="sha256:" + "a" * 64, size=3))
+    assert caught.value.message == f"the record sha256:{'a' * 64} is not in this store"
+    assert "git fetch" in caught.value.hint
+
+
+def test_records_that_somebody_altered_are_not_believed(chat: ChatStore) -> None:
+    oid = finish(chat, call_record(result=BIG))
+    store = chat.folder / "store.git"
+    digest = line_of(chat, oid)["call"]["result"]["ref"].removeprefix("sha256:")
+    blob = git(store, "hash-object", "-w", "--stdin", given=b'"forged"').strip()
+    below = git(store, "mktree", given=f"100644 blob {blob}\t{digest}\n".encode()).strip()
+    root = git(store, "mktree", given=f"040000 tree {below}\t{digest[:2]}\n".encode()).strip()
+    git(
+        store,
+        "update-ref",
+        "refs/covalt/records",
+        git(store, "commit-tree", "-m", "x", root).strip(),
+    )
+    call = chat.manifest(oid).record.call
+
+    assert call is not None
+    assert call.result == {"ref": f"sha256:{digest}", "size": len(BIG) + 2}
+    with pytest.raises(MissingRecordError, match="was altered"):
+        chat.records.content(FileReference.model_validate(call.result))

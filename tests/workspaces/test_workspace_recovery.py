@@ -1,0 +1,310 @@
+"""Calls whose process died, and approvals: the next writer settles each of them, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.models.calls import Approval
+from covalt_git.names import new_id
+from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.writing import MovedError, writing
+from tests.workspaces.stores import (
+    DIGEST,
+    branch_off,
+    call_record,
+    fsck,
+    git,
+    layout_of,
+    pending_call,
+    put,
+    save,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.workspaces.chats import ChatStore
+
+FUTURE, PAST = "2999-01-01T00:00:00.000Z", "2001-01-01T00:00:00.000Z"
+
+
+def approval_of(call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
+    """Return the approval that a call waits for."""
+    return Approval(
+        execution_id=call.execution_id or new_id(),
+        call_id=call.id,
+        chat_id=call.chat_id,
+        branch=call.branch,
+        tool_id=call.tool_id,
+        args=call.args,
+        args_digest=DIGEST,
+        definition_digest=DIGEST,
+        by=call.by,
+        base=call.base,
+        created_at=call.started_at,
+        expires_at=expires_at,
+    )
+
+
+def ask(chat: ChatStore, call: PendingCall, *, expires_at: str = FUTURE) -> Approval:
+    """Write the approval of a call as the process did that made it; nothing is settled by this."""
+    approval = approval_of(call, expires_at=expires_at)
+    with writing(chat) as writer:
+        writer.put_call(call)
+        assert writer.put_approval(approval)
+    return approval
+
+
+def settle(chat: ChatStore, approval: Approval, state: str) -> None:
+    """Settle an approval as the process did that died right after it."""
+    with writing(chat) as writer:
+        decided = approval.model_copy(update={"state": state})
+        assert writer.put_approval(decided, before=approval)
+
+
+def new_question(chat: ChatStore, *, expires_at: str = FUTURE) -> tuple[PendingCall, Approval]:
+    call = pending_call(chat, status="pending", execution_id=new_id())
+    return call, ask(chat, call, expires_at=expires_at)
+
+
+def ending_of(chat: ChatStore, call: PendingCall) -> tuple[str, str | None]:
+    """Return the status and error code of the one manifest that is this call's."""
+    history = chat.log(chat.branch(call.branch).manifest_id)
+    (manifest,) = [one for one in history if one.source_ref == call.id]
+    done = finished_call(manifest)
+    assert done is not None
+    assert manifest.record.call is not None
+    error = manifest.record.call.error
+    return done.status, None if error is None else error.code
+
+
+def test_call_whose_process_died_is_interrupted_with_what_it_changed(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "b": ("file", b"2")})
+    save(chat)
+    call = pending_call(chat, args={"path": "half"}, message_id=new_id())
+    with writing(chat) as writer:
+        writer.put_call(call)
+        (chat.workspace / "a").unlink()
+        put(chat.workspace, {"half": ("file", b"written")})
+    with writing(chat) as writer:
+        head = writer.save_edits()
+    manifest = chat.manifest(str(head))
+
+    assert ending_of(chat, call) == ("error", "interrupted")
+    assert (manifest.source_ref, manifest.message_id) == (call.id, call.message_id)
+    assert manifest.parent_id == call.base
+    assert set(chat.files(head)) == {"b", "half"}
+    assert chat.calls() == []
+    assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize("stand_in", ["nothing", "link", "file"])
+def test_dead_call_that_destroyed_its_workspace_leaves_a_chat_that_works(
+    chat: ChatStore, stand_in: str
+) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    save(chat)
+    outside = chat.folder.parent / "outside"
+    outside.mkdir()
+    call = pending_call(chat)
+    with writing(chat) as writer:
+        writer.put_call(call)
+        chat.workspace.rename(chat.folder.parent / "moved-away")
+        if stand_in == "link":
+            chat.workspace.symlink_to(outside)
+        if stand_in == "file":
+            chat.workspace.write_bytes(b"")
+    upload(chat, "b", b"2")
+
+    assert ending_of(chat, call) == ("error", "interrupted")
+    assert chat.read_file(call.base, "a") == b"1"
+    assert layout_of(chat.workspace) == {"b": ("file", b"2")}
+    assert layout_of(outside) == {}
+    assert fsck(chat) == ""
+
+
+def test_call_whose_commit_was_made_is_only_forgotten(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    call = pending_call(chat)
+    with writing(chat) as writer:
+        writer.put_call(call)
+        head = writer.finish_call(call, call_record(), seen=writer.look())
+        writer.put_call(call)
+    put(chat.workspace, {"b": ("file", b"2")})
+    save(chat)
+
+    assert ending_of(chat, call) == ("success", None)
+    assert chat.calls() == []
+    assert [one.source for one in chat.log(chat.head())] == ["edit", "tool_run", "user_upload"]
+    assert chat.manifest(str(chat.head())).parent_id == head
+
+
+def test_waiting_call_stays_while_its_approval_can_come(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    call, approval = new_question(chat)
+    head = chat.head()
+
+    assert save(chat) == head
+    assert chat.calls() == [call]
+    assert chat.approval(approval.execution_id) == approval
+    assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        pytest.param("approved", "interrupted", id="approved-but-never-run"),
+        pytest.param("denied", "denied", id="denied"),
+        pytest.param("expired", "expired", id="expired"),
+    ],
+)
+def test_call_whose_approval_was_settled_before_the_process_died_is_recorded_so(
+    chat: ChatStore, state: str, code: str
+) -> None:
+    upload(chat, "a", b"1")
+    call, approval = new_question(chat)
+    settle(chat, approval, state)
+    put(chat.workspace, {"edit": ("file", b"not the call's")})
+    save(chat)
+
+    assert ending_of(chat, call) == ("error", code)
+    assert chat.calls() == []
+    settled = chat.approval(approval.execution_id)
+    assert settled is not None
+    assert settled.state == state
+    assert [one.source for one in chat.log(chat.head())] == ["edit", "tool_run", "user_upload"]
+    assert fsck(chat) == ""
+
+
+def test_approval_that_ran_out_expires_with_its_call(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    call, approval = new_question(chat, expires_at=PAST)
+    save(chat)
+    expired = chat.approval(approval.execution_id)
+
+    assert ending_of(chat, call) == ("error", "expired")
+    assert expired is not None
+    assert (expired.state, expired.decided_by) == ("expired", None)
+    assert expired.decided_at is not None
+    assert fsck(chat) == ""
+
+
+def test_call_without_its_approval_is_interrupted(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    call = pending_call(chat, status="pending", execution_id=new_id())
+    with writing(chat) as writer:
+        writer.put_call(call)
+    save(chat)
+
+    assert ending_of(chat, call) == ("error", "interrupted")
+    assert chat.calls() == []
+
+
+def test_approval_whose_call_is_gone_can_never_be_given(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    call, approval = new_question(chat)
+    with writing(chat) as writer:
+        writer.drop_call(call.id)
+    save(chat)
+    left = chat.approval(approval.execution_id)
+
+    assert left is not None
+    assert left.state == "expired"
+
+
+def test_approval_that_its_call_no_longer_waits_for_can_never_be_given(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    call, first = new_question(chat)
+    again = call.model_copy(update={"execution_id": new_id()})
+    second = ask(chat, again)
+    save(chat)
+    left = chat.approval(first.execution_id)
+
+    assert left is not None
+    assert left.state != "pending"
+    assert chat.approval(second.execution_id) == second
+    assert chat.calls() == [again]
+
+
+def test_waiting_call_of_another_branch_is_settled_there(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    save(chat)
+    call = pending_call(chat, status="pending", execution_id=new_id())
+    branch_off(chat, "idea")
+    put(chat.workspace, {"idea": ("file", b"2")})
+    head = save(chat)
+    ask(chat, call, expires_at=PAST)
+    save(chat)
+
+    assert ending_of(chat, call) == ("error", "expired")
+    assert chat.head() == head
+    assert set(chat.files(chat.resolve("main"))) == {"a"}
+    assert layout_of(chat.workspace).keys() == {"a", "idea"}
+
+
+def test_approval_is_settled_once(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    _, approval = new_question(chat)
+    with writing(chat) as writer:
+        denied = approval.model_copy(update={"state": "denied"})
+        approved = approval.model_copy(update={"state": "approved"})
+
+        assert writer.put_approval(denied, before=approval)
+        assert not writer.put_approval(approved, before=approval)
+        assert not writer.put_approval(approved)
+        assert chat.approval(approval.execution_id) == denied
+
+
+def test_every_call_and_approval_leaves_a_store_without_loose_ends(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    for state in ("approved", "denied", "expired"):
+        _, approval = new_question(chat)
+        settle(chat, approval, state)
+        save(chat)
+    call = pending_call(chat)
+    with writing(chat) as writer:
+        writer.put_call(call)
+        writer.put_call(call.model_copy(update={"status": "running", "role": "admin"}))
+        put(chat.workspace, {"b": ("file", b"2")})
+        writer.finish_call(call, call_record(), seen=writer.look())
+    refs = git(chat.folder / "store.git", "for-each-ref", "--format=%(refname)").split()
+
+    assert fsck(chat) == ""
+    assert [ref for ref in refs if ref.startswith("refs/covalt/calls/")] == []
+    assert len([ref for ref in refs if ref.startswith("refs/covalt/approvals/")]) == 3
+
+
+@pytest.mark.parametrize("kind", ["calls", "approvals"])
+def test_copy_of_what_is_noted_of_a_waiting_call_breaks_no_state(
+    chat: ChatStore, kind: str
+) -> None:
+    upload(chat, "a", b"1")
+    call, approval = new_question(chat)
+    noted = {"calls": call.id, "approvals": approval.execution_id}[kind]
+    copy = git(chat.folder / "store.git", "cat-file", "blob", f"refs/covalt/{kind}/{noted}")
+    (chat.workspace / "copy.json").write_text(copy)
+    put(chat.workspace, {"edit": ("file", b"2")})
+    (note,) = chat.manifest(save(chat)).record.workspace.not_stored
+    settle(chat, approval, "denied")
+    head = save(chat)
+
+    assert note.path == "copy.json"
+    assert fsck(chat) == ""
+    assert chat.read_file(head, "copy.json").decode() == copy
+
+
+def test_branch_that_moves_while_a_call_is_committed_is_not_overwritten(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    store = chat.folder / "store.git"
+    pushed = git(store, "commit-tree", "-p", "main", "-m", "pushed", "main^{tree}").strip()
+
+    assert not chat.store.swap_ref("refs/heads/main", pushed, str(chat.head()))
+    git(store, "update-ref", "refs/heads/main", pushed)
+    with writing(chat) as writer:
+        (store / "refs/heads/main.lock").write_bytes(b"")
+        with pytest.raises(MovedError, match="the branch 'main' has moved"):
+            writer.finish_call(pending_call(chat), call_record())
+    assert chat.head() == pushed
+    assert save(chat) == pushed

@@ -1,0 +1,193 @@
+"""A switch of the folder that a process did not finish: the next writer does, and keeps edits."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    Layout,
+    branch_off,
+    checkout,
+    fsck,
+    layout_of,
+    put,
+    save,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.workspaces.chats import ChatStore
+
+OLD: Layout = {
+    "a": ("file", b"old a"),
+    "b": ("file", b"same"),
+    "c/d": ("file", b"gone later"),
+    "f": ("file", b"a file, then a folder"),
+    "g/h": ("file", b"a folder, then a file"),
+    "k": ("link", b"a"),
+    "p": ("file", b"becomes a program"),
+    "e": ("folder", b""),
+}
+NEW: Layout = {
+    "a": ("file", b"new a"),
+    "b": ("file", b"same"),
+    "f/i": ("file", b"below"),
+    "g": ("file", b"now a file"),
+    "k": ("file", b"no link"),
+    "p": ("program", b"becomes a program"),
+    "n/o": ("link", b"../a"),
+    "z": ("folder", b""),
+}
+STEPS = ["c/d", "f", "g/h", "e", "a", "f/i", "g", "k", "n/o", "p", "z"]
+"""The paths in the order in which a switch from OLD to NEW moves them."""
+
+
+@pytest.fixture
+def half(chat: ChatStore) -> ChatStore:
+    """A chat on main (OLD) that has a branch idea (NEW)."""
+    put(chat.workspace, OLD)
+    branch_off(chat, "idea")
+    clear(chat.workspace)
+    put(chat.workspace, NEW)
+    save(chat)
+    checkout(chat, "main")
+    return chat
+
+
+def clear(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def begin_switch(chat: ChatStore, steps: int) -> None:
+    """Leave behind what a process does that is killed after so many files of main to idea."""
+    old, new = (chat.branch(name).manifest_id for name in ("main", "idea"))
+    journal = {"v": 1, "old": old, "new": new, "head": "refs/heads/idea"}
+    (chat.folder / "switch.json").write_text(json.dumps(journal))
+    for path in STEPS[:steps]:
+        target = chat.workspace / path
+        if target.is_symlink() or target.is_file():
+            target.unlink()
+            parent = target.parent
+            if parent != chat.workspace and not any(parent.iterdir()):
+                parent.rmdir()
+        elif target.is_dir():
+            target.rmdir()
+        if path in NEW:
+            put(chat.workspace, {path: NEW[path]})
+
+
+@pytest.mark.parametrize("steps", range(len(STEPS) + 1))
+def test_next_writer_finishes_a_switch_wherever_it_was_cut(half: ChatStore, steps: int) -> None:
+    begin_switch(half, steps)
+    with writing(half) as writer:
+        head = writer.save_edits()
+
+    assert layout_of(half.workspace) == NEW
+    assert half.active_branch() == "idea"
+    assert head == half.branch("idea").manifest_id
+    assert not (half.folder / "switch.json").exists()
+    assert fsck(half) == ""
+
+
+@pytest.mark.parametrize("steps", range(len(STEPS) + 1))
+def test_switch_that_finished_but_for_its_journal_changes_nothing(
+    half: ChatStore, steps: int
+) -> None:
+    checkout(half, "idea")
+    inodes = {path: (half.workspace / path).lstat().st_ino for path in NEW}
+    (old, new) = (half.branch(name).manifest_id for name in ("main", "idea"))
+    head = "refs/heads/idea" if steps % 2 else "refs/heads/main"
+    half.store.set_head(head)
+    journal = {"v": 1, "old": old, "new": new, "head": "refs/heads/idea"}
+    (half.folder / "switch.json").write_text(json.dumps(journal))
+    save(half)
+
+    assert {path: (half.workspace / path).lstat().st_ino for path in NEW} == inodes
+    assert half.active_branch() == "idea"
+    assert half.head() == new
+
+
+EDITS: dict[str, Layout] = {
+    "file that is the same": {"b": ("file", b"edited")},
+    "file that differs": {"a": ("file", b"edited")},
+    "link": {"k": ("link", b"elsewhere")},
+    "new file": {"new by hand": ("file", b"mine")},
+    "file that goes": {"c/d": ("file", b"edited")},
+    "beside a file that goes": {"c/mine": ("file", b"mine")},
+    "in an empty folder that goes": {"e/mine": ("file", b"mine")},
+}
+EARLY_EDITS: dict[str, Layout] = {
+    "file where a folder goes": {"f": ("file", b"edited")},
+    "file in a folder where a file goes": {"g/h": ("file", b"edited")},
+    "new in a folder where a file goes": {"g/mine": ("file", b"mine")},
+    "file where a new folder goes": {"n": ("file", b"mine")},
+    "link where a new folder goes": {"n": ("link", b"b")},
+    "folder where a new link goes": {"n/o/x": ("file", b"mine")},
+    "file where an empty folder goes": {"z": ("file", b"mine")},
+}
+"""Edits that are possible until the switch has put something else in their place."""
+
+
+@pytest.mark.parametrize(
+    ("steps", "edit"),
+    [
+        *(pytest.param(0, edit, id=f"{name}-0") for name, edit in (EDITS | EARLY_EDITS).items()),
+        *(pytest.param(5, edit, id=f"{name}-5") for name, edit in (EDITS | EARLY_EDITS).items()),
+        *(pytest.param(len(STEPS), edit, id=f"{name}-all") for name, edit in EDITS.items()),
+    ],
+)
+def test_edit_made_in_a_half_switched_folder_is_kept(
+    half: ChatStore, steps: int, edit: Layout
+) -> None:
+    begin_switch(half, steps)
+    ((path, entry),) = edit.items()
+    (half.workspace / path).unlink(missing_ok=True)
+    put(half.workspace, edit)
+    head = save(half)
+
+    assert layout_of(half.workspace)[path] == entry
+    assert half.active_branch() == "idea"
+    assert path in half.files(head)
+    assert fsck(half) == ""
+    checkout(half, "main")
+    assert layout_of(half.workspace) == OLD
+    checkout(half, "idea")
+    assert layout_of(half.workspace)[path] == entry
+
+
+def test_switch_whose_folder_is_gone_ends_with_the_whole_state(half: ChatStore) -> None:
+    begin_switch(half, 4)
+    half.workspace.rename(half.folder.parent / "moved-away")
+    with writing(half) as writer:
+        head = writer.save_edits()
+
+    assert layout_of(half.workspace) == NEW
+    assert head == half.branch("idea").manifest_id
+
+
+def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    (chat.folder / "switch.json").write_text('{"v": 1, "from": "x"}')
+
+    with pytest.raises(CovaltError, match="is not a journal of ours") as caught:
+        save(chat)
+    assert f"rm {chat.folder / 'switch.json'}" in caught.value.hint
+    assert layout_of(chat.workspace) == {"a": ("file", b"1")}
+
+
+def test_half_written_journal_is_no_switch(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    (chat.folder / "switch.tmp").write_text('{"v": 1, "ol')
+    (chat.folder / "staging" / "left-behind").write_bytes(b"x")
+    head = chat.head()
+
+    assert save(chat) == head
+    assert list((chat.folder / "staging").iterdir()) == []

@@ -1,0 +1,511 @@
+"""Snapshots: what a folder holds is stored byte for byte, what cannot be stored is named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.paths import check_element
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    Layout,
+    branch_off,
+    checkout,
+    fsck,
+    git,
+    git_tree,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    scratch,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+NAMES = st.one_of(
+    st.sampled_from([".env", ".gitignore", ".gitattributes", "ü", "日本語", "-rf", "a b", "x.py"]),
+    st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=12),
+).filter(lambda name: check_element(name).kind != "refused")
+CONTENTS = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([b"", b"a\r\nb\r\n", b"* text=auto\n", b"*\n", b"\0" * 1500, b"$Id$\n"]),
+)
+
+KINDS = ["file", "program", "link", "folder", "empty"]
+
+
+@st.composite
+def layouts(draw: st.DrawFn, depth: int = 0) -> Layout:
+    """Return a folder: files, programs, links that stay inside, and folders, empty or not."""
+    found: Layout = {}
+    for name in draw(st.lists(NAMES, max_size=4, unique_by=lambda name: name.casefold())):
+        kinds = ["file", "program"] if name.startswith(".git") else KINDS
+        kind = draw(st.sampled_from(kinds))
+        if kind == "empty" or (kind == "folder" and depth > 2):
+            found[name] = ("folder", b"")
+        elif kind == "folder":
+            below = draw(layouts(depth=depth + 1))
+            found |= {f"{name}/{path}": entry for path, entry in below.items()}
+            found |= {} if below else {name: ("folder", b"")}
+        elif kind == "link":
+            up = draw(st.integers(0, depth))
+            found[name] = ("link", ("../" * up + draw(NAMES)).encode())
+        else:
+            found[name] = (kind, draw(CONTENTS))
+    return found
+
+
+def elsewhere(chats: Chats, chat: ChatStore) -> ChatStore:
+    """Return the chat as somebody has it who cloned its store with stock git."""
+    folder = chats.folder / f"{chat.id}-copy"
+    folder.mkdir()
+    git(folder, "clone", "--quiet", "--bare", str(chat.folder / "store.git"), "store.git")
+    return chats.open(folder.name)
+
+
+def everything_in(store: Path) -> bytes:
+    """Return the content of every object of a store, one after the other."""
+    loose = [path for path in store.glob("objects/??/*") if path.is_file()]
+    return b"".join(zlib.decompress(path.read_bytes()) for path in loose)
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+@settings(deadline=None, max_examples=50)
+@given(layout=layouts())
+def test_snapshot_and_checkout_elsewhere_give_the_same_files(
+    object_format: str, layout: Layout
+) -> None:
+    config = WorkspaceConfig.model_validate(
+        {"durability": "fast", "object_format": object_format, "ignore": []}
+    )
+    with scratch() as folder:
+        chats = open_chats(folder, config)
+        with chats.new("c1") as chat:
+            put(chat.workspace, layout)
+            with writing(chat) as writer:
+                head = writer.save_edits()
+
+            assert (head is None) == (not layout)
+            if head is None:
+                return
+            assert tree_of(chat, "main") == git_tree(layout, object_format)
+            assert fsck(chat) == ""
+            with elsewhere(chats, chat) as copy:
+                with writing(copy) as writer:
+                    assert writer.save_edits() == head
+                assert layout_of(copy.workspace) == layout
+
+
+@settings(deadline=None, max_examples=50)
+@given(first=layouts(), second=layouts())
+def test_going_to_another_branch_and_back_brings_back_everything(
+    first: Layout, second: Layout
+) -> None:
+    with scratch() as folder, open_chats(folder).new("c1") as chat:
+        put(chat.workspace, {"kept": ("file", b"kept")} | first)
+        branch_off(chat, "idea")
+        here = layout_of(chat.workspace)
+        shutil.rmtree(chat.workspace)
+        chat.workspace.mkdir()
+        put(chat.workspace, second)
+        save(chat)
+        there = layout_of(chat.workspace)
+
+        checkout(chat, "main")
+        assert layout_of(chat.workspace) == here
+        checkout(chat, "idea")
+        assert layout_of(chat.workspace) == there
+        assert fsck(chat) == ""
+
+
+def test_nothing_in_the_workspace_changes_how_it_is_stored(chat: ChatStore) -> None:
+    canary = chat.folder / "canary"
+    layout: Layout = {
+        ".gitignore": ("file", b"*\n"),
+        ".gitattributes": ("file", b"* text=auto ident filter=evil working-tree-encoding=UTF-16\n"),
+        "dos.txt": ("file", b"a\r\nb\r\n$Id$\r\n"),
+        "build/.gitignore": ("file", b"*"),
+        "build/out.o": ("file", b"\x7fELF\0"),
+        ".mailmap": ("file", b"A <a@b> <c@d>\n"),
+        ".lfsconfig": ("file", b"[lfs]\n"),
+    }
+    put(chat.workspace, layout)
+    subprocess.run(["git", "init", "--quiet", str(chat.workspace)], check=True)
+    script = f"#!/bin/sh\ntouch {canary}\n"
+    for hook in ("pre-commit", "post-commit", "post-checkout", "reference-transaction"):
+        path = chat.workspace / ".git" / "hooks" / hook
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(script)
+        path.chmod(0o755)
+    config = chat.workspace / ".git" / "config"
+    config.write_text(
+        f'[filter "evil"]\n\tclean = touch {canary}\n\tsmudge = touch {canary}\n\trequired = true\n'
+        "[core]\n\tautocrlf = true\n\tfsmonitor = touch canary\n"
+    )
+    branch_off(chat, "idea")
+    for name in layout:
+        (chat.workspace / name).unlink()
+    save(chat)
+    checkout(chat, "main")
+
+    assert tree_of(chat, "main") == git_tree(layout)
+    assert layout.items() <= layout_of(chat.workspace).items()
+    assert not canary.exists()
+    assert config.exists()
+    assert fsck(chat) == ""
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        here = Path.cwd()
+        os.chdir(path.parent)  # the path of a socket may be no longer than some 100 bytes
+        try:
+            one.bind(path.name)
+        finally:
+            os.chdir(here)
+
+
+def link_to(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+def file_of(content: bytes) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_bytes(content)
+
+    return make
+
+
+def nested_repository(path: Path) -> None:
+    (path / "objects").mkdir(parents=True)
+    (path / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+NOT_STORABLE = [
+    pytest.param(".git", nested_repository, "git directory", id="nested-repository"),
+    pytest.param(".git", file_of(b"gitdir: /x\n"), "git directory", id="git-file"),
+    pytest.param(".GIT", nested_repository, "git directory", id="case"),
+    pytest.param("git~1", file_of(b"x"), "git directory", id="short-name"),
+    pytest.param(".g\u200cit", file_of(b"x"), "git directory", id="ignored-character"),
+    pytest.param("a\nb", file_of(b"x"), "control character", id="line-feed"),
+    pytest.param("a\x1b[31m", file_of(b"x"), "control character", id="escape"),
+    pytest.param("a\u2028b", file_of(b"x"), "control character", id="line-separator"),
+    pytest.param(os.fsdecode(b"caf\xe9"), file_of(b"x"), "not UTF-8", id="latin-1"),
+    pytest.param("pipe", make_fifo, "neither a file", id="fifo"),
+    pytest.param("sock", make_socket, "neither a file", id="socket"),
+    pytest.param("big", file_of(b"x" * ((1 << 20) + 1)), "larger than 1 MiB", id="over-limit"),
+    pytest.param("l", link_to("/etc/passwd"), "link that may lead outside", id="absolute"),
+    pytest.param("l", link_to("../../../secret"), "link that may lead outside", id="outside"),
+    pytest.param("l", link_to("in/../../secret"), "link that may lead outside", id="through"),
+    pytest.param("l", link_to("./../.././../secret"), "link that may lead outside", id="dots"),
+    pytest.param("l", link_to("in/sub/../.."), "link that may lead outside", id="later-dots"),
+    pytest.param("l", link_to(os.fsdecode(b"\xff")), "link that may lead outside", id="bytes"),
+    pytest.param(".gitignore", link_to("x"), "no link of that name", id="ignore-link"),
+    pytest.param(".gitattributes", link_to("x"), "no link of that name", id="attributes-link"),
+    pytest.param(".mailmap", link_to("x"), "no link of that name", id="mailmap-link"),
+    pytest.param(".gitmodules", link_to("x"), "no link of that name", id="modules-link"),
+    pytest.param(".gitmodules", nested_repository, "no folder", id="modules-folder"),
+    pytest.param(".gitattributes", nested_repository, "no folder", id="attributes-folder"),
+    pytest.param(
+        ".gitattributes", file_of(b"a " * 1024 + b"\n"), "long lines", id="attributes-line"
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "make", "reason"), NOT_STORABLE)
+@pytest.mark.parametrize("folder", ["", "in/sub"])
+def test_what_cannot_be_stored_stays_in_place_and_is_named(
+    chats: Chats, name: str, make: Callable[[Path], None], reason: str, folder: str
+) -> None:
+    config = WorkspaceConfig(durability="fast", max_file_mb=1)
+    with open_chats(chats.folder.parent, config).new("c1") as chat:
+        put(chat.workspace, {"in/sub/kept": ("file", b"kept")})
+        make(chat.workspace / folder / name)
+        path = f"{folder}/{name}".lstrip("/")
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        before = save(chat)
+        (note,) = chat.manifest(before).record.workspace.not_stored
+
+        assert note.path == shown
+        assert reason in note.reason
+        assert set(tree_of(chat, "main")) == {"in/sub/kept"}
+        assert os.path.lexists(chat.workspace / path)
+        assert fsck(chat) == ""
+        assert save(chat) == before
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        pytest.param("a/b/l", "../../top", id="up-to-the-top"),
+        pytest.param("a/l", "./../b/c", id="dots"),
+        pytest.param("l", "nowhere", id="dangling"),
+        pytest.param("l", ".", id="itself"),
+        pytest.param("a/l", "..", id="the-folder-above"),
+        pytest.param("l", "a//b/", id="slashes"),
+        pytest.param("l", "l", id="loop"),
+        pytest.param("l", "ü", id="unicode"),
+    ],
+)
+def test_links_that_stay_inside_are_stored_as_links(
+    chat: ChatStore, path: str, target: str
+) -> None:
+    put(chat.workspace, {path: ("link", target.encode())})
+    save(chat)
+
+    assert tree_of(chat, "main") == git_tree({path: ("link", target.encode())})
+    assert fsck(chat) == ""
+
+
+def test_no_secret_behind_any_link_or_chain_of_links_is_ever_read(chat: ChatStore) -> None:
+    secret = b"the-secret-outside"
+    outside = chat.folder.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(secret)
+    (outside / "sub").mkdir()
+    (outside / "sub" / "also").write_bytes(secret)
+    work = chat.workspace
+    put(
+        work,
+        {
+            "absolute": ("link", str(outside / "secret").encode()),
+            "folder": ("link", str(outside).encode()),
+            "relative": ("link", b"../../outside/secret"),
+            "proc": ("link", b"/proc/self/cwd"),
+            "deep/a/up": ("link", b"../.."),
+            "deep/b": ("link", b"a/up"),
+            "chain": ("link", b"deep/b/../../outside/secret"),
+            "through": ("link", b"folder/secret"),
+            "deep/through": ("link", b"../folder/sub"),
+        },
+    )
+    first = save(chat)
+    with writing(chat) as writer:
+        writer.create_branch("idea", first)
+        writer.checkout("idea")
+        writer.checkout("main")
+    notes = chat.manifest(first).record.workspace.not_stored
+
+    assert [note.path for note in notes] == ["absolute", "chain", "folder", "proc", "relative"]
+    assert secret not in everything_in(chat.folder / "store.git")
+    assert all(mode == "120000" for mode, _ in tree_of(chat, "main").values())
+    assert (outside / "secret").read_bytes() == secret
+    assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a:b", "con", "nul.txt", "trailing.", " lead", "back\\slash", "u\u0308", "zero\u200bwidth"],
+)
+def test_unportable_names_are_stored_and_named(chat: ChatStore, name: str) -> None:
+    put(chat.workspace, {f"d/{name}": ("file", b"x")})
+    head = save(chat)
+    (note,) = chat.manifest(head).record.workspace.unportable
+
+    assert note.path == f"d/{name}"
+    assert note.reason
+    assert set(tree_of(chat, "main")) == {f"d/{name}"}
+    assert fsck(chat) == ""
+
+
+def test_names_that_some_systems_take_for_one_are_named(chat: ChatStore) -> None:
+    put(chat.workspace, {"Readme": ("file", b"1"), "README": ("file", b"2")})
+    if len(layout_of(chat.workspace)) == 1:
+        pytest.skip("this file system takes them for one, too")
+    (note,) = chat.manifest(save(chat)).record.workspace.unportable
+
+    assert (note.path, note.reason) == ("Readme", "some systems take it for 'README'")
+
+
+@pytest.mark.parametrize(
+    ("layout", "named"),
+    [
+        pytest.param("/".join(["d"] * 101) + "/f", "/".join(["d"] * 101), id="too-deep"),
+        pytest.param("/".join(["d" * 250] * 17) + "/f", None, id="too-long"),
+    ],
+)
+def test_paths_beyond_every_limit_are_left_in_place(
+    chat: ChatStore, layout: str, named: str | None
+) -> None:
+    handle = os.open(chat.workspace, os.O_RDONLY)
+    for element in layout.split("/")[:-1]:
+        os.mkdir(element, dir_fd=handle)
+        below = os.open(element, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = below
+    os.close(os.open("f", os.O_CREAT | os.O_WRONLY, dir_fd=handle))
+    os.close(handle)
+    put(chat.workspace, {"kept": ("file", b"kept")})
+    (note,) = chat.manifest(save(chat)).record.workspace.not_stored
+
+    assert layout.startswith(note.path)
+    assert named is None or note.path == named
+    assert set(tree_of(chat, "main")) == {"kept"}
+
+
+MODULES = [
+    pytest.param(b'[submodule "../x"]\n\turl = https://a/b\n', id="name-leads-up"),
+    pytest.param(b'[submodule "x"]\n\turl = -u./payload\n', id="address-is-an-option"),
+    pytest.param(b'[submodule "x"]\n\turl = "-u./payload"\n', id="quoted-option"),
+    pytest.param(b'[submodule "x"]\n\turl = \\\n-u./payload\n', id="continued-option"),
+    pytest.param(b'[submodule "x"]\n\turl = https://a/%0ahost=b\n', id="encoded-line-feed"),
+    pytest.param(b'[submodule "x"]\n\turl = http:///evil\n', id="address-without-host"),
+    pytest.param(b'[submodule "x"]\n\turl = ext::sh -c true\n', id="helper"),
+    pytest.param(b'[submodule "x"]\n\tpath = -x\n', id="path-is-an-option"),
+    pytest.param(b'[submodule "x"]\n\tupdate = !true\n', id="command"),
+    pytest.param(b"not a configuration\n", id="no-configuration"),
+    pytest.param(b"a = b\n", id="no-section"),
+]
+
+
+@pytest.mark.parametrize("content", MODULES)
+def test_modules_that_git_does_not_trust_are_not_stored(chat: ChatStore, content: bytes) -> None:
+    put(chat.workspace, {".gitmodules": ("file", content), "kept": ("file", b"")})
+    (note,) = chat.manifest(save(chat)).record.workspace.not_stored
+
+    assert (note.path, note.reason) == (".gitmodules", "git does not trust what it says")
+    assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"# nothing yet\n",
+        b'[submodule "lib/foo"]\n\tpath = lib/foo\n\turl = https://github.com/foo/foo.git\n',
+        b'[submodule "x"]\n\tpath = x\n\turl = git@github.com:a/b.git\n\tbranch = main\n',
+    ],
+)
+def test_modules_as_everybody_writes_them_are_stored(chat: ChatStore, content: bytes) -> None:
+    layout: Layout = {".gitmodules": ("file", content)}
+    put(chat.workspace, layout)
+    save(chat)
+
+    assert tree_of(chat, "main") == git_tree(layout)
+    assert fsck(chat) == ""
+
+
+MODULES_PIECES = st.sampled_from(
+    [
+        *('[submodule "a"]\n', '[submodule "a/b"]\n', "[core]\n", "\turl = ", "\tpath = ", "="),
+        *("https://", "http:", "//", "/", "a", "example.com", ":", "0", "80", "99999", "%0a"),
+        *("../", "-", "!sh", '"', "\\", "\n", " ", "#", ";", "@", "\r", "::", "\0", "ü", "?", "["),
+    ]
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(pieces=st.lists(MODULES_PIECES, max_size=8))
+def test_whatever_a_modules_file_says_the_store_is_well(pieces: list[str]) -> None:
+    with scratch() as folder, open_chats(folder).new("c1") as chat:
+        content = '[submodule "a"]\n' + "".join(pieces)
+        put(chat.workspace, {".gitmodules": ("file", content.encode())})
+        with writing(chat) as writer:
+            writer.save_edits()
+
+        assert [line for line in fsck(chat).splitlines() if "notice" not in line] == []
+
+
+def test_ignored_names_are_in_no_state_and_survive_every_checkout(chats: Chats) -> None:
+    config = WorkspaceConfig(
+        durability="fast", ignore=("__pycache__/", "*.log", "data/cache/", "docs/*.tmp", "plain")
+    )
+    ignored: Layout = {
+        "pkg/__pycache__/m.pyc": ("file", b"1"),
+        "a.log": ("file", b"2"),
+        "deep/er/b.log": ("file", b"3"),
+        "data/cache/x": ("file", b"4"),
+        "docs/a.tmp": ("file", b"5"),
+        "plain": ("file", b"6"),
+        "deep/plain/x": ("file", b"7"),
+    }
+    stored: Layout = {
+        "pkg/m.py": ("file", b"a"),
+        "other/data/cache/x": ("file", b"b"),
+        "a.tmp": ("file", b"c"),
+        "__pycache__": ("file", b"a file is no folder"),
+        "data/d.csv": ("file", b"d"),
+    }
+    with open_chats(chats.folder.parent, config).new("c1") as chat:
+        put(chat.workspace, ignored | stored)
+        branch_off(chat, "idea")
+        for path in stored:
+            (chat.workspace / path).unlink()
+        (chat.workspace / "new").write_bytes(b"new")
+        save(chat)
+
+        assert tree_of(chat, "main") == git_tree(stored)
+        checkout(chat, "main")
+        assert layout_of(chat.workspace) == ignored | stored
+        head = chat.head()
+        assert save(chat) == head
+        checkout(chat, "idea")
+        assert {**ignored, "new": ("file", b"new")}.items() <= layout_of(chat.workspace).items()
+        assert fsck(chat) == ""
+
+
+def test_what_is_left_in_a_folder_that_a_branch_does_not_have_is_no_edit(chat: ChatStore) -> None:
+    put(chat.workspace, {"readme": ("file", b"1")})
+    branch_off(chat, "idea")
+    put(chat.workspace, {"pkg/m.py": ("file", b"2"), "pkg/__pycache__/m.pyc": ("file", b"3")})
+    save(chat)
+    before = chat.branch("main").manifest_id
+    checkout(chat, "main")
+
+    assert save(chat) == before
+    assert (chat.workspace / "pkg/__pycache__/m.pyc").exists()
+
+
+def test_ignored_files_in_an_empty_folder_of_a_branch_are_no_edit(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "empty": ("folder", b"")})
+    head = save(chat)
+    put(chat.workspace, {"empty/__pycache__/m.pyc": ("file", b"2")})
+
+    assert save(chat) == head
+    (chat.workspace / "empty/__pycache__/m.pyc").unlink()
+    (chat.workspace / "empty/__pycache__").rmdir()
+    (chat.workspace / "empty").rmdir()
+    assert save(chat) != head
+
+
+def test_a_file_of_exactly_the_limit_is_stored(chats: Chats) -> None:
+    config = WorkspaceConfig(durability="fast", max_file_mb=1)
+    with open_chats(chats.folder.parent, config).new("c1") as chat:
+        put(chat.workspace, {"big": ("file", b"x" * (1 << 20))})
+        manifest = chat.manifest(save(chat))
+
+        assert manifest.record.workspace.not_stored == ()
+        assert set(tree_of(chat, "main")) == {"big"}
+
+
+def test_folder_that_may_not_be_read_is_named_and_not_taken_for_empty(chat: ChatStore) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    put(chat.workspace, {"closed/x": ("file", b"x"), "open": ("file", b"y")})
+    (chat.workspace / "closed").chmod(0)
+    try:
+        notes = chat.manifest(save(chat)).record.workspace
+    finally:
+        (chat.workspace / "closed").chmod(0o755)
+
+    assert [note.path for note in notes.not_stored] == ["closed"]
+    assert notes.empty_folders == ()

@@ -1,0 +1,241 @@
+"""Uploads: a name that is taken gets a number, and what cannot be stored adds nothing at all."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    Layout,
+    checkout,
+    fsck,
+    git_tree,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    tree_of,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        pytest.param("report.csv", "report_1.csv", "report_2.csv", id="ending"),
+        pytest.param("archive.tar.gz", "archive.tar_1.gz", "archive.tar_2.gz", id="two-endings"),
+        pytest.param("Makefile", "Makefile_1", "Makefile_2", id="no-ending"),
+        pytest.param(".env", ".env_1", ".env_2", id="dot-file"),
+        pytest.param(".env.local", ".env_1.local", ".env_2.local", id="dot-file-with-an-ending"),
+        pytest.param("report_1.csv", "report_1_1.csv", "report_1_2.csv", id="numbered"),
+        pytest.param("ü 日本.txt", "ü 日本_1.txt", "ü 日本_2.txt", id="unicode"),
+        pytest.param("v1.", "v1_1.", "v1_2.", id="dot-behind"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["", "docs", "docs/v1.0/"])
+def test_taken_name_gets_the_next_number(
+    chat: ChatStore, folder: str, name: str, first: str, second: str
+) -> None:
+    below = f"{folder.rstrip('/')}/" if folder else ""
+    placed = [
+        upload(chat, name, content, folder=folder) for content in (b"1", b"2", b"3", b"2", b"1")
+    ]
+
+    assert placed == [below + one for one in (name, first, second, first, name)]
+    assert layout_of(chat.workspace) == {
+        below + name: ("file", b"1"),
+        below + first: ("file", b"2"),
+        below + second: ("file", b"3"),
+    }
+    assert len(list(chat.log(chat.head()))) == 3
+    assert fsck(chat) == ""
+
+
+def test_uploads_of_one_call_are_one_manifest_that_says_what_was_renamed(chat: ChatStore) -> None:
+    put(chat.workspace, {"a.txt": ("file", b"there"), "d/x": ("file", b"there")})
+    with writing(chat) as writer:
+        placed = writer.upload(
+            [
+                Upload("a.txt", b"one"),
+                Upload("a.txt", b"two"),
+                Upload("a.txt", b"one"),
+                Upload("a.txt", b"there"),
+                Upload("run.sh", b"#!/bin/sh\n", executable=True),
+            ]
+        )
+    manifest = chat.manifest(str(chat.head()))
+
+    assert [(one.path, one.renamed_from) for one in placed] == [
+        ("a_1.txt", "a.txt"),
+        ("a_2.txt", "a.txt"),
+        ("a_1.txt", "a.txt"),
+        ("a.txt", None),
+        ("run.sh", None),
+    ]
+    assert [one.source for one in chat.log(manifest.id)] == ["user_upload", "edit"]
+    assert manifest.record.upload == tuple(placed)
+    assert tree_of(chat, "main")["run.sh"][0] == "100755"
+
+
+def test_folder_or_link_of_that_name_is_not_replaced(chat: ChatStore) -> None:
+    outside = chat.folder.parent / "outside"
+    outside.write_bytes(b"precious")
+    put(chat.workspace, {"data/x": ("file", b"1"), "l": ("link", str(outside).encode())})
+
+    assert upload(chat, "data", b"2") == "data_1"
+    assert upload(chat, "l", b"3") == "l_1"
+    assert outside.read_bytes() == b"precious"
+
+
+def test_link_that_reads_like_the_content_is_not_taken_for_it(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("link", b"target")})
+
+    assert upload(chat, "a", b"target") == "a_1"
+    assert layout_of(chat.workspace)["a_1"] == ("file", b"target")
+
+
+REFUSED_NAMES = [
+    pytest.param("", "outside or nowhere", id="empty"),
+    pytest.param(".", "outside or nowhere", id="dot"),
+    pytest.param("..", "outside or nowhere", id="dots"),
+    pytest.param("a/b", "is no file name", id="separator"),
+    pytest.param("/etc/x", "is no file name", id="absolute"),
+    pytest.param(".git", "git directory", id="git"),
+    pytest.param("GIT~1", "git directory", id="short-git"),
+    pytest.param("a\nb", "control character", id="line-feed"),
+    pytest.param("a\x00b", "control character", id="nul"),
+    pytest.param(os.fsdecode(b"\xff"), "not UTF-8", id="latin-1"),
+    pytest.param("x" * 256, "longer than 255 bytes", id="too-long"),
+]
+
+
+@pytest.mark.parametrize(("name", "why"), REFUSED_NAMES)
+def test_refused_name_adds_nothing(chat: ChatStore, name: str, why: str) -> None:
+    upload(chat, "a", b"1")
+    head = chat.head()
+    with writing(chat) as writer, pytest.raises(CovaltError, match=why):
+        writer.upload([Upload("good", b"2"), Upload(name, b"3")])
+
+    assert layout_of(chat.workspace) == {"a": ("file", b"1")}
+    assert chat.head() == head
+
+
+REFUSED_FOLDERS = [
+    pytest.param("..", id="above"),
+    pytest.param("../x", id="beside"),
+    pytest.param("a/../../x", id="through"),
+    pytest.param("/abs", id="absolute"),
+    pytest.param("/", id="root"),
+    pytest.param("//x", id="two-slashes"),
+    pytest.param(".git/hooks", id="git"),
+    pytest.param("a/.GIT", id="git-below"),
+    pytest.param("a//b", id="empty-element"),
+    pytest.param("a\\..\\..", id="backslashes"),
+    pytest.param("x\ny", id="line-feed"),
+    pytest.param("file", id="file"),
+    pytest.param("file/below", id="below-a-file"),
+    pytest.param("inside", id="link-to-a-folder-inside"),
+    pytest.param("outside", id="link-to-a-folder-outside"),
+    pytest.param("outside/below", id="below-a-link"),
+    pytest.param("dangling", id="link-to-nothing"),
+    pytest.param(".gitattributes", id="name-that-git-reads-as-a-file"),
+]
+
+
+@pytest.mark.parametrize("folder", REFUSED_FOLDERS)
+def test_refused_folder_adds_nothing_anywhere(chats: Chats, chat: ChatStore, folder: str) -> None:
+    outside = chats.folder.parent / "elsewhere"
+    outside.mkdir()
+    put(
+        chat.workspace,
+        {
+            "file": ("file", b"1"),
+            "real/x": ("file", b"2"),
+            "inside": ("link", b"real"),
+            "outside": ("link", str(outside).encode()),
+            "dangling": ("link", b"nowhere"),
+        },
+    )
+    head = save(chat)
+    before = layout_of(chats.folder.parent)
+
+    with writing(chat) as writer, pytest.raises(CovaltError) as caught:
+        writer.upload([Upload("evil", b"3")], folder=folder)
+    assert caught.value.message
+    assert "\n" not in caught.value.message
+    after = layout_of(chats.folder.parent)
+    assert {path for path in after if "evil" in path} == set()
+    assert after.keys() - {"chats/c1/lock"} == before.keys() - {"chats/c1/lock"}
+    assert chat.head() == head
+
+
+def test_too_large_upload_adds_nothing_and_names_the_setting(chats: Chats) -> None:
+    config = WorkspaceConfig(durability="fast", max_file_mb=1)
+    with open_chats(chats.folder.parent, config).new("c1") as chat:
+        with (
+            writing(chat) as writer,
+            pytest.raises(CovaltError, match="larger than 1 MiB") as caught,
+        ):
+            writer.upload([Upload("a", b"1"), Upload("big", b"x" * ((1 << 20) + 1))])
+        assert caught.value.hint == "raise workspace.max_file_mb in covalt.yaml"
+        assert layout_of(chat.workspace) == {}
+        assert chat.head() is None
+        assert upload(chat, "big", b"x" * (1 << 20)) == "big"
+
+
+def test_upload_that_the_project_ignores_is_refused_not_lost(chats: Chats) -> None:
+    config = WorkspaceConfig(durability="fast", ignore=("*.log", "node_modules/"))
+    with open_chats(chats.folder.parent, config).new("c1") as chat:
+        for name, folder in (("a.log", ""), ("a", "node_modules"), ("a", "x/node_modules/y")):
+            with pytest.raises(CovaltError, match=r"workspace\.ignore"):
+                upload(chat, name, b"1", folder=folder)
+
+        assert layout_of(chat.workspace) == {}
+        assert upload(chat, "node_modules", b"a file is no folder") == "node_modules"
+
+
+def test_upload_that_git_would_not_trust_is_refused_not_lost(chat: ChatStore) -> None:
+    with pytest.raises(CovaltError, match="git does not trust what it says"):
+        upload(chat, ".gitmodules", b'[submodule "x"]\n\turl = -u./payload\n')
+
+    assert layout_of(chat.workspace) == {}
+
+
+def test_number_that_makes_a_name_too_long_is_refused(chat: ChatStore) -> None:
+    name = "x" * 254
+    upload(chat, name, b"1")
+    with pytest.raises(CovaltError, match="longer than 255 bytes"):
+        upload(chat, name, b"2")
+
+    assert layout_of(chat.workspace) == {name: ("file", b"1")}
+
+
+def test_upload_saves_edits_first_and_is_in_every_later_checkout(chat: ChatStore) -> None:
+    put(chat.workspace, {"mine": ("file", b"edited")})
+    upload(chat, "crlf.csv", b"a,b\r\n", folder="data")
+    with writing(chat) as writer:
+        writer.create_branch("idea", chat.head())
+    checkout(chat, "idea")
+    layout: Layout = {"mine": ("file", b"edited"), "data/crlf.csv": ("file", b"a,b\r\n")}
+
+    assert layout_of(chat.workspace) == layout
+    assert tree_of(chat, "idea") == git_tree(layout)
+    assert [one.source for one in chat.log(chat.head())] == ["user_upload", "edit"]
+
+
+def test_upload_into_a_folder_whose_name_is_unportable_is_stored_and_named(
+    chat: ChatStore,
+) -> None:
+    upload(chat, "a", b"1", folder="aux")
+    (note,) = chat.manifest(str(chat.head())).record.workspace.unportable
+
+    assert (note.path, note.reason) == ("aux", "its name is a device on Windows")
