@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git import canonical_json
 from covalt_git.errors import Problem
 from covalt_git.models import problems as codes
-from covalt_git.paths import check_element
+from covalt_git.paths import check_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,18 +58,25 @@ class BundleFiles:
 def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
     """List and hash the files below ``folder``; links, devices and git's own names are problems.
 
-    What Python leaves behind (``__pycache__``) is no part of a toolset.
+    What Python leaves behind (``__pycache__``) is no part of a toolset.  A folder that is a link
+    itself is not followed: what it leads to is not checked in here.
     """
     files: list[BundleFile] = []
     problems: list[Problem] = []
+    if folder.is_symlink():
+        hint = "put the folder itself here"
+        problem = Problem(shown, 0, 0, codes.FORBIDDEN_FILE, "a toolset is no link", hint)
+        return BundleFiles((), (problem,))
     for path, status in _walk(folder, "", problems, shown):
         if len(files) == MAX_FILES:
-            message = f"a toolset has at most {MAX_FILES} files"
-            problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message))
+            message = f"there are more than {MAX_FILES} files in it"
+            hint = "keep what is no part of the toolset elsewhere"
+            problems.append(Problem(shown, 0, 0, codes.TOO_LARGE, message, hint))
             break
         if status.st_size > MAX_FILE_BYTES:
             message = f"the file is larger than {MAX_FILE_BYTES >> 20} MiB"
-            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.TOO_LARGE, message))
+            hint = "a chat's workspace is the place for large data"
+            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.TOO_LARGE, message, hint))
             continue
         try:
             with (folder / path).open("rb") as file:
@@ -98,17 +105,27 @@ def _walk(
         path = prefix + entry.name
         if entry.name == "__pycache__" or entry.name.endswith((".pyc", ".pyo")):
             continue
-        status = entry.stat(follow_symlinks=False)
-        verdict = check_element(entry.name)
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # gone since the folder was listed
+            continue
+        verdict = check_path(path)
         reason = verdict.reason if verdict.kind == "refused" else ""
         if stat.S_ISDIR(status.st_mode) and not reason:
             found += _walk(folder, f"{path}/", problems, shown)
         elif stat.S_ISREG(status.st_mode) and not reason:
             found.append((path, status))
         else:
+            hint = "rename it" if reason else "put the file itself there"
             reason = reason or "a toolset holds files and folders only, no links or devices"
-            problems.append(Problem(f"{shown}/{path}", 0, 0, codes.FORBIDDEN_FILE, reason))
+            place = f"{shown}/{readable(path)}"
+            problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, reason, hint))
     return found
+
+
+def readable(name: str) -> str:
+    """Return a file's name as text, what is not UTF-8 in it written out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _kind(path: str) -> FileKind:

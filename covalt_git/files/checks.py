@@ -6,7 +6,6 @@ them, and every file that is named is there.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
@@ -17,62 +16,67 @@ from covalt_git.files.python_source import (
     ToolSource,
     read_tool,
 )
-from covalt_git.files.reading import Loc, Reading, part_problems
+from covalt_git.files.python_text import MAX_SOURCE_BYTES
+from covalt_git.files.reading import Reading, part_problems
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
-from covalt_git.models.renderers import config_model
-from covalt_git.names import RESERVED_TOOLSET_IDS, ToolId
+from covalt_git.models.renderers import CONFIGS, config_model
+from covalt_git.names import RESERVED_TOOLSET_IDS, ToolId, id_key, is_id
 from covalt_git.paths import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.model_errors import Loc
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 Sources = dict[str, ToolSource]
 
+_COMPOSING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
+"""Keywords through which a schema can declare arguments elsewhere than in ``properties``."""
+
 
 def read_sources(
-    manifest: Reading[ToolsetManifest], folder: Path, shown: str
+    manifest: Reading[ToolsetManifest], folder: Path, files: BundleFiles
 ) -> tuple[Sources, list[Problem]]:
     """Read what the manifest's Python tools say of themselves, without running them."""
     sources: Sources = {}
     problems: list[Problem] = []
+    # A mapping, because it is asked for each tool, and keeps the order.
+    modules = {file.path: None for file in files.files if file.path.endswith(".py")}
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
             continue
         loc: Loc = ("tools", position, "entrypoint")
         module, _, function = tool.entrypoint.partition(":")
-        path = module_path(folder, module)
+        path = _module_path(module, modules)
         if path is None:
-            problems.append(_no_module(manifest, loc, folder, module))
+            problems.append(_no_module(manifest, loc, module, modules))
             continue
         try:
-            sources[tool.id] = read_tool((folder / path).read_bytes(), function)
+            with (folder / path).open("rb") as file:
+                source = file.read(MAX_SOURCE_BYTES + 1)
+            sources[tool.id] = read_tool(source, function)
         except PythonSyntaxError as error:
+            place = f"{manifest.path.rpartition('/')[0]}/{path}"
             problems.append(
-                Problem(
-                    f"{shown}/{path}", error.line, error.col, codes.PYTHON_SYNTAX, error.message
-                )
+                Problem(place, error.line, error.col, codes.PYTHON_SYNTAX, error.message)
             )
         except NoFunctionError as error:
             message = f"{path} has no function {function!r}"
             problems.append(manifest.problem(codes.NO_FUNCTION, loc, message, hint=error.hint))
         except OSError as error:
-            message = f"{path} cannot be read: {error.strerror}"
+            message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
             problems.append(manifest.problem(codes.UNREADABLE, loc, message))
     return sources, problems
 
 
-def module_path(folder: Path, module: str) -> str | None:
-    """Return the file of a module, relative to the toolset; None where there is none."""
+def _module_path(module: str, modules: Collection[str]) -> str | None:
+    """Return the file that Python imports for a module: a package goes before a plain file."""
     stem = module.replace(".", "/")
-    for path in (f"{stem}.py", f"{stem}/__init__.py"):
-        if (folder / path).is_file() and not (folder / path).is_symlink():
-            return path
-    return None
+    return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in modules), None)
 
 
 def check_manifest(
@@ -94,23 +98,25 @@ def _check_ids(
 ) -> Iterator[Problem]:
     if manifest.id in RESERVED_TOOLSET_IDS:
         message = f"{manifest.id!r} is the name of a folder that the machine writes"
-        yield reading.problem(codes.BAD_ID, ("id",), message, hint="choose another id")
-    if manifest.id != toolset_id:
-        message = f"{manifest.id!r} is not the name of its folder, {toolset_id!r}"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
-    lists: dict[str, Iterable[str]] = {
-        "tools": (tool.id for tool in manifest.tools),
-        "mcp_servers": (server.id for server in manifest.mcp_servers),
-        "sources": (source.id for source in manifest.sources),
-        "auth": (auth.id for auth in manifest.auth),
+    elif manifest.id != toolset_id and is_id(toolset_id):
+        message = f"{manifest.id!r} is not the name of its folder, {toolset_id!r}"
+        hint = f"write id: {toolset_id}, or rename the folder"
+        yield reading.problem(codes.BAD_ID, ("id",), message, hint=hint)
+    lists = {
+        ("tools", "id"): [tool.id for tool in manifest.tools],
+        ("mcp_servers", "id"): [id_key(server.id) for server in manifest.mcp_servers],
+        ("sources", "id"): [id_key(source.id) for source in manifest.sources],
+        ("auth", "id"): [auth.id for auth in manifest.auth],
+        ("tool_overrides", "tool_id"): [
+            override_key(manifest.id, override.tool_id) for override in manifest.tool_overrides
+        ],
     }
-    for key, ids in lists.items():
-        yield from _duplicates(reading, key, "id", list(ids))
-    targets = [override_key(manifest.id, one.tool_id) for one in manifest.tool_overrides]
-    yield from _duplicates(reading, "tool_overrides", "tool_id", targets)
-    servers = {server.id for server in manifest.mcp_servers}
+    for (key, field), ids in lists.items():
+        yield from _duplicates(reading, key, field, ids)
+    servers = {id_key(server.id) for server in manifest.mcp_servers}
     for position, source in enumerate(manifest.sources):
-        if source.id in servers:
+        if id_key(source.id) in servers:
             message = f"{source.id!r} is an MCP server of this toolset as well"
             yield reading.problem(
                 codes.DUPLICATE_ID, ("sources", position, "id"), message, hint="rename one of them"
@@ -120,13 +126,16 @@ def _check_ids(
 def _duplicates(
     reading: Reading[ToolsetManifest], key: str, field: str, ids: list[str]
 ) -> Iterator[Problem]:
-    twice = {name for name, count in Counter(ids).items() if count > 1}
+    """Find those that stand twice; what is compared may be less than what is written."""
+    first: dict[str, int] = {}
     for position, name in enumerate(ids):
-        if name in twice and ids.index(name) != position:
-            message = f"{name!r} stands here for the second time"
-            yield reading.problem(
-                codes.DUPLICATE_ID, (key, position, field), message, hint="remove or rename one"
-            )
+        if first.setdefault(name, position) == position or reading.document is None:
+            continue
+        line, _ = reading.document.locate((key, first[name], field))
+        written = reading.document.data[key][position][field]
+        message = f"{written!r} has an entry already, in line {line}"
+        hint = "remove or rename one of them"
+        yield reading.problem(codes.DUPLICATE_ID, (key, position, field), message, hint=hint)
 
 
 def _check_tools(
@@ -149,8 +158,8 @@ def _check_tools(
             yield reading.problem(
                 codes.LEGACY_KEY,
                 (*loc, "renderer"),
-                "'renderer' here is the old form",
-                hint=f"write it under tool_overrides, with tool_id: {tool.id}",
+                "the old place for a renderer, which still works",
+                hint=f"move it to tool_overrides: tool_id: {tool.id}, renderer, renderer_config",
                 key=True,
                 severity="warning",
             )
@@ -165,13 +174,16 @@ def _check_schemas(
     for key, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
         if schema is None:
             continue
-        for place, message in json_schema.schema_problems(schema):
-            yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message)
-        if key == "input_schema" and schema.get("type", "object") != "object":
+        found = json_schema.schema_problems(schema)
+        for place, message in found:
+            outside = place[-1:] == ("$ref",)
+            hint = 'put it under $defs, and refer to it as "#/$defs/name"' if outside else ""
+            yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
+        if not found and key == "input_schema" and schema.get("type", "object") != "object":
             yield reading.problem(
                 codes.BAD_SCHEMA,
                 (*loc, key, "type"),
-                "arguments are an object",
+                "the arguments of a call are an object",
                 hint="write type: object",
             )
 
@@ -179,7 +191,11 @@ def _check_schemas(
 def _check_parameters(
     reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolSource
 ) -> Iterator[Problem]:
-    declared = (tool.input_schema or {}).get("properties", {})
+    """Find arguments that only one side knows; the manifest wins, so these are warnings."""
+    schema = tool.input_schema or {}
+    if schema.keys() & _COMPOSING:
+        return  # which arguments these declare, only a value could tell
+    declared = schema.get("properties", {})
     takes = source.input_schema
     known = list(takes.get("properties", {}))
     function = str(tool.entrypoint).partition(":")[2]
@@ -188,17 +204,26 @@ def _check_parameters(
             if name not in known:
                 message = f"{function}() takes no argument {name!r}"
                 near = nearest_name(name, known)
-                hint = (
-                    f"did you mean {near!r}?" if near else f"it takes {', '.join(known) or 'none'}"
+                listed = f"it takes {', '.join(known)}" if known else "it takes none"
+                hint = f"did you mean {near!r}?" if near else listed
+                yield reading.problem(
+                    codes.WRONG_PARAMETERS,
+                    (*loc, "input_schema", "properties", name),
+                    message,
+                    hint=hint,
+                    key=True,
+                    severity="warning",
                 )
-                place = (*loc, "input_schema", "properties", name)
-                yield reading.problem(codes.WRONG_PARAMETERS, place, message, hint=hint, key=True)
     for name in takes.get("required", []):
         if name not in declared:
             message = f"{function}() needs an argument {name!r} that is not declared"
-            place = (*loc, "input_schema", "properties")
             yield reading.problem(
-                codes.WRONG_PARAMETERS, place, message, hint=f"add {name} to properties", key=True
+                codes.WRONG_PARAMETERS,
+                (*loc, "input_schema", "properties"),
+                message,
+                hint=f"add {name} to properties, or give it a default in the function",
+                key=True,
+                severity="warning",
             )
 
 
@@ -208,6 +233,11 @@ def _check_examples(
     for position, example in enumerate(tool.examples):
         for place, message in json_schema.value_problems(schema, example.args):
             at = (*loc, "examples", position, "args", *place)
+            yield reading.problem(codes.BAD_EXAMPLE, at, message)
+        if tool.output_schema is None or "expected" not in example.model_fields_set:
+            continue
+        for place, message in json_schema.value_problems(tool.output_schema, example.expected):
+            at = (*loc, "examples", position, "expected", *place)
             yield reading.problem(codes.BAD_EXAMPLE, at, message)
 
 
@@ -221,12 +251,14 @@ def _check_overrides(
         loc: Loc = ("tool_overrides", position)
         target = override_key(manifest.id, override.tool_id)
         if target not in tools and target.partition(":")[0] not in servers:
-            near = nearest_name(override.tool_id, [*(tool.id for tool in manifest.tools), *servers])
+            server, _, name = override.tool_id.rpartition(":")
+            near = nearest_name(name, [tool.id for tool in manifest.tools])
+            owner = f"{server!r} under mcp_servers" if server else "it under tools"
             yield reading.problem(
                 codes.BAD_VALUE,
                 (*loc, "tool_id"),
                 f"there is no tool {override.tool_id!r} here",
-                hint=f"did you mean {near!r}?" if near else "declare it under tools",
+                hint=f"did you mean {near!r}?" if near else f"declare {owner}",
             )
         declared = tools.get(target)
         legacy = declared.renderer if declared else None
@@ -237,8 +269,8 @@ def _check_overrides(
             yield reading.problem(
                 codes.MISSING_KEY,
                 (*loc, "renderer_config"),
-                "there is no renderer that it configures",
-                hint="add renderer: code",
+                "there is no renderer that this would configure",
+                hint=f"add a line: renderer: {_likely_renderer(override.renderer_config)}",
                 key=True,
             )
             continue
@@ -273,20 +305,34 @@ def _named_file(
     reading: Reading[ToolsetManifest], loc: Loc, path: str, files: BundleFiles
 ) -> Iterator[Problem]:
     plain = path.removeprefix("./")
-    if check_path(plain).kind != "good":
-        message = f"{path!r} does not stay in the toolset"
-        yield reading.problem(codes.NO_FILE, loc, message, hint="name a file of the toolset")
+    if check_path(plain).kind == "refused":
+        message = f"{path!r} does not name a file within the toolset"
+        yield reading.problem(
+            codes.NO_FILE,
+            loc,
+            message,
+            hint="write it relative to toolset.yaml: artifacts/chart.html",
+        )
     elif files.get(plain) is None:
         near = nearest_name(plain, [file.path for file in files.files])
-        hint = f"did you mean {near}?" if near else "add the file"
+        hint = f"did you mean {near}?" if near else "add the file, or correct the name"
         yield reading.problem(codes.NO_FILE, loc, f"there is no file {path!r}", hint=hint)
 
 
-def _no_module(reading: Reading[ToolsetManifest], loc: Loc, folder: Path, module: str) -> Problem:
-    modules = [
-        str(path.relative_to(folder).with_suffix("")).replace("/", ".")
-        for path in sorted(folder.rglob("*.py"))
+def _likely_renderer(config: dict[str, Any]) -> str:
+    """Return the first renderer that would read all these keys."""
+    fitting = (
+        kind for kind, model in CONFIGS.items() if config.keys() <= model.model_fields.keys()
+    )
+    return next(fitting, "code")
+
+
+def _no_module(
+    reading: Reading[ToolsetManifest], loc: Loc, module: str, modules: Collection[str]
+) -> Problem:
+    dotted = [
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules
     ]
-    near = nearest_name(module, modules)
+    near = nearest_name(module, dotted)
     hint = f"did you mean {near}?" if near else f"write it: {module.replace('.', '/')}.py"
     return reading.problem(codes.NO_MODULE, loc, f"there is no module {module!r}", hint=hint)

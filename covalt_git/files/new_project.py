@@ -83,7 +83,7 @@ def create_project(folder: Path) -> list[str]:
     for sample in SAMPLES:
         target = folder / "toolsets" / sample
         if not target.exists():
-            shutil.copytree(sample_toolset(sample), target, ignore=_leftovers)
+            _copy_whole(sample_toolset(sample), target)
             made.append(f"toolsets/{sample}")
     ignore = folder / ".gitignore"
     if not ignore.exists():
@@ -102,6 +102,14 @@ def sample_toolset(name: str) -> Path:
     package = Path(__file__).parents[1]
     installed = package / "sample_toolsets" / name
     return installed if installed.is_dir() else package.parent / "toolsets" / name
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """Copy a folder so that it is there whole or not at all, even after a kill."""
+    unfinished = target.with_name(f".{target.name}.new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.copytree(source, unfinished, ignore=_leftovers)
+    unfinished.rename(target)
 
 
 def _leftovers(_folder: str, names: list[str]) -> set[str]:

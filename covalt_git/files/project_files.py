@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.files.bundle_files import MANIFEST, readable
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
-from covalt_git.names import id_key
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.names import RESERVED_TOOLSET_IDS, id_key
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from covalt_git.files.model_errors import Loc
 
 CONFIG = "covalt.yaml"
 
@@ -77,6 +82,7 @@ def read_project(root: Path) -> ProjectReading:
     problems = [*config.problems, *(problem for one in toolsets for problem in one.problems)]
     problems += _namespace_problems(root, toolsets)
     problems += _orphan_problems(root, toolsets)
+    problems += _stray_problems(root, toolsets)
     return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
 
 
@@ -86,25 +92,57 @@ def _read_config(root: Path) -> Reading[ProjectConfig]:
 
 def _namespace_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
     """Find namespaces that two toolsets own; a toolset may share its name with its own servers."""
+    claims: list[tuple[Toolset, Loc, str]] = [
+        (toolset, ("id",), toolset.id) for toolset in toolsets
+    ]
+    for toolset in toolsets:
+        claims += [(toolset, loc, name) for loc, name in _declared_namespaces(toolset.manifest)]
     owners: dict[str, str] = {}
     problems = []
-    for toolset in toolsets:
-        manifest = toolset.manifest
-        own = [toolset.id]
-        if manifest is not None:
-            own += [server.id for server in manifest.mcp_servers]
-            own += [source.id for source in manifest.sources]
-        for namespace in own:
-            named = toolset.state.aliases.get(namespace, namespace)
-            owner = owners.setdefault(id_key(named), toolset.id)
-            if owner != toolset.id:
-                place = shown_path(toolset.folder / "toolset.yaml", root)
-                message = f"the namespace {named!r} belongs to the toolset {owner!r}"
-                hint = (
-                    f"rename it, or give it an alias in toolsets/{STATE_FOLDER}/{toolset.id}.yaml"
-                )
-                problems.append(Problem(place, 0, 0, codes.NAMESPACE_TAKEN, message, hint))
+    for toolset, loc, name in claims:
+        # Tools are called by their toolset's id, so that an alias can only be of the others.
+        named = name if loc == ("id",) else toolset.state.aliases.get(name, name)
+        owner = owners.setdefault(id_key(named), toolset.id)
+        if owner != toolset.id:
+            hint = "rename one of them"
+            if loc != ("id",):
+                alias = f"aliases: {{{name}: {toolset.id}-{name}}}"
+                hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset.id}.yaml: {alias}"
+            message = f"the namespace {named!r} belongs to the toolset {owner!r} already"
+            file = toolset.folder / MANIFEST
+            manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
+            problems.append(manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint))
     return problems
+
+
+def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, str]]:
+    if manifest is None:
+        return
+    for position, server in enumerate(manifest.mcp_servers):
+        yield ("mcp_servers", position, "id"), server.id
+    for position, source in enumerate(manifest.sources):
+        yield ("sources", position, "id"), source.id
+
+
+def _stray_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
+    """Find toolsets that nothing reads, because of the name of their folder."""
+    folder = root / "toolsets"
+    shown = shown_path(folder, root)
+    strays = []
+    own_state = any(toolset.id == "toolset" for toolset in toolsets)  # state/toolset.yaml
+    for name in sorted(RESERVED_TOOLSET_IDS):
+        if (folder / name / "tools").is_dir() or (
+            (folder / name / MANIFEST).is_file() and not own_state
+        ):
+            message = f"the machine writes the folder {name!r}, so it cannot be a toolset"
+            hint = f"rename it: mv {shown}/{name} {shown}/my-{name}"
+            strays.append(Problem(f"{shown}/{name}", 0, 0, codes.BAD_ID, message, hint))
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if readable(entry.name) != entry.name:
+            place = f"{shown}/{readable(entry.name)}"
+            message = "its name is not UTF-8, so nothing reads it"
+            strays.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "rename it"))
+    return strays
 
 
 def _orphan_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
@@ -121,5 +159,5 @@ def _orphan_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]
             "warning",
         )
         for file in sorted(folder.glob("*.yaml"))
-        if file.stem not in known
+        if file.stem not in known and file.name != MANIFEST
     ]

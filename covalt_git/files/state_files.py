@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git import yaml_text
 from covalt_git.files.reading import Reading, read_yaml
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.names import new_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ def write_state(file: Path, state: ToolsetState) -> None:
 def write_whole(file: Path, text: str) -> None:
     """Put a text at ``file``, durable and never half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    temporary = file.with_name(f".{file.name}.{new_id()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
             out.write(text)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import Problem
-from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
 from covalt_git.files.checks import check_manifest, read_sources
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
@@ -21,6 +21,7 @@ from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from covalt_git.models.tool import Tool
@@ -62,7 +63,10 @@ class Toolset:
 
 
 def toolset_ids(folder: Path) -> list[str]:
-    """Return the names of the folders that are toolsets or want to be, sorted."""
+    """Return the names of the folders that are toolsets or want to be, sorted.
+
+    A folder whose name is not text is none: nobody could write its id.
+    """
     if not folder.is_dir():
         return []
     return sorted(
@@ -71,6 +75,7 @@ def toolset_ids(folder: Path) -> list[str]:
         if entry.is_dir()
         and entry.name not in RESERVED_TOOLSET_IDS
         and not entry.name.startswith((".", "__"))
+        and readable(entry.name) == entry.name
     )
 
 
@@ -90,7 +95,7 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
     ]
     tools: tuple[Tool, ...] = ()
     if manifest.value is not None:
-        sources, found = read_sources(manifest, folder, shown)
+        sources, found = read_sources(manifest, folder, files)
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
         if manifest.value.id == toolset_id:
@@ -110,6 +115,8 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
 
 def _read_manifest(folder: Path, shown: str) -> Reading[ToolsetManifest]:
     file = folder / MANIFEST
+    if folder.is_symlink():
+        return Reading(f"{shown}/{MANIFEST}", None, None)
     if file.is_symlink() or not file.exists():
         other = "rename toolset.yml to toolset.yaml" if (folder / "toolset.yml").exists() else ""
         hint = other or f"write {shown}/{MANIFEST}, or remove the folder"
@@ -132,16 +139,21 @@ def _name_problems(toolset_id: str, shown: str) -> list[Problem]:
 def _state_problems(manifest: ToolsetManifest, state: Reading[ToolsetState]) -> list[Problem]:
     if state.value is None:
         return []
-    known = {tool.id for tool in manifest.tools}
+    known = sorted(tool.id for tool in manifest.tools)
     return [
         state.problem(
             codes.ORPHAN_STATE,
             ("overrides", name),
             "the toolset has no such tool",
-            hint="remove the override",
+            hint=_meant(name, known),
             key=True,
             severity="warning",
         )
         for name in state.value.overrides
         if name not in known
     ]
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    near = nearest_name(name, known)
+    return f"did you mean {near!r}? else remove it" if near else "remove it"

@@ -29,6 +29,10 @@ class IndexUnusableError(CovaltError):
     http_status = 503
 
 
+class DamagedError(sqlite3.DatabaseError):
+    """A row that the file gives is not one that was ever written."""
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open the index at ``path``, empty where it was missing, damaged or of another version.
 
@@ -37,14 +41,52 @@ def connect(path: Path) -> sqlite3.Connection:
     Raises:
         IndexUnusableError: when the file cannot be written, or is in use for too long.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        return _opened(path)
-    except sqlite3.OperationalError as error:
-        raise IndexUnusableError(f"{path} cannot be used: {error}") from None
-    except sqlite3.DatabaseError:
-        remove(path)
-        return _opened(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            return _opened(path)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            remove(path)
+            return _opened(path)
+    except (sqlite3.Error, OSError) as error:
+        raise unusable(path, error) from None
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Tell whether an error means that the file's content is not to be trusted.
+
+    ``SQLITE_ERROR`` is among them: our statements are right, so it is the tables that are not ours.
+    An operational error without a code is Python's, of a text that is not UTF-8.
+    """
+    if isinstance(error, DamagedError):
+        return True
+    if isinstance(error, sqlite3.OperationalError) and not _code(error):
+        return True
+    return _code(error) & 0xFF in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_ERROR,
+    }
+
+
+def is_gone(error: sqlite3.Error) -> bool:
+    """Tell whether the file was deleted under an open connection, as anybody may at any moment."""
+    return _code(error) == sqlite3.SQLITE_READONLY_DBMOVED
+
+
+def unusable(path: Path, error: Exception) -> IndexUnusableError:
+    """Return the error of an index that cannot be used, and that deleting would not mend."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return IndexUnusableError(
+        f"the index {str(path)!r} cannot be used: {why.lower()}",
+        hint="see who may write there, and whether the disk is full; it is only a cache",
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", None) or 0)
 
 
 def remove(path: Path) -> None:
@@ -53,16 +95,29 @@ def remove(path: Path) -> None:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
+def empty(connection: sqlite3.Connection) -> None:
+    """Take every row out.
+
+    The file stays: deleting it would pull it from under whoever else has it open.
+    """
+    for name in _names(connection, "table"):
+        connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - names of our schema
+
+
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Hold the index for writing; all of it happens or nothing."""
+    """Hold the index for writing; all of it happens or nothing.  Within another it is part of it."""
+    if connection.in_transaction:
+        yield
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell
+            connection.rollback()
         raise
-    connection.execute("COMMIT")
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -71,7 +126,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
         if _version(connection) != VERSION:
-            _make(connection)
+            _make_once(connection)
         connection.execute("SELECT count(*) FROM toolset_readings").fetchone()
     except BaseException:
         connection.close()
@@ -79,18 +134,26 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _make(connection: sqlite3.Connection) -> None:
+def _make_once(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA foreign_keys = OFF")
     with transaction(connection):
         if _version(connection) != VERSION:  # another process may have been first
-            for (name,) in connection.execute(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-            ).fetchall():
-                connection.execute(f'DROP TABLE "{name}"')
-            for statement in _statements(SCHEMA):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+            _make(connection)
     connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _make(connection: sqlite3.Connection) -> None:
+    for kind in ("view", "table"):
+        for name in _names(connection, kind):
+            connection.execute(f'DROP {kind} "{name}"')
+    for statement in _statements(SCHEMA):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _names(connection: sqlite3.Connection, kind: str) -> list[str]:
+    query = "SELECT name FROM sqlite_schema WHERE type = ? AND name NOT LIKE 'sqlite_%'"
+    return [str(row[0]) for row in connection.execute(query, (kind,)).fetchall()]
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -5,8 +5,12 @@ The same files and stores give the same rows, whichever way they came in.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import stat
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
@@ -17,19 +21,23 @@ from covalt_git.files.toolsets import (
     read_toolset,
     toolset_ids,
 )
-from covalt_git.index.database import transaction
+from covalt_git.index.database import DamagedError, transaction
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.workspaces.chats import HEADS, finished_call, waiting_call
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
 
     from covalt_git.models.calls import ToolCall
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chats import Chats, ChatStore
 
 Row = dict[str, Any]
+
+_TICK_NS = 20_000_000
+"""More than the ticks of any kernel that we run on."""
+
+_MOST_WAITS = 5
 
 
 def sync_toolsets(connection: sqlite3.Connection, root: Path) -> None:
@@ -154,9 +162,10 @@ def _override_rows(toolset: Toolset) -> list[Row]:
     written += toolset.state.overrides.items()
     for tool_id, override in written:
         facts = override.model_dump(exclude_none=True, exclude={"tool_id"})
-        merged[override_key(toolset.id, tool_id)] = (
-            merged.get(override_key(toolset.id, tool_id), {}) | facts
-        )
+        if "renderer" in facts:  # it comes without what configured the one before
+            facts.setdefault("renderer_config", None)
+        key = override_key(toolset.id, tool_id)
+        merged[key] = merged.get(key, {}) | facts
     fields = [name for name in ToolOverride.model_fields if name != "tool_id"]
     rows = []
     for key, facts in sorted(merged.items()):
@@ -169,19 +178,38 @@ def _override_rows(toolset: Toolset) -> list[Row]:
 
 
 def _signature(root: Path, toolset_id: str) -> str:
-    """Return a digest of what the file system says of a toolset's files without reading them."""
-    folder = root / "toolsets" / toolset_id
-    lines = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(files):
-            status = os.lstat(os.path.join(place, name))  # noqa: PTH118 - os.walk gives strings
-            times = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_mode}"
-            lines.append(f"{place}/{name} {times}")
-    state = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
-    if state.exists():
-        lines.append(state.read_text(encoding="utf-8", errors="replace"))
+    """Return a digest of what the file system says of a toolset's files without reading them.
+
+    File systems keep time in ticks of some milliseconds: of a file that changed in this very tick,
+    nothing would tell the next change.  So it waits until the newest of them is older than that.
+    """
+    lines, newest = _statuses(root, toolset_id)
+    for _ in range(_MOST_WAITS):
+        age = time.time_ns() - newest
+        if not 0 <= age < _TICK_NS:
+            break
+        time.sleep((_TICK_NS - age) / 1e9)
+        lines, newest = _statuses(root, toolset_id)
     return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _statuses(root: Path, toolset_id: str) -> tuple[list[str], int]:
+    """Return a line for everything that a toolset is read from, and when the newest changed."""
+    folder = root / "toolsets" / toolset_id
+    paths = [folder, root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"]
+    for place, folders, files in os.walk(folder) if not folder.is_symlink() else ():
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        paths += [Path(place, name) for name in (*folders, *files)]
+    lines, newest = [], 0
+    for path in sorted(paths):
+        with contextlib.suppress(OSError):  # gone, or where nobody can look
+            status = path.lstat()
+            facts = [status.st_mode]
+            if not stat.S_ISDIR(status.st_mode):  # what is in a folder has lines of its own
+                facts += [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+                newest = max(newest, status.st_ctime_ns)
+            lines.append(f"{path} {facts}")
+    return lines, newest
 
 
 def sync_chats(connection: sqlite3.Connection, chats: Chats) -> None:
@@ -200,22 +228,29 @@ def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
     """Bring in what happened in one chat since its refs were read last."""
     refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/")}
     row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
-    before: dict[str, str] = canonical_json.loads(row["refs"]) if row else {}
+    before = _refs_read_last(row)
     if before == refs:
         return
     with transaction(connection):
-        new = _new_manifests(connection, chat, before)
+        new = _new_manifests(connection, chat, refs, before)
         if new is None:
             connection.execute("DELETE FROM chats WHERE id = ?", (chat.id,))
-            new = _new_manifests(connection, chat, {}) or []
+            new = _new_manifests(connection, chat, refs, {}) or []
         _put_chat(connection, chat, refs)
         for manifest in reversed(new):
             _put_manifest(connection, chat, manifest)
         _put_waiting(connection, chat)
 
 
+def _refs_read_last(row: sqlite3.Row | None) -> dict[str, str]:
+    try:
+        return dict(canonical_json.loads(row["refs"])) if row else {}
+    except canonical_json.NotJsonError as error:
+        raise DamagedError(f"refs that nobody wrote: {error}") from None
+
+
 def _new_manifests(
-    connection: sqlite3.Connection, chat: ChatStore, before: dict[str, str]
+    connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str], before: dict[str, str]
 ) -> list[WorkspaceManifest] | None:
     """Return the manifests that are not in the index, children first.
 
@@ -227,7 +262,7 @@ def _new_manifests(
             "SELECT id FROM workspace_manifests WHERE chat_id = ?", (chat.id,)
         )
     }
-    heads = [oid for ref, oid in chat.store.refs(HEADS).items()]
+    heads = [oid for ref, oid in refs.items() if ref.startswith(HEADS)]
     met = set(heads)
     waiting, found = list(heads), {}
     while waiting:

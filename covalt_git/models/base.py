@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 from pydantic.types import Strict, StrictBool, StrictInt
 from pydantic_core import PydanticCustomError
 
 from covalt_git.names import is_id, is_pattern, is_tool_name, suggest_id
+
+_ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+_ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_DIGEST = r"^sha256:[0-9a-f]{64}$"
+_TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
+ADDRESS = r"^(https?://|\$\{)[^\s]+$"
+FORMS = {
+    _ENV_NAME: ("a name of letters, digits and _", "WEATHER_KEY"),
+    _DIGEST: ("a digest", "sha256:<64 hex digits>"),
+    _TIME: ("a time in UTC", '"2026-11-20T17:24:00Z"'),
+    ADDRESS: ("an address", "https://example.com/; ${NAME} may stand for one that is set outside"),
+}
+"""What the patterns of our texts mean to people, and how such a text is written."""
 
 JsonObject = dict[str, Any]
 """A JSON object whose keys are somebody else's."""
@@ -18,9 +32,7 @@ JsonObject = dict[str, Any]
 class StrictModel(BaseModel):
     """Frozen, and an unknown key is an error: a typo must not pass in silence."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 def _check_id(text: str) -> str:
@@ -37,43 +49,59 @@ def _check_id(text: str) -> str:
     )
 
 
+def _near_tool_name(text: str) -> str:
+    near = re.sub(r"[^A-Za-z0-9_.-]+", "_", text).strip("_.")
+    return f"write {near}" if is_tool_name(near) else "use letters, digits, _ and -, at most 63"
+
+
 def _check_tool_name(text: str) -> str:
     if is_tool_name(text):
         return text
     raise PydanticCustomError(
         "bad_id",
         "{text} is not a tool id",
-        {"text": repr(text), "hint": "use letters, digits, _ and -"},
+        {"text": repr(text), "hint": _near_tool_name(text)},
     )
 
 
 def _check_pattern(text: str) -> str:
     if is_pattern(text):
         return text
-    hint = (
-        "write ** for everything"
-        if text == "*"
-        else "write app-builder.*, app-builder.read_* or **"
-    )
+    hint = "write app-builder.*, app-builder.read_* or **"
+    if text == "*":
+        hint = "write ** for everything"
+    elif is_pattern(text.replace(":", ".")):
+        hint = f"write {text.replace(':', '.')}"
     raise PydanticCustomError(
         "bad_pattern", "{text} is not a pattern over tool paths", {"text": repr(text), "hint": hint}
     )
 
 
 def _check_entrypoint(text: str) -> str:
-    if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", text):
+    if _ENTRYPOINT.fullmatch(text):
         return text
+    path, _, function = text.rpartition(":")
+    near = f"{path.removesuffix('.py').strip('./').replace('/', '.')}:{function}"
+    hint = "write tools.files:write_file for write_file in tools/files.py"
+    if _ENTRYPOINT.fullmatch(near):
+        hint = f"write {near}"
+    elif _ENTRYPOINT.fullmatch(f"{text}:function"):
+        hint = f"add the function: {text}:..."
     raise PydanticCustomError(
         "bad_entrypoint",
         "{text} is not module:function",
-        {
-            "text": repr(text),
-            "hint": "write tools.files:write_file for write_file in tools/files.py",
-        },
+        {"text": repr(text), "hint": hint},
     )
 
 
+def _only_integer(value: object) -> object:
+    """Keep Python from taking ``true`` and ``1.0`` for 1."""
+    return value if type(value) is int else str(value).lower()
+
+
 Int = StrictInt
+One = Annotated[Literal[1], BeforeValidator(_only_integer)]
+"""The version of a format that has had one."""
 Bool = StrictBool
 Number = Annotated[float, Strict()]
 Id = Annotated[str, AfterValidator(_check_id)]
@@ -81,7 +109,7 @@ ToolName = Annotated[str, AfterValidator(_check_tool_name)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-Digest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
-Time = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$")]
+EnvName = Annotated[str, StringConstraints(pattern=_ENV_NAME)]
+Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]
+Time = Annotated[str, StringConstraints(pattern=_TIME)]
 """A moment in UTC, RFC 3339: ``2026-11-20T17:24:00.123Z``."""

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from covalt_git.errors import nearest_name
-from covalt_git.models.base import Bool, Id, Int, Pattern, StrictModel, Text
+from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Text
 from covalt_git.models.toolset_manifest import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
@@ -91,7 +91,7 @@ class Issuer(StrictModel):
 class ProjectConfig(StrictModel):
     """All that ``covalt.yaml`` says."""
 
-    version: Literal[1]
+    version: One = Field(description="Version of this format.")
     default_role: Id | None = Field(None, description="Role of the person at this machine.")
     roles: dict[Id, RoleConfig] = Field(default_factory=dict)
     approvals: tuple[ApprovalRule, ...] = ()
@@ -111,9 +111,10 @@ class ProjectConfig(StrictModel):
         near = nearest_name(self.default_role, self.roles)
         raise PydanticCustomError(
             "unknown_role",
-            "default_role names no role: {role}",
+            "there is no role {role}",
             {
                 "role": repr(self.default_role),
                 "hint": f"write {near}" if near else "add it under roles",
+                "at": ("default_role",),
             },
         )

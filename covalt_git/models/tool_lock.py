@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from covalt_git.models.base import Digest, Id, JsonObject, StrictModel, ToolName
+from covalt_git.models.base import Digest, Id, JsonObject, One, StrictModel, ToolName
 from covalt_git.models.toolset_manifest import Annotations
 
 
@@ -31,7 +31,7 @@ class LockedTool(StrictModel):
 class ToolLock(StrictModel):
     """All that a lock file says."""
 
-    version: Literal[1] = 1
+    version: One = 1
     namespace: Id
     toolset_id: Id
     kind: Literal["mcp", "openapi", "graphql", "plugin"]

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from covalt_git.models.base import (
+    ADDRESS,
     Bool,
     Entrypoint,
     EnvName,
@@ -126,9 +127,7 @@ class HttpRequest(StrictModel):
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
-    url: str = Field(
-        pattern=r"^https?://[^\s]+$", description="Address, with {name} for arguments."
-    )
+    url: str = Field(pattern=ADDRESS, description="Address, with {name} for arguments.")
     headers: dict[str, str] = Field(default_factory=dict)
     parameters: dict[str, HttpParameter] = Field(default_factory=dict)
     body: Literal["json", "form", "multipart", "text"] = Field(
@@ -159,8 +158,13 @@ class ToolDeclaration(StrictModel):
     @model_validator(mode="after")
     def _one_kind(self) -> ToolDeclaration:
         if (self.entrypoint is None) == (self.http is None):
+            hint = (
+                "add entrypoint: tools.files:write_file"
+                if self.http is None
+                else "keep one of them"
+            )
             raise PydanticCustomError(
-                "one_of", "a tool has either 'entrypoint' or 'http'", {"hint": "keep one of them"}
+                "one_of", "a tool has either 'entrypoint' or 'http'", {"hint": hint}
             )
         return self
 
@@ -188,7 +192,7 @@ class McpServer(StrictModel):
     args: tuple[str, ...] = ()
     cwd: str | None = None
     env: dict[EnvName, str] = Field(default_factory=dict)
-    url: str | None = Field(None, pattern=r"^(https?://|\$\{)[^\s]+$")
+    url: str | None = Field(None, pattern=ADDRESS)
     headers: dict[str, str] = Field(default_factory=dict)
     requires_confirmation: Bool = Field(
         default=True, description="Whether a person is asked before its tools run."
@@ -198,16 +202,21 @@ class McpServer(StrictModel):
     @model_validator(mode="after")
     def _one_address(self) -> McpServer:
         if (self.command is None) == (self.url is None):
+            hint = (
+                "add command: npx, or url: https://..." if self.url is None else "keep one of them"
+            )
             raise PydanticCustomError(
-                "one_of",
-                "an MCP server has either 'command' or 'url'",
-                {"hint": "keep one of them"},
+                "one_of", "an MCP server has either 'command' or 'url'", {"hint": hint}
             )
         if (self.transport == "stdio") != (self.command is not None) and self.transport is not None:
             raise PydanticCustomError(
                 "one_of",
                 "transport {transport} does not go with this server",
-                {"transport": repr(self.transport), "hint": "remove 'transport'"},
+                {
+                    "transport": repr(self.transport),
+                    "hint": "stdio goes with 'command', sse and streamable-http with 'url'",
+                    "at": ("transport",),
+                },
             )
         return self
 
@@ -259,7 +268,7 @@ class Auth(StrictModel):
 
 
 def _version_one(value: object) -> object:
-    return "1" if value == 1 and not isinstance(value, bool) else value
+    return "1" if type(value) is int and value == 1 else value
 
 
 class ToolsetManifest(StrictModel):

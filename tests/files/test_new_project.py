@@ -1,0 +1,143 @@
+"""What ``init`` makes: a sound project, in files that people can read, and nothing overwritten."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.files.new_project import (
+    SAMPLES,
+    ProjectExistsError,
+    create_project,
+    sample_toolset,
+)
+from covalt_git.files.project_files import read_project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and ".git/" not in f"{path.relative_to(folder).as_posix()}/"
+    }
+
+
+def test_a_new_project_is_sound(tmp_path: Path) -> None:
+    made = create_project(tmp_path / "demo")
+
+    reading = read_project(tmp_path / "demo")
+    assert made == [
+        *("covalt.yaml", "toolsets/app-builder", "toolsets/data-lab", ".gitignore"),
+        "a git repository",
+    ]
+    assert reading.problems == ()
+    assert [one.id for one in reading.toolsets] == list(SAMPLES)
+    assert all(one.enabled for one in reading.toolsets)
+
+
+def test_the_samples_are_those_that_come_with_us_without_leftovers(tmp_path: Path) -> None:
+    create_project(tmp_path)
+
+    for name in SAMPLES:
+        original = contents(sample_toolset(name))
+        expected = {path: text for path, text in original.items() if "__pycache__" not in path}
+        assert contents(tmp_path / "toolsets" / name) == expected
+
+
+def test_git_sees_what_belongs_to_a_project_and_not_its_data(tmp_path: Path) -> None:
+    create_project(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "index.db").touch()
+
+    seen = subprocess.run(
+        ["git", "-C", str(tmp_path), "status", "--porcelain"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+
+    assert seen == ["?? .gitignore", "?? covalt.yaml", "?? toolsets/"]
+
+
+def test_the_settings_that_are_commented_out_are_sound_too(tmp_path: Path) -> None:
+    """A person takes the marks away, and it has to work."""
+    create_project(tmp_path)
+    file = tmp_path / "covalt.yaml"
+    text = file.read_text(encoding="utf-8")
+
+    file.write_text(re.sub(r"(?m)^# (?=default_role:|roles:|  )", "", text), encoding="utf-8")
+
+    reading = read_project(tmp_path)
+    assert reading.problems == ()
+    assert reading.config is not None
+    assert reading.config.default_role == "developer"
+    assert set(reading.config.roles) == {"developer", "owner"}
+
+
+def test_what_is_there_is_kept(tmp_path: Path) -> None:
+    mine = {".gitignore": "mine\n", "toolsets/app-builder/notes.txt": "mine\n", "README.md": "me\n"}
+    for path, text in mine.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    made = create_project(tmp_path)
+
+    assert made == ["covalt.yaml", "toolsets/data-lab", "a git repository"]
+    assert {path: (tmp_path / path).read_text() for path in mine} == mine
+    assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
+
+
+def test_a_project_is_made_only_once(tmp_path: Path) -> None:
+    create_project(tmp_path)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n")
+    before = contents(tmp_path)
+
+    with pytest.raises(ProjectExistsError) as caught:
+        create_project(tmp_path)
+
+    assert caught.value.hint == f"cd {tmp_path} && covalt-git validate"
+    assert contents(tmp_path) == before
+
+
+def test_a_project_within_a_repository_stays_part_of_it(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+
+    made = create_project(tmp_path / "tools" / "ai")
+
+    assert "a git repository" not in made
+    assert not (tmp_path / "tools" / "ai" / ".git").exists()
+
+
+def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("")
+
+    for folder in (tmp_path / "demo", tmp_path / "demo" / "inner"):
+        with pytest.raises(CovaltError) as caught:
+            create_project(folder)
+
+        assert caught.value.message == f"{str(folder)!r} is not a folder"
+        assert caught.value.hint == "choose another name"
+
+
+def test_a_half_made_project_is_made_again(tmp_path: Path) -> None:
+    """As after a kill: covalt.yaml comes last, so it is none yet."""
+    create_project(tmp_path)
+    whole = contents(tmp_path)
+    (tmp_path / "covalt.yaml").unlink()
+    (tmp_path / ".gitignore").unlink()
+    (tmp_path / "toolsets" / ".data-lab.new").mkdir()
+    (tmp_path / "toolsets" / ".data-lab.new" / "toolset.yaml").write_text("half")
+    for path in sorted((tmp_path / "toolsets" / "data-lab").rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+    (tmp_path / "toolsets" / "data-lab").rmdir()
+
+    create_project(tmp_path)
+
+    assert contents(tmp_path) == whole

@@ -1,0 +1,151 @@
+"""Every row of an index, to compare; and a project in which something of each kind happened."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.files.new_project import create_project
+from covalt_git.index.queries import Index
+from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
+from covalt_git.models.commit_record import CallRecord
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import new_id
+from covalt_git.workspaces.chats import Chats, ChatStore
+from covalt_git.workspaces.recovery import recover
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import Writer, writing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NO_DIGEST = "sha256:" + "0" * 64
+NOW = "2026-11-20T17:24:00.123Z"
+LATER = "2999-01-01T00:00:00Z"
+
+Rows = dict[str, list[tuple[Any, ...]]]
+
+
+def open_index(root: Path, file: Path | None = None) -> Index:
+    """Open the project's index, or another of the same project."""
+    return Index.open(root, chats_of(root), file or root / "data" / "index.db")
+
+
+def chats_of(root: Path) -> Chats:
+    """The project's chats, written without waiting for the disk."""
+    return Chats(root / "data" / "chats", WorkspaceConfig(durability="fast"))
+
+
+def dump(file: Path) -> Rows:
+    """Return every row of every table, all columns."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        names = connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+        ).fetchall()
+        return {
+            name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
+            for (name,) in names
+        }
+
+
+def synced(root: Path) -> Rows:
+    """Bring the project's index up to date and return its rows."""
+    with open_index(root) as index:
+        index.sync()
+    return dump(root / "data" / "index.db")
+
+
+def anew(root: Path, file: Path) -> Rows:
+    """Return the rows of an index that was never there before."""
+    file.unlink(missing_ok=True)
+    with open_index(root, file) as index:
+        index.sync()
+    return dump(file)
+
+
+def pending(chat: ChatStore, **fields: Any) -> PendingCall:
+    facts = {
+        "id": new_id(),
+        "chat_id": chat.id,
+        "branch": chat.active_branch(),
+        "tool_id": "app-builder:run_command",
+        "args": {"command": "echo hi"},
+        "status": "pending",
+        "by": "local",
+        "started_at": NOW,
+        "base": chat.head(),
+        "toolset": ToolsetVersion(id="app-builder", version="1.0.0", digest=NO_DIGEST),
+    }
+    return PendingCall.model_validate(facts | fields)
+
+
+def ask(writer: Writer, **fields: Any) -> Approval:
+    """Leave a call waiting for a person."""
+    execution_id = new_id()
+    call = pending(writer.chat, execution_id=execution_id)
+    facts = {
+        "execution_id": execution_id,
+        "call_id": call.id,
+        "chat_id": call.chat_id,
+        "branch": call.branch,
+        "tool_id": call.tool_id,
+        "args": call.args,
+        "args_digest": NO_DIGEST,
+        "definition_digest": NO_DIGEST,
+        "by": "local",
+        "reasons": ["the toolset asks"],
+        "base": call.base,
+        "created_at": NOW,
+        "expires_at": LATER,
+    }
+    approval = Approval.model_validate(facts | fields)
+    writer.put_call(call)
+    writer.put_approval(approval)
+    return approval
+
+
+def finish(writer: Writer, path: str, content: bytes, *, result: Any = None) -> str:
+    """Record a call that wrote a file; return its manifest."""
+    call = pending(
+        writer.chat,
+        tool_id="app-builder:write_file",
+        args={"path": path},
+        status="running",
+        base=writer.save_edits(),
+    )
+    writer.put_call(call)
+    (writer.chat.workspace / path).write_bytes(content)
+    record = CallRecord(
+        tool_id=call.tool_id,
+        args=call.args,
+        result={"written": path} if result is None else result,
+        render_plan={"renderer": "code", "config": {"file": f"workspace:{path}"}},
+        status="success",
+        started_at=NOW,
+        finished_at=NOW,
+        toolset=call.toolset,
+    )
+    return writer.finish_call(call, record, seen=writer.look())
+
+
+def make_lively(root: Path) -> None:
+    """Make a project with chats, branches, calls of each status and approvals of each state."""
+    create_project(root)
+    with chats_of(root).new("c1", title="First") as chat, writing(chat) as writer:
+        writer.upload([Upload("a.csv", b"a,b\n1,2\n"), Upload("run.sh", b"#!/bin/sh\n", True)])
+        first = finish(writer, "b.txt", b"hello\n")
+        finish(writer, "large.txt", b"x" * 40_000, result={"text": "y" * 40_000})
+        writer.create_branch("idea", first)
+        writer.checkout("idea")
+        finish(writer, "c.txt", b"on idea\n")
+        ask(writer)
+        ask(writer, state="denied", decided_by="ann", decided_at=NOW)
+        ask(writer, expires_at="2000-01-01T00:00:00Z")
+        recover(writer)  # settles what nobody can approve any more
+        writer.put_call(pending(chat, status="running"))
+    with chats_of(root).new("empty"):
+        pass
+    with chats_of(root).new("c2") as chat, writing(chat) as writer:
+        (chat.workspace / "notes.md").write_text("# notes\n")
+        writer.save_edits()

@@ -1,0 +1,116 @@
+"""What the index answers about chats is what their stores say."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from typing import TYPE_CHECKING
+
+from covalt_git.workspaces.chats import finished_call, waiting_call
+from tests.index.rows import chats_of, open_index, synced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_chats_are_listed_newest_first(root: Path) -> None:
+    with open_index(root) as index:
+        index.sync()
+        rows = index.chat_rows()
+
+    assert [row["id"] for row in rows] == ["c2", "empty", "c1"]
+    by_id = {row["id"]: row for row in rows}
+    assert by_id["c1"]["title"] == "First"
+    assert by_id["c1"]["active_branch"] == "idea"
+    assert by_id["empty"]["active_manifest_id"] is None
+    assert by_id["empty"]["manifests"] == 0
+    with chats_of(root).open("c1") as chat:
+        assert by_id["c1"]["active_manifest_id"] == chat.head()
+        assert by_id["c1"]["manifests"] == len(chat.reachable())
+
+
+def test_calls_are_those_of_commits_and_of_refs(root: Path) -> None:
+    with open_index(root) as index, chats_of(root).open("c1") as chat:
+        index.sync()
+        calls = index.calls("c1")
+
+        done = [finished_call(chat.manifest(oid)) for oid in chat.reachable()]
+        waiting = [waiting_call(call) for call in chat.calls()]
+        assert sorted(calls, key=lambda call: call.id) == sorted(
+            [*filter(None, done), *waiting], key=lambda call: call.id
+        )
+        for call in calls:
+            assert index.call("c1", call.id) == call
+        assert index.call("c1", "nothing") is None
+        assert index.call("c2", calls[0].id) is None
+
+
+def test_a_large_result_is_whole_in_the_index(root: Path) -> None:
+    with open_index(root) as index:
+        index.sync()
+        results = [call.result for call in index.calls("c1")]
+
+    assert {"text": "y" * 40_000} in results
+
+
+def test_approvals_are_listed_by_state(root: Path) -> None:
+    with open_index(root) as index, chats_of(root).open("c1") as chat:
+        index.sync()
+
+        (waiting,) = index.approvals("pending")
+        assert waiting["args"] == {"command": "echo hi"}
+        assert waiting["reasons"] == ["the toolset asks"]
+        assert index.chat_of_approval(waiting["execution_id"]) == "c1"
+        assert index.chat_of_approval("nothing") is None
+        assert {row["execution_id"] for row in index.approvals()} == {
+            one.execution_id for one in chat.approvals()
+        }
+
+
+def test_files_of_every_manifest_are_those_of_its_tree(root: Path) -> None:
+    with open_index(root) as index, chats_of(root).open("c1") as chat:
+        index.sync()
+        for oid in chat.reachable():
+            assert index.manifest_files(chat, oid) == {
+                path: hashlib.sha256(chat.read_file(oid, path)).hexdigest()
+                for path in chat.files(oid)
+            }
+
+
+def test_a_chat_that_is_gone_leaves_no_row(root: Path) -> None:
+    synced(root)
+    shutil.rmtree(root / "data" / "chats" / "c1")
+
+    after = synced(root)
+
+    assert [row[0] for row in after["chats"]] == ["c2", "empty"]
+    assert not any("c1" in row for rows in after.values() for row in rows)
+
+
+def test_a_chat_of_the_same_name_is_another_chat(root: Path) -> None:
+    synced(root)
+    shutil.rmtree(root / "data" / "chats" / "c1")
+    with chats_of(root).new("c1", title="Second"):
+        pass
+
+    after = synced(root)
+
+    assert {row[0]: row[1] for row in after["chats"]}["c1"] == "Second"
+    assert after["tool_calls"] == []
+    assert after["approvals"] == []
+
+
+def test_a_copied_chat_has_rows_of_its_own(root: Path) -> None:
+    shutil.copytree(root / "data" / "chats" / "c1", root / "data" / "chats" / "copy", symlinks=True)
+
+    rows = synced(root)
+
+    manifests = [row for row in rows["workspace_manifests"] if row[1] in {"c1", "copy"}]
+    assert len({row[0] for row in manifests}) * 2 == len(manifests)
+
+
+def test_counts_name_every_table(root: Path) -> None:
+    rows = synced(root)
+
+    with open_index(root) as index:
+        assert index.counts() == {name: len(found) for name, found in rows.items()}

@@ -1,0 +1,68 @@
+"""Several processes use one index at once: each gets whole answers, and in the end they agree."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING
+
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import writing
+from tests.index.rows import anew, chats_of, dump, open_index, synced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def keep_syncing(root: Path, times: int, *, rebuild: bool) -> None:
+    for turn in range(times):
+        with open_index(root) as index:
+            if rebuild and turn % 3 == 0:
+                index.rebuild()
+            index.sync()
+            assert len(index.tools()) >= 10
+
+
+def keep_uploading(root: Path, times: int) -> None:
+    with chats_of(root).open("c2") as chat:
+        for number in range(times):
+            with writing(chat) as writer:
+                writer.upload([Upload(f"f{number}.txt", str(number).encode())])
+
+
+def test_processes_that_sync_and_rebuild_at_once_agree(root: Path) -> None:
+    shutil.rmtree(root / "data" / "chats" / "c1")
+    with open_index(root) as index:
+        index.sync()
+    spawn = multiprocessing.get_context("spawn")
+    processes = [
+        spawn.Process(target=keep_syncing, args=(root, 8), kwargs={"rebuild": rebuild})
+        for rebuild in (False, True, True)
+    ]
+    processes.append(spawn.Process(target=keep_uploading, args=(root, 10)))
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert synced(root) == anew(root, root / "data" / "anew.db")
+
+
+def test_a_busy_index_is_waited_for(root: Path) -> None:
+    before = synced(root)
+    file = root / "data" / "index.db"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        spawn = multiprocessing.get_context("spawn")
+        process = spawn.Process(target=keep_syncing, args=(root, 1), kwargs={"rebuild": True})
+        process.start()
+        process.join(1.5)
+        assert process.is_alive()
+        other.execute("ROLLBACK")
+    process.join()
+
+    assert process.exitcode == 0
+    assert dump(file) == before

@@ -1,0 +1,310 @@
+"""The law of the index: delete it, and every table is back, row for row the same."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.index.database import remove
+from covalt_git.installs import set_enabled
+from covalt_git.workspaces.chats import HEADS, ChatStore
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import Writer, writing
+from tests.index.rows import LATER, NOW, anew, ask, chats_of, dump, finish, open_index, synced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def test_deleted_and_made_again_every_row_is_the_same(root: Path) -> None:
+    before = synced(root)
+    remove(root / "data" / "index.db")
+
+    assert synced(root) == before
+    assert {name for name, rows in before.items() if not rows} == {"toolset_mcp_servers"}
+    assert {row[7] for row in before["tool_calls"]} == {"pending", "running", "success", "error"}
+    states = {row[6] for row in before["approvals"]}
+    assert states == {"pending", "denied", "expired"}
+
+
+def test_rebuilding_gives_the_same_rows(root: Path) -> None:
+    before = synced(root)
+
+    with open_index(root) as index:
+        index.rebuild()
+
+    assert dump(root / "data" / "index.db") == before
+
+
+def test_reading_twice_changes_nothing(root: Path) -> None:
+    before = synced(root)
+    file = root / "data" / "index.db"
+    content = file.read_bytes()
+
+    assert synced(root) == before
+    assert file.read_bytes() == content
+
+
+def test_one_chat_at_a_time_gives_the_same_rows(root: Path, tmp_path: Path) -> None:
+    with open_index(root) as index:
+        index.sync_toolsets()
+        for chat_id in reversed(index.chats.ids()):
+            with index.chats.open(chat_id) as chat:
+                index.sync_chat(chat)
+
+    assert dump(root / "data" / "index.db") == anew(root, tmp_path / "other.db")
+
+
+def test_the_index_never_writes_to_what_it_is_made_from(root: Path) -> None:
+    def truth() -> dict[str, bytes]:
+        return {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in root.rglob("*")
+            if path.is_file() and not path.name.startswith("index.db")
+        }
+
+    before = truth()
+
+    synced(root)
+    with open_index(root) as index:
+        index.rebuild()
+
+    assert truth() == before
+
+
+# --- after anything that can happen ---------------------------------------------------------------
+
+
+class Life:
+    """Does to a project what people, tools and git do, at random but repeatably."""
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.root = root
+        self.random = random.Random(seed)
+        self.did: list[str] = []
+        self.number = 0
+
+    def step(self) -> None:
+        """Do one thing."""
+        things: list[Callable[[], None]] = [
+            *(self.in_chat(what) for what in (self.upload, self.upload, self.edit, self.call)),
+            *(self.in_chat(what) for what in (self.branch, self.checkout, self.ask, self.settle)),
+            *(self.in_chat(what) for what in (self.forget, self.move_back, self.drop_branch)),
+            *(self.new_chat, self.delete_chat, self.describe, self.add_file, self.remove_file),
+            *(self.switch, self.override, self.break_and_mend, self.toolset, self.same_size),
+        ]
+        thing = self.random.choice(things)
+        thing()
+
+    def any_text(self) -> str:
+        self.number += 1
+        return f"{self.random.choice(['red', 'green', 'blue'])} {self.number % 7}"
+
+    def in_chat(self, what: Callable[[ChatStore, Writer], None]) -> Callable[[], None]:
+        def act() -> None:
+            chats = chats_of(self.root)
+            self.did.append(what.__name__)
+            with chats.open(self.random.choice(chats.ids())) as chat, writing(chat) as writer:
+                what(chat, writer)
+
+        return act
+
+    # Chats
+
+    def upload(self, _: ChatStore, writer: Writer) -> None:
+        name = f"{self.random.choice('abc')}.txt"
+        writer.upload([Upload(name, self.any_text().encode())])
+
+    def edit(self, chat: ChatStore, writer: Writer) -> None:
+        files = [path for path in chat.workspace.iterdir() if path.is_file()]
+        if files and self.random.random() < 0.4:
+            self.random.choice(sorted(files)).unlink()
+        (chat.workspace / "folder").mkdir(exist_ok=True)
+        (chat.workspace / "folder" / self.random.choice("xy")).write_text(self.any_text())
+        writer.save_edits()
+
+    def call(self, _: ChatStore, writer: Writer) -> None:
+        finish(writer, self.random.choice(["out.txt", "a.txt"]), self.any_text().encode())
+
+    def branch(self, chat: ChatStore, writer: Writer) -> None:
+        states = sorted(chat.reachable())
+        if states:
+            name = f"b{len(chat.branches())}-{self.random.randrange(1000)}"
+            if name not in {one.name for one in chat.branches()}:
+                writer.create_branch(name, self.random.choice(states))
+
+    def checkout(self, chat: ChatStore, writer: Writer) -> None:
+        writer.checkout(self.random.choice(chat.branches()).name)
+
+    def ask(self, _: ChatStore, writer: Writer) -> None:
+        ask(writer, expires_at=self.random.choice([LATER, "2001-01-01T00:00:00Z"]))
+
+    def settle(self, chat: ChatStore, writer: Writer) -> None:
+        waiting = [one for one in chat.approvals() if one.state == "pending"]
+        if waiting:
+            chosen = self.random.choice(waiting)
+            state = self.random.choice(["approved", "denied", "superseded"])
+            decided = {"state": state, "decided_by": "ann", "decided_at": NOW}
+            writer.put_approval(chosen.model_copy(update=decided), before=chosen)
+
+    def forget(self, chat: ChatStore, writer: Writer) -> None:
+        for call in chat.calls()[:1]:
+            writer.drop_call(call.id)
+
+    def move_back(self, chat: ChatStore, _: Writer) -> None:
+        """Move a branch as stock git does, to any state that there is."""
+        branches = [one for one in chat.branches() if one.manifest_id and not one.active]
+        if branches:
+            target = self.random.choice(sorted(chat.reachable()))
+            git(chat, "update-ref", HEADS + self.random.choice(branches).name, target)
+
+    def drop_branch(self, chat: ChatStore, _: Writer) -> None:
+        branches = [one for one in chat.branches() if not one.active]
+        if branches:
+            git(chat, "update-ref", "-d", HEADS + self.random.choice(branches).name)
+
+    def new_chat(self) -> None:
+        chats = chats_of(self.root)
+        name = f"n{self.random.randrange(10_000)}"
+        if name not in chats.ids():
+            chats.new(name, title=self.any_text()).store.close()
+        self.did.append("new_chat")
+
+    def delete_chat(self) -> None:
+        chats = chats_of(self.root)
+        if len(chats.ids()) > 2:
+            shutil.rmtree(chats.folder / self.random.choice(chats.ids()))
+        self.did.append("delete_chat")
+
+    # Toolsets
+
+    def manifest(self) -> Path:
+        return (
+            self.root
+            / "toolsets"
+            / self.random.choice(["app-builder", "data-lab"])
+            / "toolset.yaml"
+        )
+
+    def describe(self) -> None:
+        file = self.manifest()
+        lines = file.read_text().splitlines()
+        at = next(at for at, line in enumerate(lines) if line.startswith("description:"))
+        lines[at] = f"description: {self.any_text()}"
+        file.write_text("\n".join(lines) + "\n")
+        self.did.append("describe")
+
+    def same_size(self) -> None:
+        """Change a file and change it back, faster than a clock ticks."""
+        file = self.manifest()
+        text = file.read_text()
+        file.write_text(text.replace("version: ", "version:  "[:9], 1))
+        file.write_text(text)
+        self.did.append("same_size")
+
+    def add_file(self) -> None:
+        (self.manifest().parent / "assets").mkdir(exist_ok=True)
+        name = f"{self.random.choice('pqr')}.txt"
+        (self.manifest().parent / "assets").mkdir(exist_ok=True)
+        folder = self.manifest().parent / "assets"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(self.any_text())
+        self.did.append("add_file")
+
+    def remove_file(self) -> None:
+        for file in sorted(self.root.glob("toolsets/*/assets/?.txt"))[:1]:
+            file.unlink()
+        self.did.append("remove_file")
+
+    def switch(self) -> None:
+        set_enabled(self.root, self.manifest().parent.name, enabled=self.random.random() < 0.5)
+        self.did.append("switch")
+
+    def override(self) -> None:
+        folder = self.root / "toolsets" / "state"
+        folder.mkdir(exist_ok=True)
+        text = f"overrides: {{write_file: {{name_override: {self.any_text()}}}}}\n"
+        (folder / "app-builder.yaml").write_text(text)
+        self.did.append("override")
+
+    def break_and_mend(self) -> None:
+        file = self.manifest()
+        text = file.read_text()
+        file.write_text(text + "colour: red\n")
+        synced(self.root)
+        file.write_text(text)
+        self.did.append("break_and_mend")
+
+    def toolset(self) -> None:
+        copy = self.root / "toolsets" / "third"
+        if copy.exists():
+            shutil.rmtree(copy)
+        else:
+            shutil.copytree(self.root / "toolsets" / "data-lab", copy)
+            text = (copy / "toolset.yaml").read_text()
+            (copy / "toolset.yaml").write_text(text.replace("id: data-lab", "id: third"))
+        self.did.append("toolset")
+
+
+def git(chat: ChatStore, *arguments: str) -> None:
+    subprocess.run(["git", "-C", str(chat.folder / "store.git"), *arguments], check=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bringing_in_what_changed_equals_making_it_anew(
+    root: Path, tmp_path: Path, seed: int
+) -> None:
+    life = Life(root, seed)
+
+    for _ in range(8):
+        for _ in range(life.random.randint(1, 5)):
+            life.step()
+        rows = synced(root)
+
+        assert rows == anew(root, tmp_path / "anew.db"), life.did
+    assert len(set(life.did)) > 8
+
+
+def test_the_same_happens_in_the_same_life(tmp_path: Path, root: Path) -> None:
+    """Else a failure above could not be repeated."""
+    other = tmp_path / "other"
+    shutil.copytree(root, other, symlinks=True)
+    lives = [Life(root, 7), Life(other, 7)]
+    for life in lives:
+        for _ in range(10):
+            life.step()
+
+    assert lives[0].did == lives[1].did
+
+
+def ids(rows: list[tuple[Any, ...]]) -> list[Any]:
+    return [row[0] for row in rows]
+
+
+def test_a_branch_that_git_moved_back_is_noticed(root: Path, tmp_path: Path) -> None:
+    before = synced(root)
+    with chats_of(root).open("c1") as chat:
+        newest, older, *_ = [one.id for one in chat.log(chat.branch("main").manifest_id)]
+        git(chat, "update-ref", "refs/heads/main", older)
+
+    after = synced(root)
+
+    assert set(ids(before["workspace_manifests"])) - set(ids(after["workspace_manifests"])) == {
+        newest
+    }
+    assert len(before["tool_calls"]) - len(after["tool_calls"]) == 1
+    assert after == anew(root, tmp_path / "anew.db")
+
+
+def test_packed_refs_are_the_same_refs(root: Path) -> None:
+    before = synced(root)
+    with chats_of(root).open("c1") as chat:
+        git(chat, "pack-refs", "--all")
+        git(chat, "repack", "-adq")
+
+    assert synced(root) == before

@@ -1,0 +1,287 @@
+"""What the index keeps of toolsets: the rows of the last sound reading, and what is wrong now."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.files.toolsets import read_toolset
+from tests.files.projects import HEAD, HELLO, MANIFEST, put_hello
+from tests.index.rows import anew, dump, open_index, synced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.models.base import JsonObject
+
+
+def rows_of(root: Path, toolset_id: str) -> dict[str, list[Any]]:
+    return {
+        name: [row for row in rows if toolset_id in row]
+        for name, rows in synced(root).items()
+        if name in {"toolsets", "tools", "toolset_files", "tool_overrides", "toolset_mcp_servers"}
+    }
+
+
+def list_toolsets(root: Path) -> list[JsonObject]:
+    with open_index(root) as index:
+        index.sync_toolsets()
+        return index.toolsets()
+
+
+def put_manifest(root: Path, text: str) -> None:
+    (root / "toolsets" / "hello" / "toolset.yaml").write_text(text)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param("tools: [", id="no-yaml"),
+        pytest.param("", id="empty"),
+        pytest.param(MANIFEST + "colour: red\n", id="unknown-key"),
+        pytest.param(MANIFEST.replace("tools.hello", "tools.gone"), id="no-module"),
+        pytest.param(MANIFEST.replace("id: hello", "id: other"), id="another-id"),
+    ],
+)
+def test_a_broken_toolset_keeps_its_last_good_rows(root: Path, broken: str) -> None:
+    shutil.copytree(HELLO, root / "toolsets" / "hello")
+    before = synced(root)
+    put_manifest(root, broken)
+
+    after = synced(root)
+
+    del before["toolset_readings"]
+    (problems,) = [json.loads(row[3]) for row in after["toolset_readings"] if row[0] == "hello"]
+    assert problems
+    assert {row[0]: row[2] for row in after.pop("toolset_readings")} == {
+        "app-builder": 1,
+        "data-lab": 1,
+        "hello": 0,
+    }
+    assert after == before
+
+
+def test_problems_are_listed_and_gone_when_mended(tmp_path: Path) -> None:
+    put_hello(tmp_path, MANIFEST + "colour: red\n")
+
+    with open_index(tmp_path) as index:
+        index.sync()
+        told = index.problems()
+        assert told == list(read_toolset(tmp_path, "hello").problems)
+        assert [(row["id"], row["sound"], row["name"]) for row in index.toolsets()] == [
+            ("hello", False, None)
+        ]
+        put_manifest(tmp_path, MANIFEST)
+        index.sync()
+
+        assert index.problems() == []
+        assert [(row["id"], row["sound"], row["tools"]) for row in index.toolsets()] == [
+            ("hello", True, 1)
+        ]
+
+
+def test_a_toolset_that_is_gone_leaves_no_row(root: Path) -> None:
+    synced(root)
+    shutil.rmtree(root / "toolsets" / "data-lab")
+
+    assert not any("data-lab" in row for rows in synced(root).values() for row in rows)
+
+
+def test_tools_come_back_as_they_are_in_force(root: Path) -> None:
+    synced(root)
+
+    with open_index(root) as index:
+        tools = index.tools()
+
+    wanted = [
+        tool for name in ("app-builder", "data-lab") for tool in read_toolset(root, name).tools
+    ]
+    assert tools == sorted(wanted, key=lambda tool: tool.tool_id)
+
+
+def test_files_are_listed_with_their_place_in_the_project(root: Path) -> None:
+    synced(root)
+
+    with open_index(root) as index:
+        files = index.toolset_files("app-builder")
+
+    assert [file["path"] for file in files] == ["tools/files.py", "tools/shell.py", "toolset.yaml"]
+    for file in files:
+        assert file["stored_path"] == f"toolsets/app-builder/{file['path']}"
+        assert (root / file["stored_path"]).stat().st_size == file["size"]
+
+
+# --- overrides and servers -------------------------------------------------------------------------
+
+
+def overrides(root: Path) -> dict[str, dict[str, Any]]:
+    names = (
+        *("id", "toolset_id", "tool_id", "renderer", "renderer_config", "name_override"),
+        *("description_override", "requires_confirmation", "enabled"),
+    )
+    found = [dict(zip(names, row, strict=True)) for row in synced(root)["tool_overrides"]]
+    return {
+        row["id"]: {key: value for key, value in row.items() if value is not None} for row in found
+    }
+
+
+def test_overrides_are_rows_with_ids_that_stay(tmp_path: Path) -> None:
+    servers = "mcp_servers: [{id: web, command: npx}]\n"
+    put_hello(
+        tmp_path,
+        f"{MANIFEST}    renderer: {{type: code, file: $args.name}}\n{servers}tool_overrides:\n"
+        "- {tool_id: 'hello:greet', name_override: Hi}\n- {tool_id: 'web:find', enabled: false}\n",
+    )
+    (tmp_path / "toolsets" / "state").mkdir()
+    (tmp_path / "toolsets" / "state" / "hello.yaml").write_text(
+        "overrides: {greet: {requires_confirmation: true}}\n"
+    )
+
+    assert overrides(tmp_path) == {
+        "hello/greet": {
+            "id": "hello/greet",
+            "toolset_id": "hello",
+            "tool_id": "hello:greet",
+            "renderer": "code",
+            "renderer_config": '{"file":"$args.name"}',
+            "name_override": "Hi",
+            "requires_confirmation": 1,
+        },
+        "hello/web:find": {
+            "id": "hello/web:find",
+            "toolset_id": "hello",
+            "tool_id": "web:find",
+            "enabled": 0,
+        },
+    }
+
+
+def test_an_override_s_renderer_comes_without_the_old_configuration(tmp_path: Path) -> None:
+    put_hello(
+        tmp_path,
+        f"{MANIFEST}    renderer: {{type: code, file: $args.name}}\n"
+        "tool_overrides: [{tool_id: greet, renderer: document}]\n",
+    )
+
+    row = overrides(tmp_path)["hello/greet"]
+
+    shown = read_toolset(tmp_path, "hello").tools[0].renderer
+    assert shown is not None
+    assert (row["renderer"], row.get("renderer_config")) == ("document", None)
+    assert (shown.type, shown.config) == ("document", {})
+
+
+def test_servers_are_rows_and_references_stay_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("API_KEY", "s3cret")
+    put_hello(
+        tmp_path,
+        f"{HEAD}\nmcp_servers:\n"
+        "- {id: web, command: npx, args: [-y, web], env: {K: '${API_KEY}'}, cwd: .}\n"
+        "- {id: far, url: 'https://a.b/', transport: sse, headers: {X: '${API_KEY}'}, enabled: false,"
+        " requires_confirmation: false}\n",
+    )
+
+    far, web = synced(tmp_path)["toolset_mcp_servers"]
+    assert far[:5] == ("far", "hello", "sse", 0, None)
+    assert far[5:] == ("[]", None, "https://a.b/", '{"X":"${API_KEY}"}', "{}", 0, None)
+    assert web[:5] == ("web", "hello", "stdio", 1, "npx")
+    assert web[5:] == ('["-y","web"]', ".", None, "{}", '{"K":"${API_KEY}"}', 1, None)
+    assert b"s3cret" not in (tmp_path / "data" / "index.db").read_bytes()
+
+
+# --- noticing changes ------------------------------------------------------------------------------
+
+
+def test_changes_within_one_tick_of_the_clock_are_noticed(tmp_path: Path) -> None:
+    put_hello(tmp_path)
+
+    for number in range(30):
+        put_manifest(tmp_path, MANIFEST.replace("name: Hello", f"name: H{number % 10}"))
+        (row,) = list_toolsets(tmp_path)
+
+        assert row["name"] == f"H{number % 10}"
+
+
+def test_a_change_that_keeps_size_and_time_of_change_is_noticed(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    list_toolsets(tmp_path)
+    status = (toolset / "toolset.yaml").stat()
+
+    put_manifest(tmp_path, MANIFEST.replace("name: Hello", "name: Holla"))
+    os.utime(toolset / "toolset.yaml", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    assert list_toolsets(tmp_path)[0]["name"] == "Holla"
+
+
+def make_state_a_folder(toolset: Path) -> None:
+    (toolset.parent / "state" / "hello.yaml").mkdir(parents=True)
+
+
+def make_state_a_pipe(toolset: Path) -> None:
+    (toolset.parent / "state").mkdir()
+    os.mkfifo(toolset.parent / "state" / "hello.yaml")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda toolset: (toolset / "link").symlink_to("tools"), id="linked-folder"),
+        pytest.param(lambda toolset: (toolset / ".git").mkdir(), id="empty-folder-of-git"),
+        pytest.param(lambda toolset: os.mkfifo(toolset / "pipe"), id="pipe"),
+        pytest.param(lambda toolset: (toolset / "tools" / "hello.py").unlink(), id="removed"),
+        pytest.param(lambda toolset: shutil.move(toolset / "tools", toolset / "lib"), id="moved"),
+        pytest.param(make_state_a_folder, id="state-is-a-folder"),
+        pytest.param(make_state_a_pipe, id="state-is-a-pipe"),
+    ],
+)
+def test_what_is_no_plain_file_is_noticed_without_waiting(tmp_path: Path, change: Any) -> None:
+    toolset = put_hello(tmp_path)
+    assert list_toolsets(tmp_path)[0]["sound"]
+
+    change(toolset)
+
+    (row,) = list_toolsets(tmp_path)
+    assert not row["sound"]
+    with open_index(tmp_path) as index:
+        assert index.problems() == list(read_toolset(tmp_path, "hello").problems)
+
+
+def test_an_executable_bit_is_part_of_the_digest_and_noticed(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    before = list_toolsets(tmp_path)[0]["digest"]
+
+    (toolset / "tools" / "hello.py").chmod(0o755)
+
+    after = list_toolsets(tmp_path)[0]["digest"]
+    assert after != before
+    assert after == read_toolset(tmp_path, "hello").digest
+
+
+def test_names_that_are_no_text_do_not_stop_the_index(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    try:
+        os.mkdir(os.fsencode(toolset) + b"/caf\xe9")  # noqa: PTH102 - a name in bytes
+    except OSError:
+        pytest.skip("the file system has UTF-8 names only")
+    os.mkdir(os.fsencode(toolset.parent) + b"/caf\xe9")  # noqa: PTH102 - a name in bytes
+
+    assert [(row["id"], row["sound"]) for row in list_toolsets(tmp_path)] == [("hello", False)]
+
+
+def test_switching_off_is_noticed_in_every_row_it_concerns(root: Path, tmp_path: Path) -> None:
+    synced(root)
+    (root / "toolsets" / "state").mkdir(exist_ok=True)
+    (root / "toolsets" / "state" / "data-lab.yaml").write_text("enabled: false\n")
+
+    after = synced(root)
+
+    assert {row[0]: row[4] for row in after["toolsets"]} == {"app-builder": 1, "data-lab": 0}
+    assert {row[6] for row in after["tools"] if row[1] == "data-lab"} == {0}
+    assert after == anew(root, tmp_path / "anew.db")
+    assert dump(tmp_path / "anew.db") == after
