@@ -321,7 +321,7 @@ def test_refused_text_names_each_place(text: str, problems: list[str]) -> None:
         pytest.param(
             "a: b: c\n",
             "1:5: CG102 a ':' where no key can start | "
-            "line the key up with those above, or quote a text that holds ': '",
+            "line the key up with those above, quote a text that holds ': ', or close a quote above",
             id="colon",
         ),
         pytest.param(

@@ -11,7 +11,7 @@ from covalt_git.calls.approvals import AskedAgainError
 from covalt_git.cli import output
 from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
-from covalt_git.cli.session import indexed, json_option, project, waiting
+from covalt_git.cli.session import indexed, json_option, project, synced, waiting
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import CallOutcome
@@ -30,7 +30,7 @@ def list_approvals(*, everything: bool, as_json: bool) -> None:
     """List what waits to be approved, oldest first."""
     opened = project()
     with opened.index() as index:
-        index.sync()
+        synced(index)
         rows = index.approvals(None if everything else "pending")
     rows = [row for row in rows if opened.approvals().exists(row["tool_id"])]
     if as_json:

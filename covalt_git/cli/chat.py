@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output, render_text
-from covalt_git.cli.session import indexed, json_option, project, written, wrong_call
+from covalt_git.cli.session import indexed, json_option, project, synced, written, wrong_call
 from covalt_git.names import check_id
 from covalt_git.workspaces.uploads import Upload
 
@@ -55,7 +55,7 @@ def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
 def list_chats(*, as_json: bool) -> None:
     """List the chats, newest first."""
     with project().index() as index:
-        index.sync()
+        synced(index)
         rows = index.chat_rows()
     if as_json:
         output.as_json(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project
+from covalt_git.cli.session import json_option, project, synced
 
 
 @click.group()
@@ -27,7 +27,7 @@ def rebuild(*, as_json: bool) -> None:
 def status(*, as_json: bool) -> None:
     """Bring the index up to date and count its rows."""
     with project().index() as index:
-        index.sync()
+        synced(index)
         _print(index.counts(), as_json=as_json)
 
 

@@ -20,6 +20,8 @@ def command(folder: Path, *, as_json: bool) -> None:
     if as_json:
         output.as_json({"root": str(folder.absolute()), "made": made})
         return
+    if ".gitignore" not in made:
+        output.say("your .gitignore is as it was: add /data/ to it, chats are not checked in")
     output.say(f"made a project in {folder}: {', '.join(made)}")
     go = "" if folder == Path() else f"cd {folder} && "
     output.say(f"next: {go}covalt-git validate && covalt-git tool list")

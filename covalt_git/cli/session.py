@@ -15,6 +15,7 @@ from covalt_git.project import Project
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.index.queries import Index
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
 
@@ -50,6 +51,14 @@ def indexed(opened: Project, chat: ChatStore) -> None:
             index.sync_chat(chat)
     except IndexUnusableError as error:
         output.say(f"{error.message}; the next command brings it up to date", err=True, dim=True)
+
+
+def synced(index: Index) -> None:
+    """Bring the index up to date, and name the chats that cannot be read; the others are shown."""
+    for chat_id, error in index.sync():
+        output.say(f"the chat {chat_id!r} is damaged: {error.message}", err=True, fg="red")
+        if error.hint:
+            output.say(f"  hint: {error.hint}", err=True)
 
 
 def wrong_call(message: str) -> CovaltError:

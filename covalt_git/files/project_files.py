@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.bundle_files import MANIFEST, readable
 from covalt_git.files.reading import Reading, read_yaml, shown_path
-from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.files.state_files import read_lock
+from covalt_git.files.toolsets import (
+    LOCK_FOLDER,
+    STATE_FOLDER,
+    Toolset,
+    read_toolset,
+    toolset_ids,
+)
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -83,6 +90,7 @@ def read_project(root: Path) -> ProjectReading:
     problems += _namespace_problems(root, toolsets)
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
+    problems += _lock_problems(root, toolsets)
     return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
 
 
@@ -122,6 +130,38 @@ def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc
         yield ("mcp_servers", position, "id"), server.id
     for position, source in enumerate(manifest.sources):
         yield ("sources", position, "id"), source.id
+
+
+def _lock_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
+    """Check the lock files: their form, and that somebody declares what they are of."""
+    owned = {
+        id_key(name): toolset.id
+        for toolset in toolsets
+        for _, name in _declared_namespaces(toolset.manifest)
+    }
+    problems: list[Problem] = []
+    folder = root / "toolsets" / LOCK_FOLDER
+    for file in sorted(folder.glob("*.yaml")):
+        lock = read_lock(file, shown_path(file, root))
+        problems += lock.problems
+        if lock.value is None:
+            continue
+        if lock.value.namespace != file.stem:
+            message = f"{lock.value.namespace!r} is not the name of the file"
+            hint = f"write namespace: {file.stem}, or rename the file"
+            problems.append(lock.problem(codes.BAD_ID, ("namespace",), message, hint=hint))
+        elif owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
+            message = f"the toolset {lock.value.toolset_id!r} declares no such server or source"
+            problems.append(
+                lock.problem(
+                    codes.ORPHAN_STATE,
+                    ("namespace",),
+                    message,
+                    hint=f"remove it: rm {shown_path(file, root)}",
+                    severity="warning",
+                )
+            )
+    return problems
 
 
 def _stray_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:

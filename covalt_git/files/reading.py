@@ -52,10 +52,17 @@ class Reading(Generic[Model]):
         return name_place(self.document.data if self.document else None, loc)
 
 
-def read_yaml(file: Path, shown: str, model: type[Model]) -> Reading[Model]:
+def read_yaml(
+    file: Path,
+    shown: str,
+    model: type[Model],
+    *,
+    max_bytes: int = yaml_text.MAX_BYTES,
+    max_nodes: int = yaml_text.MAX_NODES,
+) -> Reading[Model]:
     """Read ``file`` as ``model``; ``shown`` is its path as people know it.  Never raises for content."""
     try:
-        document = yaml_text.load_file(file, shown)
+        document = yaml_text.load_file(file, shown, max_bytes=max_bytes, max_nodes=max_nodes)
     except yaml_text.YamlProblems as error:
         return Reading(shown, None, None, error.problems)
     return check(document, model)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.files.reading import Reading, read_yaml
+from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import new_id
 
@@ -24,6 +25,11 @@ def read_state(file: Path, shown: str) -> Reading[ToolsetState]:
     if not file.exists():
         return Reading(shown, ToolsetState(), None)
     return read_yaml(file, shown, ToolsetState)
+
+
+def read_lock(file: Path, shown: str) -> Reading[ToolLock]:
+    """Read the tools that a server or a source gave; there may be thousands of them."""
+    return read_yaml(file, shown, ToolLock, max_bytes=64 << 20, max_nodes=5_000_000)
 
 
 def write_state(file: Path, state: ToolsetState) -> None:

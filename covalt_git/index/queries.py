@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from covalt_git.index.sync import Damaged
     from covalt_git.models.base import JsonObject
     from covalt_git.workspaces.chats import Chats, ChatStore
 
@@ -53,9 +54,9 @@ class Index:
         """Make every row again from the files and the chat stores; others see the old ones till then."""
         self._trusted(self._rebuild)
 
-    def sync(self) -> None:
-        """Bring in everything that changed."""
-        self._trusted(self._sync)
+    def sync(self) -> list[Damaged]:
+        """Bring in everything that changed; return the chats whose store is damaged, with why."""
+        return self._trusted(self._sync)
 
     def sync_toolsets(self) -> None:
         """Bring in the toolsets that changed."""
@@ -70,9 +71,9 @@ class Index:
             database.empty(self.connection)
             self._sync()
 
-    def _sync(self) -> None:
+    def _sync(self) -> list[Damaged]:
         sync.sync_toolsets(self.connection, self.root)
-        sync.sync_chats(self.connection, self.chats)
+        return sync.sync_chats(self.connection, self.chats)
 
     def _read(
         self,

@@ -21,6 +21,7 @@ from covalt_git.files.toolsets import (
     read_toolset,
     toolset_ids,
 )
+from covalt_git.git_objects import BrokenStoreError
 from covalt_git.index.database import DamagedError, transaction
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.workspaces.chats import HEADS, finished_call, waiting_call
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chats import Chats, ChatStore
 
 Row = dict[str, Any]
+Damaged = tuple[str, BrokenStoreError]
 
 _TICK_NS = 20_000_000
 """More than the ticks of any kernel that we run on."""
@@ -212,16 +214,24 @@ def _statuses(root: Path, toolset_id: str) -> tuple[list[str], int]:
     return lines, newest
 
 
-def sync_chats(connection: sqlite3.Connection, chats: Chats) -> None:
-    """Bring in the chats whose refs moved, and forget those that are gone."""
+def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
+    """Bring in the chats whose refs moved, and forget those that are gone.
+
+    Returns the chats whose store is damaged, with why; they keep the rows they had.
+    """
     ids = chats.ids()
     for row in connection.execute("SELECT id FROM chats").fetchall():
         if row["id"] not in ids:
             with transaction(connection):
                 connection.execute("DELETE FROM chats WHERE id = ?", (row["id"],))
+    damaged = []
     for chat_id in ids:
-        with chats.open(chat_id) as chat:
-            sync_chat(connection, chat)
+        try:
+            with chats.open(chat_id) as chat:
+                sync_chat(connection, chat)
+        except BrokenStoreError as error:
+            damaged.append((chat_id, error))
+    return damaged
 
 
 def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:

@@ -24,9 +24,6 @@ DUPLICATE_ID = "CG205"
 LEGACY_KEY = "CG206"
 BAD_SCHEMA = "CG207"
 BAD_EXAMPLE = "CG208"
-BAD_EXPRESSION = "CG209"
-UNDECLARED_SECRET = "CG210"  # noqa: S105 - a code, not a secret
-PLAIN_CREDENTIAL = "CG211"
 
 NO_MODULE = "CG301"
 NO_FUNCTION = "CG302"
@@ -37,7 +34,6 @@ PYTHON_SYNTAX = "CG306"
 
 NAMESPACE_TAKEN = "CG401"
 ORPHAN_STATE = "CG402"
-NOT_A_PROJECT = "CG403"
 
 TITLES = {
     UNREADABLE: "a file cannot be read, or is not UTF-8 text",
@@ -57,9 +53,6 @@ TITLES = {
     LEGACY_KEY: "an old key that has a better one",
     BAD_SCHEMA: "an invalid JSON Schema, or one that refers outside itself",
     BAD_EXAMPLE: "an example that does not satisfy its schema",
-    BAD_EXPRESSION: "an expression that can never resolve",
-    UNDECLARED_SECRET: "a reference to a secret that is not declared",
-    PLAIN_CREDENTIAL: "a credential in plain text",
     NO_MODULE: "an entrypoint's module does not exist",
     NO_FUNCTION: "an entrypoint's function does not exist",
     WRONG_PARAMETERS: "a function that does not take what its schema declares",
@@ -68,5 +61,4 @@ TITLES = {
     PYTHON_SYNTAX: "Python that does not parse",
     NAMESPACE_TAKEN: "a namespace with two owners",
     ORPHAN_STATE: "a state file without its toolset",
-    NOT_A_PROJECT: "no covalt.yaml, or one that cannot be used",
 }

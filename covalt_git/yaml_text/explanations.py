@@ -41,7 +41,7 @@ _EXPLANATIONS: Final = (
     Explanation(
         "mapping values are not allowed",
         "a ':' where no key can start",
-        "line the key up with those above, or quote a text that holds ': '",
+        "line the key up with those above, quote a text that holds ': ', or close a quote above",
     ),
     Explanation(
         "could not find expected ':'",

@@ -83,3 +83,13 @@ def test_a_missing_folder_is_shown_as_it_will_be_made_again(root: Path) -> None:
     assert "no unsaved edits" in covalt(root, "chat", "status", "c1")
     covalt(root, "chat", "checkout", "c1", "start")
     assert (root / "data/chats/c1/workspace/a.txt").read_text(encoding="utf-8") == "one\n"
+
+
+def test_a_damaged_chat_is_named_and_hides_no_other(root: Path) -> None:
+    covalt(root, "chat", "new", "--id", "c2")
+    (head,) = (root / "data/chats/c1/store.git/refs/heads").glob("main")
+    head.write_text("", encoding="utf-8")
+
+    for args in (["chat", "list"], ["approval", "list"], ["index", "status"]):
+        assert "the chat 'c1' is damaged" in covalt(root, *args)
+    assert "c2" in covalt(root, "chat", "list")
