@@ -188,6 +188,8 @@ class Engine:
             )
         )
         error = outcome.error
+        if error is not None and error.code == "cannot_load":
+            error = error.model_copy(update={"hint": _what_it_lacks(found)})
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
@@ -286,6 +288,13 @@ def _version(found: Found) -> ToolsetVersion:
     manifest = found.toolset.manifest
     version = manifest.version if manifest else ""
     return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)
+
+
+def _what_it_lacks(found: Found) -> str:
+    needs = found.toolset.manifest.python.dependencies if found.toolset.manifest else ()
+    if not needs:
+        return ""
+    return f"this version does not install what it needs: pip install {' '.join(needs)}"
 
 
 def _kept(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:

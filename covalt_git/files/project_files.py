@@ -142,6 +142,8 @@ def _lock_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
     problems: list[Problem] = []
     folder = root / "toolsets" / LOCK_FOLDER
     for file in sorted(folder.glob("*.yaml")):
+        if file.name == MANIFEST and "toolset" not in owned:
+            continue  # a toolset in the wrong place, which is told as such
         lock = read_lock(file, shown_path(file, root))
         problems += lock.problems
         if lock.value is None:

@@ -140,6 +140,8 @@ def _set_limits(limits: dict[str, Any]) -> None:
         resource.RLIMIT_FSIZE: limits.get("written_mb") and limits["written_mb"] * _MIB,
         resource.RLIMIT_CPU: limits.get("cpu_s") and max(1, round(limits["cpu_s"])),
     }
+    if sys.platform == "darwin":
+        del wanted[resource.RLIMIT_AS]  # macOS does not hold it, and may refuse to set it
     for kind, value in wanted.items():
         if value is not None:
             _, hard = resource.getrlimit(kind)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.engine import NotRunnableError, limits_of
+from covalt_git.calls.engine import NotRunnableError, Request, limits_of
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import UnknownNameError
 from covalt_git.files.toolsets import read_toolset
@@ -20,6 +20,14 @@ from covalt_git.runtime.sandbox import SandboxNeededError
 if TYPE_CHECKING:
     from tests.calls.conftest import World
 
+LACKING = """
+id: lacking
+name: Lacking
+version: "1"
+python: {dependencies: ["nowhere-to-be-found>=1"]}
+tools:
+  - {id: run, entrypoint: "tools.it:run"}
+"""
 VIEWER = """
     roles:
       viewer: {allow: [demo.add]}
@@ -355,3 +363,16 @@ def test_limit_of_the_project_ends_a_tool_that_says_none(world: World) -> None:
 
     assert outcome.call.error == "timed_out: it ran longer than 1 s"
     assert world.files()["runs.txt"] == "run\n"
+
+
+def test_module_that_lacks_a_dependency_says_what_to_install(world: World) -> None:
+    world.write("lacking/toolset.yaml", LACKING)
+    world.write("lacking/tools/it.py", "import nowhere_to_be_found\n\n\ndef run() -> None: ...\n")
+    project = world.project()
+
+    with project.chats.open("c1") as chat:
+        outcome = project.engine().call(chat, Request("lacking:run", {}))
+
+    assert outcome.error is not None
+    assert outcome.error.code == "cannot_load"
+    assert outcome.error.hint.endswith("pip install nowhere-to-be-found>=1")
