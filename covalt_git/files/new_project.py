@@ -108,7 +108,8 @@ def _copy_whole(source: Path, target: Path) -> None:
     """Copy a folder so that it is there whole or not at all, even after a kill."""
     unfinished = target.with_name(f".{target.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
-    shutil.copytree(source, unfinished, ignore=_leftovers)
+    # The bytes only: an installed package may be read-only, what it gives to people is not.
+    shutil.copytree(source, unfinished, ignore=_leftovers, copy_function=shutil.copyfile)
     unfinished.rename(target)
 
 

@@ -122,7 +122,7 @@ def test_manifests_of_other_systems_are_problems_and_never_a_crash(tmp_path: Pat
     put_hello(tmp_path)
 
     for path in found:
-        shutil.copy(path, tmp_path / "toolsets" / "hello" / "toolset.yaml")
+        shutil.copyfile(path, tmp_path / "toolsets" / "hello" / "toolset.yaml")
         toolset = read_toolset(tmp_path, "hello")
 
         assert not toolset.sound, path.name
