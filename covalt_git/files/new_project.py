@@ -110,6 +110,8 @@ def _copy_whole(source: Path, target: Path) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     # The bytes only: an installed package may be read-only, what it gives to people is not.
     shutil.copytree(source, unfinished, ignore=_leftovers, copy_function=shutil.copyfile)
+    for path in (unfinished, *unfinished.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o600 | (0o100 if path.is_dir() else 0))
     unfinished.rename(target)
 
 

@@ -141,3 +141,11 @@ def test_a_half_made_project_is_made_again(tmp_path: Path) -> None:
     create_project(tmp_path)
 
     assert contents(tmp_path) == whole
+
+
+def test_samples_of_a_read_only_package_can_be_edited(tmp_path: Path) -> None:
+    create_project(tmp_path / "project")
+
+    for path in (tmp_path / "project" / "toolsets").rglob("*"):
+        assert path.stat().st_mode & 0o600 == 0o600
+        assert path.is_dir() == bool(path.stat().st_mode & 0o100)
