@@ -19,8 +19,8 @@ browser:
 	@for name in chromium chromium-browser google-chrome; do \
 	  command -v $$name >/dev/null && exit 0; done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  apt-get -qq update && apt-get -qq install -y chromium >/dev/null; \
-	else echo "install Chromium to run the tests that look at pages"; fi
+	  apt-get -qq update && apt-get -qq install -y chromium >/dev/null && exit 0; fi; \
+	echo "install Chromium to run the tests that look at pages"
 
 # Everything but the tests: format, lint, types and the floors of the house.
 check: $(READY)

@@ -363,7 +363,11 @@ class GitStore:
     def _write(self, kind: bytes, content: bytes) -> str:
         oid = _object_id(kind, content, self.object_format)
         # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
-        if self._loose_size(oid) or self._is_packed(oid):
+        if self._loose_size(oid):
+            # Whoever wrote it may have been killed before its name was on the disk.
+            self._touched.add(os.path.dirname(self._loose(oid)))  # noqa: PTH120
+            return oid
+        if self._is_packed(oid):
             return oid
         if self._scratch is not None:
             self._scratch[oid] = (kind, content)
