@@ -201,6 +201,22 @@ class GitStore:
         self.flush()
         return oid
 
+    def read_note(self, oid: str) -> str:
+        """Return the text of a note."""
+        return self._read(oid, b"tag").partition(b"\n\n")[2].decode("utf-8", "replace")
+
+    def write_note(self, text: str, *, author: str, time: int) -> str:
+        """Store a note, flush it, and return its id.
+
+        A note is a tag object of the empty tree, with ``text`` as its message.  No tree can hold
+        one and no log walks to it, so that it never mixes with a chat's files or history.
+        """
+        empty = self.write_tree([])
+        head = f"object {empty}\ntype tree\ntag note\ntagger {author} {time} +0000\n\n"
+        oid = self._write(b"tag", (head + text).encode("utf-8"))
+        self.flush()
+        return oid
+
     def flush(self) -> None:
         """Make the names of all objects written so far durable."""
         if self.durable:

@@ -15,6 +15,7 @@ import fcntl
 import os
 import re
 import shutil
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -324,20 +325,24 @@ def waiting_call(call: PendingCall) -> ToolCall:
 
 
 def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
-    """Return the model that a blob holds as canonical JSON."""
+    """Return the model that a note holds (see :func:`write_stored`)."""
+    line = store.read_note(oid).partition("\n\n")[2]
     try:
-        return kind.model_validate(canonical_json.loads(store.read_blob(oid)))
+        return kind.model_validate(canonical_json.loads(line))
     except (ValidationError, canonical_json.NotJsonError) as error:
         raise CovaltError(
-            f"the blob {oid} of {store.path} is not a {kind.__name__}: {error}"
+            f"the note {oid} of {store.path} is not a {kind.__name__}: {error}"
         ) from None
 
 
-def write_stored(store: GitStore, value: StrictModel) -> str:
-    """Store a model as a blob of canonical JSON, durably, and return the blob's id."""
-    oid = store.write_blob(canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)))
-    store.flush()
-    return oid
+def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
+    """Store a model as a note, durably: a subject and one line of canonical JSON; return its id.
+
+    Being no blob, it can never be part of a workspace, so that it may be removed once it is past.
+    """
+    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)).decode()
+    text = f"{commits.one_line(subject)}\n\n{line}\n"
+    return store.write_note(text, author=commits.COMMITTER, time=int(time.time()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +413,7 @@ class Chats:
             unfinished / "store.git", object_format=self.config.object_format, durable=durable
         ) as store:
             about = AboutChat(id=chat_id, title=title, created_at=commits.now())
-            store.swap_ref(ABOUT, None, write_stored(store, about))
+            store.swap_ref(ABOUT, None, write_stored(store, about, f"chat: {chat_id}"))
         if durable:
             sync_folder(unfinished)
         unfinished.rename(self.folder / chat_id)

@@ -52,14 +52,9 @@ class Snapshot:
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
 
 
-def take(
-    store: GitStore, path: Path, config: WorkspaceConfig, *, passing: frozenset[str] = frozenset()
-) -> Snapshot:
-    """Store the folder at ``path`` and return its snapshot; objects are durable after a flush.
-
-    ``passing`` are blobs that will be removed from the store, which no tree may come to need.
-    """
-    walk = _Walk(store, config, passing)
+def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
+    """Store the folder at ``path`` and return its snapshot; objects are durable after a flush."""
+    walk = _Walk(store, config)
     with Folder.opened(path) as folder:
         tree = walk.folder(folder.handle, ())
     notes = WorkspaceNotes(
@@ -96,7 +91,6 @@ def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
 class _Walk:
     store: GitStore
     config: WorkspaceConfig
-    passing: frozenset[str]
     empty: list[str] = field(default_factory=list)
     not_stored: list[PathNote] = field(default_factory=list)
     unportable: list[PathNote] = field(default_factory=list)
@@ -178,10 +172,7 @@ class _Walk:
         reason = why_git_refuses(name, mode, content)
         if reason:
             raise _NotStorableError(reason)
-        oid = self.store.write_blob(content)
-        if oid in self.passing:
-            raise _NotStorableError("it is a copy of what the chat notes of a call that goes on")
-        return TreeEntry(os.fsencode(name), mode, oid)
+        return TreeEntry(os.fsencode(name), mode, self.store.write_blob(content))
 
     def note(self, notes: list[PathNote], path: tuple[str, ...], reason: str) -> None:
         """Add a note on a path, its name readable whatever bytes it is made of."""

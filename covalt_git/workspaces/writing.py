@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import EXECUTABLE, FILE
+from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import (
     CallRecord,
     CommitRecord,
@@ -38,7 +39,7 @@ from covalt_git.workspaces.working_folder import WorkingFolder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.materialize import FolderState
 
@@ -98,9 +99,7 @@ class Writer:
         """Return the folder as it is now, its content stored; one that a tool removed is empty."""
         if not self.folder.exists():
             self.chat.workspace.mkdir()
-        return snapshot.take(
-            self.chat.store, self.chat.workspace, self.chat.config, passing=self._passing()
-        )
+        return snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
 
     def save_edits(self) -> str | None:
         """Make what a person changed in the folder a manifest; return the branch's manifest."""
@@ -257,17 +256,12 @@ class Writer:
         current = None if old is None else read_stored(store, old, type(approval))
         return current == before and self._move_stored(ref, old, approval)
 
-    def _passing(self) -> frozenset[str]:
-        """Return the blobs of the calls that go on and of their approvals; others take their place."""
-        store = self.chat.store
-        refs = set(store.refs(CALLS))
-        refs |= {APPROVALS + call.execution_id for call in self.chat.calls() if call.execution_id}
-        return frozenset(oid for oid in map(store.read_ref, refs) if oid is not None)
-
     def _move_stored(self, ref: str, old: str | None, value: PendingCall | Approval) -> bool:
         """Let a ref hold another value, and remove the one it held; return whether it moved."""
         store = self.chat.store
-        new = write_stored(store, value)
+        state = value.state if isinstance(value, Approval) else value.status
+        kind = "approval" if isinstance(value, Approval) else "call"
+        new = write_stored(store, value, f"{kind}: {value.tool_id} {state}")
         moved = new == old or store.swap_ref(ref, old, new)
         if moved and old not in {None, new}:
             store.discard(str(old))
