@@ -200,11 +200,12 @@ class Engine:
         if outcome.status == "confirmation":
             return self.ask(writer, started, found.tool, ("its decorator asks",))
         if not _has_workspace(chat.workspace):
+            before = chat.head()
+            back = f"covalt-git chat branch {chat.id} before --from {before}"
             error = CallError(
                 code="workspace_deleted",
                 message="it deleted the workspace folder itself",
-                hint=f"its files are in the history: covalt-git chat branch {chat.id} before "
-                f"--from {call.base or 'HEAD'}",
+                hint=f"its files are in the history: {back}" if before else "",
             )
         seen = writer.look()
         result = None if error else outcome.result

@@ -195,12 +195,6 @@ class Index:
             convert=_row,
         )
 
-    def chat_of_approval(self, execution_id: str) -> str | None:
-        """Return the chat that an approval belongs to, or None."""
-        query = "SELECT chat_id FROM approvals WHERE execution_id = ?"
-        found = self._read(query, (execution_id,), convert=lambda row: str(row["chat_id"]))
-        return next(iter(found), None)
-
     def manifest_files(self, chat: ChatStore, manifest_id: str) -> dict[str, str]:
         """Return a manifest's ``files``: the sha256, in hex, of every path (specification 1.6)."""
         query = "SELECT oid, sha256 FROM blobs WHERE chat_id = ?"

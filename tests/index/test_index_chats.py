@@ -60,8 +60,6 @@ def test_approvals_are_listed_by_state(root: Path) -> None:
         (waiting,) = index.approvals("pending")
         assert waiting["args"] == {"command": "echo hi"}
         assert waiting["reasons"] == ["the toolset asks"]
-        assert index.chat_of_approval(waiting["execution_id"]) == "c1"
-        assert index.chat_of_approval("nothing") is None
         assert {row["execution_id"] for row in index.approvals()} == {
             one.execution_id for one in chat.approvals()
         }
