@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import CommitRecord, Source
 
@@ -19,12 +21,25 @@ class WorkspaceManifest(StrictModel):
     source: Source
     source_ref: str | None = None
     message_id: str | None = None
+    subject: str = Field("", description="The commit's first line, without the source.")
     record: CommitRecord
 
     @property
     def parent_id(self) -> str | None:
         """The state it was made from."""
         return self.parents[0] if self.parents else None
+
+    @property
+    def title(self) -> str:
+        """What was done, in one line."""
+        call = self.record.call
+        if call is not None:
+            error = f": {call.error}" if call.error else ""
+            return f"{call.tool_id} {call.status}{error}".partition("\n")[0]
+        if self.record.upload:
+            return "uploaded " + ", ".join(one.path for one in self.record.upload)
+        kind = self.source.replace("_", " ")
+        return f"{kind}: {self.subject}" if self.subject else kind
 
 
 class FileState(StrictModel):

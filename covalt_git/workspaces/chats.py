@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import re
 import shutil
@@ -44,6 +45,13 @@ HEADS = "refs/heads/"
 CALLS = "refs/covalt/calls/"
 APPROVALS = "refs/covalt/approvals/"
 ABOUT = "refs/covalt/chat"
+
+DIGITS = {"sha1": 40, "sha256": 64}
+RECORD_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
+"""The id of a call, or of anything else that made a manifest."""
+
+_PARENTS: dict[str, tuple[str, ...]] = {}
+_MOST_PARENTS = 1 << 16
 
 Stored = TypeVar("Stored", bound=StrictModel)
 
@@ -92,21 +100,39 @@ class ChatStore:
         return self.folder / "workspace"
 
     def about(self) -> Chat:
-        """Return the chat as lists show it."""
-        oid = self.store.read_ref(ABOUT)
-        about = AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")
-        if oid is not None:
-            about = read_stored(self.store, oid, AboutChat)
-        manifest_id = self.head()
-        message = next((one for one in self.log(manifest_id) if one.source == "message"), None)
+        """Return the chat as lists show it.
+
+        The index has the same without looking for the active leaf among the commits.
+        """
+        card = self.card()
+        head = self.head()
         return Chat(
             id=self.id,
-            title=about.title,
-            created_at=about.created_at,
+            title=card.title,
+            created_at=card.created_at,
             active_branch=self.active_branch(),
-            active_manifest_id=manifest_id,
-            active_leaf_message_id=message.source_ref if message else None,
+            active_manifest_id=head,
+            active_leaf_message_id=self._leaf_message(head),
         )
+
+    def card(self) -> AboutChat:
+        """Return what the chat says of itself; one that somebody made with git alone says nothing."""
+        oid = self.store.read_ref(ABOUT)
+        if oid is None:
+            return AboutChat(id=self.id, created_at="1970-01-01T00:00:00Z")
+        return read_stored(self.store, oid, AboutChat)
+
+    def _leaf_message(self, oid: str | None) -> str | None:
+        """Return the newest message at or above a manifest, along first parents."""
+        while oid is not None:
+            commit = self.store.read_commit(oid)
+            # Most commits need not be parsed to see that they are none.
+            if commit.message.startswith("message: "):
+                manifest = self.manifest(oid)
+                if manifest.source == "message":
+                    return manifest.source_ref
+            oid = commit.parents[0] if commit.parents else None
+        return None
 
     # Branches
 
@@ -155,21 +181,25 @@ class ChatStore:
         Raises:
             UnknownNameError: naming the nearest branch or manifest.
         """
-        heads = {branch.name: branch.manifest_id for branch in self.branches()}
-        named = self.head() if text == "HEAD" else heads.get(text)
+        named = self.named(text)
         if named is not None:
             return named
         if re.fullmatch(r"[0-9a-f]{4,64}", text):
-            found = sorted(oid for oid in self.reachable() if oid.startswith(text))
+            if len(text) == DIGITS[self.store.object_format] and text in self._walk():
+                return text
+            found = sorted(oid for oid in self._walk() if oid.startswith(text))
             if len(found) == 1:
                 return found[0]
             if found:
                 few = ", ".join(oid[:12] for oid in found[:4])
                 raise CovaltError(f"{text!r} begins several manifests", hint=f"one of {few}")
-        elif re.fullmatch(r"[0-9a-f]{8}-[0-9a-f-]{27}", text):
-            for oid in self.reachable():
-                if self.manifest(oid).source_ref == text:
+        elif RECORD_ID.fullmatch(text):
+            for oid in self._walk():
+                # Most commits need not be parsed to see that they are another's.
+                written = text in self.store.read_commit(oid).message
+                if written and self.manifest(oid).source_ref == text:
                     return oid
+        heads = {branch.name: branch.manifest_id for branch in self.branches()}
         if heads == {"main": None}:
             raise CovaltError(
                 f"chat {self.id!r} has no manifest yet",
@@ -178,20 +208,39 @@ class ChatStore:
         raise UnknownNameError(
             "manifest",
             text,
-            [*heads, *(oid[: len(text)] for oid in self.reachable())],
+            [*heads, *(oid[: len(text)] for oid in self._walk())],
             list_with=f"covalt-git chat log {self.id} --all",
         )
 
+    def named(self, text: str) -> str | None:
+        """Return the manifest of the branch of that name, or of ``HEAD``; None where there is none."""
+        if text == "HEAD":
+            return self.head()
+        found = (one.manifest_id for one in self.branches() if one.name == text)
+        return next(found, None)
+
     def reachable(self) -> dict[str, None]:
-        """Return the ids of all manifests of all branches, each before its parents."""
-        heads = [branch.manifest_id for branch in self.branches() if branch.manifest_id]
-        found: dict[str, None] = {}
-        waiting = heads
+        """Return the ids of all manifests of all branches, a branch's newest first."""
+        return dict.fromkeys(self._walk())
+
+    def _walk(self) -> Iterator[str]:
+        """Yield the id of every manifest of every branch once."""
+        met: set[str] = set()
+        waiting = [branch.manifest_id for branch in self.branches() if branch.manifest_id]
         while waiting:
             oid = waiting.pop()
-            if oid not in found:
-                found[oid] = None
-                waiting.extend(self.store.read_commit(oid).parents)
+            if oid not in met:
+                met.add(oid)
+                yield oid
+                waiting.extend(self._parents(oid))
+
+    def _parents(self, oid: str) -> tuple[str, ...]:
+        """Return a commit's parents.  What was read of an object stays true: its id is its digest."""
+        found = _PARENTS.get(oid)
+        if found is None:
+            if len(_PARENTS) == _MOST_PARENTS:
+                _PARENTS.clear()
+            found = _PARENTS[oid] = self.store.read_commit(oid).parents
         return found
 
     def log(self, oid: str | None) -> Iterator[WorkspaceManifest]:
@@ -372,18 +421,20 @@ class Chats:
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
         return ChatStore(chat_id, self.folder / chat_id, self.config)
 
-    def new(self, chat_id: str, *, title: str = "") -> ChatStore:
-        """Make a chat and open it.  It appears whole or not at all.
+    def new(self, chat_id: str | None = None, *, title: str = "") -> ChatStore:
+        """Make a chat and open it: ``c1``, ``c2``, ... unless named.  It appears whole or not at all.
 
         Raises:
             ChatExistsError: when there is one of that id, or of one that differs in ``-`` and ``_``.
             BadNameError: when the id is not one.
         """
-        check_id(chat_id, "chat")
+        if chat_id is not None:
+            check_id(chat_id, "chat")
         self.folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(self.folder, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)  # two ids that differ in - and _ only are one
+            chat_id = chat_id or self._next_id()
             self._make(chat_id, title)
         except OSError as error:
             raise CovaltError(
@@ -392,6 +443,14 @@ class Chats:
         finally:
             os.close(handle)
         return self.open(chat_id)
+
+    def _next_id(self) -> str:
+        """Return the first of ``c1``, ``c2``, ... that nothing has for its name."""
+        return next(
+            name
+            for name in (f"c{number}" for number in itertools.count(1))
+            if not os.path.lexists(self.folder / name)
+        )
 
     def _make(self, chat_id: str, title: str) -> None:
         for known in self.ids():

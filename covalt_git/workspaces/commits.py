@@ -97,6 +97,7 @@ def read(oid: str, commit: CommitObject, chat_id: str, records: Records) -> Work
     and its place in history are what it is, and nothing else is believed of it.
     """
     source, record, trailers = _parse(commit.message, records)
+    subject = one_line(commit.message.partition("\n")[0])
     if record is None:
         source = "push"
         record = CommitRecord(
@@ -111,6 +112,7 @@ def read(oid: str, commit: CommitObject, chat_id: str, records: Records) -> Work
         source=source,
         source_ref=record.id,
         message_id=trailers.get("Covalt-Message"),
+        subject=_short(subject.removeprefix(f"{source}:").strip()),
         record=record,
     )
 

@@ -68,10 +68,13 @@ class Folder:
         """Return what stands at ``path`` as git would name it; None where no file or link does."""
         try:
             with self.parent_of(path) as (parent, name):
-                content = read_entry(parent, name)
+                found = read_entry(parent, name, os.lstat(name, dir_fd=parent))
         except OSError:
             return None
-        return content and FileState(mode=content[0], oid=blob_id(content[1], object_format))
+        if found is None:
+            return None
+        status, content = found
+        return FileState(mode=mode_of(status.st_mode), oid=blob_id(content, object_format))
 
     def is_free(self, path: str) -> bool:
         """Tell whether nothing stands at ``path``, nor a file or link where a folder above it goes."""
@@ -135,23 +138,48 @@ class Folder:
             pass
 
 
-def read_entry(parent: int, name: str, *, most: int | None = None) -> tuple[int, bytes] | None:
-    """Return git's mode and the content of a regular file or link; None for anything else.
+def read_entry(
+    parent: int, name: str, status: os.stat_result, *, most: int | None = None
+) -> tuple[os.stat_result, bytes] | None:
+    """Return the content of a regular file or link, None for anything else, and its status then.
+
+    ``status`` is what it was before; what it was when it was read counts.
 
     Raises:
         OSError: when it is gone or may not be read; with ``EFBIG`` when larger than ``most`` bytes.
     """
-    status = os.lstat(name, dir_fd=parent)
     if stat.S_ISLNK(status.st_mode):
-        return LINK, os.fsencode(os.readlink(name, dir_fd=parent))
+        return status, os.fsencode(os.readlink(name, dir_fd=parent))
     if not stat.S_ISREG(status.st_mode):
         return None
     handle = os.open(name, _READ, dir_fd=parent)
-    with os.fdopen(handle, "rb") as file:
+    try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
             return None
-        content = file.read() if most is None else file.read(most + 1)
+        if most is not None and status.st_size > most:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        content = _read_all(handle, status.st_size)
+    finally:
+        os.close(handle)
     if most is not None and len(content) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
-    return (EXECUTABLE if status.st_mode & stat.S_IXUSR else FILE), content
+    return status, content
+
+
+def mode_of(status_mode: int) -> int:
+    """Return git's mode of a file or link."""
+    if stat.S_ISLNK(status_mode):
+        return LINK
+    return EXECUTABLE if status_mode & stat.S_IXUSR else FILE
+
+
+def _read_all(handle: int, size: int) -> bytes:
+    """Return what a file holds, which should be ``size`` bytes but may have changed by now."""
+    content = os.read(handle, size + 1)
+    if len(content) == size:
+        return content  # asked for one more, there was none
+    parts = [content]
+    while parts[-1]:
+        parts.append(os.read(handle, 1 << 20))
+    return b"".join(parts)

@@ -40,7 +40,36 @@ def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
 
 def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChange]:
     """Return the paths that differ between two trees, sorted; equal subtrees are never read."""
-    return sorted(_differences(store, old, new, ""), key=lambda change: change.path)
+    return [
+        FileChange(path=path, old=_state(was), new=_state(now))
+        for path, was, now in sorted(differences(store, old, new))
+    ]
+
+
+def changed_paths(store: GitStore, old: str | None, new: str | None) -> list[str]:
+    """Return only the names of the paths that differ, sorted."""
+    return sorted(path for path, _, _ in differences(store, old, new))
+
+
+def differences(
+    store: GitStore, old: str | None, new: str | None, prefix: str = ""
+) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
+    """Yield every file that differs between two trees, in no order: its path and entry in each."""
+    if old == new:
+        return
+    before, after = _entries(store, old), _entries(store, new)
+    for name in before.keys() | after.keys():
+        was, now = before.get(name), after.get(name)
+        if was == now:
+            continue
+        was_folder = was.oid if was is not None and was.mode == FOLDER else None
+        now_folder = now.oid if now is not None and now.mode == FOLDER else None
+        if was_folder or now_folder:
+            yield from differences(store, was_folder, now_folder, f"{prefix}{name}/")
+        was_file = None if was_folder else was
+        now_file = None if now_folder else now
+        if was_file != now_file:
+            yield prefix + name, was_file, now_file
 
 
 def _entries(store: GitStore, tree: str | None) -> dict[str, TreeEntry]:
@@ -57,26 +86,5 @@ def _walk(store: GitStore, tree: str | None, prefix: str) -> Iterator[tuple[str,
             yield prefix + name, FileState(mode=entry.mode, oid=entry.oid)
 
 
-def _differences(
-    store: GitStore, old: str | None, new: str | None, prefix: str
-) -> Iterator[FileChange]:
-    if old == new:
-        return
-    before, after = _entries(store, old), _entries(store, new)
-    for name in before.keys() | after.keys():
-        was, now = before.get(name), after.get(name)
-        if was == now:
-            continue
-        was_folder = was.oid if was and was.mode == FOLDER else None
-        now_folder = now.oid if now and now.mode == FOLDER else None
-        if was_folder or now_folder:
-            yield from _differences(store, was_folder, now_folder, f"{prefix}{name}/")
-        was_file, now_file = _file(was), _file(now)
-        if was_file != now_file:
-            yield FileChange(path=prefix + name, old=was_file, new=now_file)
-
-
-def _file(entry: TreeEntry | None) -> FileState | None:
-    if entry is None or entry.mode == FOLDER:
-        return None
-    return FileState(mode=entry.mode, oid=entry.oid)
+def _state(entry: TreeEntry | None) -> FileState | None:
+    return None if entry is None else FileState(mode=entry.mode, oid=entry.oid)

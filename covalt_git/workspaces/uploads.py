@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import LINK, blob_id
 from covalt_git.models.commit_record import UploadedFile
-from covalt_git.workspaces.snapshot import why_not_stored
+from covalt_git.workspaces.snapshot import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,11 @@ def place(
         oid = blob_id(upload.content, object_format)
         wanted = below + upload.name
         for path in _names(wanted):
-            _check(path, upload, config)
+            if "/" in upload.name:
+                raise CovaltError(
+                    f"{upload.name!r} is no file name", hint="name its folder with --to FOLDER"
+                )
+            check_storable(path, upload.content, config)
             if path not in fresh and root.is_free(path):
                 fresh[path] = upload
                 break
@@ -81,14 +85,3 @@ def _names(wanted: str) -> Iterator[str]:
     yield wanted
     for number in itertools.count(1):
         yield f"{stem}_{number}{dot}{ending}"
-
-
-def _check(path: str, upload: Upload, config: WorkspaceConfig) -> None:
-    if "/" in upload.name:
-        raise CovaltError(
-            f"{upload.name!r} is no file name", hint="name its folder with --to FOLDER"
-        )
-    reason = why_not_stored(path, upload.content, config)
-    if reason:
-        hint = "raise workspace.max_file_mb in covalt.yaml" if "MiB" in reason else ""
-        raise CovaltError(f"{path!r} cannot be stored: {reason}", hint=hint)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import EXECUTABLE, FILE
+from covalt_git.git_objects import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import (
     CallRecord,
@@ -22,7 +22,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import check_branch, new_id
-from covalt_git.workspaces import commits, materialize, snapshot, trees, uploads
+from covalt_git.workspaces import commits, edits, materialize, snapshot, trees, uploads
 from covalt_git.workspaces.chats import (
     APPROVALS,
     CALLS,
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.materialize import FolderState
+
+PACKING_S = 0.02
+"""How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
 
 PERSON = "local"
 """The principal of whoever sits at this machine."""
@@ -79,6 +82,7 @@ def writing(
         writer = Writer(chat, by)
         recover(writer)
         yield writer
+        chat.store.pack_up_if_due(seconds=PACKING_S)
 
 
 @dataclass(slots=True)
@@ -107,6 +111,7 @@ class Writer:
         state = self.chat.state(head)
         seen = self.look()
         if same(seen, state):
+            self.chat.store.flush()  # what had to be stored again, as after a power cut
             return head
         changes = self._changed(state.tree, seen.tree)
         return self.commit(
@@ -196,6 +201,60 @@ class Writer:
         return self.folder.switch(
             materialize.Journal(old=head, new=target.manifest_id, head=HEADS + name)
         )
+
+    # Single files
+
+    def edit_file(self, path: str, content: bytes, *, before: str | None) -> str:
+        """Write one file as a manifest of its own; return the id of the blob that it is now.
+
+        ``before`` is the blob that was edited, None where the file is new.  It stays executable if
+        it was.  Other edits in the folder are saved first; the same content again makes nothing.
+
+        Raises:
+            MovedFileError: when the file is not ``before``; nothing was written.
+            BadPathError: when the path is not one that every system can check out.
+            CovaltError: when such a file is not stored.
+        """
+        store = self.chat.store
+        edits.check_portable(path)
+        snapshot.check_storable(path, content, self.chat.config)
+        oid = blob_id(content, store.object_format)
+        with Folder.opened(self.chat.workspace) as root:
+            found = edits.check_before(root, path, before, store.object_format)
+            if found is None:
+                edits.check_new(root, path, self.chat.files(self.chat.head()))
+            elif found.mode == LINK:
+                raise edits.BadPathError(
+                    f"{path!r} is a link, which is not edited", hint="edit what it leads to"
+                )
+            if oid == before:
+                return oid
+            self.save_edits()
+            edits.check_before(root, path, before, store.object_format)  # saving took its time
+            mode = found.mode if found else FILE
+            root.write(path, mode, content, staging=self.folder.staging, durable=store.durable)
+        self._save_edit(path)
+        return oid
+
+    def delete_file(self, path: str, *, before: str) -> None:
+        """Delete one file as a manifest of its own; the blob ``before`` is the one that is meant.
+
+        Raises:
+            MovedFileError: when the file is not ``before``; nothing was deleted.
+        """
+        with Folder.opened(self.chat.workspace) as root:
+            object_format = self.chat.store.object_format
+            edits.check_before(root, path, before, object_format)
+            self.save_edits()
+            edits.check_before(root, path, before, object_format)
+            root.remove(path)
+        self._save_edit(path)
+
+    def _save_edit(self, path: str) -> None:
+        seen = self.look()
+        if not same(seen, self.chat.state(self.chat.head())):
+            record = CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes)
+            self.commit("edit", record, seen.tree, subject=path)
 
     # Uploads
 
@@ -294,7 +353,7 @@ class Writer:
         return oid
 
     def _changed(self, old: str | None, new: str | None) -> list[str]:
-        return [change.path for change in trees.changes(self.chat.store, old, new)]
+        return trees.changed_paths(self.chat.store, old, new)
 
 
 def same(seen: snapshot.Snapshot, state: FolderState) -> bool:

@@ -115,6 +115,18 @@ def layout_of(folder: Path) -> Layout:
     return found
 
 
+def loose(store: Path, oid: str) -> Path:
+    """Let stock git unpack a store, and return the file of one of its objects, to be tampered with."""
+    for pack in (store / "objects/pack").glob("*.pack"):
+        content = pack.read_bytes()
+        for path in (pack, pack.with_suffix(".idx")):
+            path.unlink()
+        git(store, "unpack-objects", "-q", given=content)
+    path = store / "objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    return path
+
+
 def tree_of(chat: ChatStore, revision: str) -> dict[str, tuple[str, str]]:
     """Return the mode and id of every file of a revision, as stock git lists them."""
     listed = git(chat.folder / "store.git", "ls-tree", "-r", "-z", "--full-tree", revision)

@@ -22,6 +22,7 @@ from tests.workspaces.stores import (
     git,
     git_tree,
     layout_of,
+    loose,
     open_chats,
     put,
     run_git,
@@ -398,9 +399,7 @@ def test_branch_whose_content_is_damaged_is_not_half_checked_out(chat: ChatStore
     oid = tree_of(chat, "idea")["z"][1]
     checkout(chat, "main")
     before = layout_of(chat.workspace)
-    damaged = chat.folder / "store.git" / "objects" / oid[:2] / oid[2:]
-    damaged.chmod(0o644)
-    damaged.write_bytes(b"damaged")
+    loose(chat.folder / "store.git", oid).write_bytes(b"damaged")
 
     with pytest.raises(BrokenStoreError, match=oid):
         checkout(chat, "idea")
@@ -429,7 +428,7 @@ def test_folder_that_cannot_be_brought_back_whole_is_not_taken_for_emptied(
     put(chat.workspace, {"a": ("file", b"1"), "b": ("file", b"2")})
     head = save(chat)
     oid = tree_of(chat, "main")["b"][1]
-    blob = chat.folder / "store.git" / "objects" / oid[:2] / oid[2:]
+    blob = loose(chat.folder / "store.git", oid)
     aside = blob.rename(chat.folder / "aside")
     chat.workspace.rename(chat.folder.parent / "moved-away")
     for _ in range(2):

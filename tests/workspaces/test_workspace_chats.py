@@ -10,8 +10,10 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import BrokenStoreError
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.names import BadNameError
+from covalt_git.names import BadNameError, new_id
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -19,6 +21,7 @@ from tests.workspaces.stores import (
     call_record,
     fsck,
     git,
+    loose,
     open_chats,
     pending_call,
     put,
@@ -238,6 +241,27 @@ def test_chat_without_a_manifest_says_how_to_make_one(chat: ChatStore) -> None:
         assert "covalt-git chat upload c1 FILE" in caught.value.hint
 
 
+def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) -> None:
+    assert chat.about().active_leaf_message_id is None
+    save_one(chat, b"1")
+    assert chat.about().active_leaf_message_id is None
+    message = MessageRecord(role="user", text="hello")
+    record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+    with writing(chat) as writer:
+        tree = chat.state(chat.head()).tree
+        said = writer.commit("message", record, tree, subject="hello")
+    save_one(chat, b"2")
+    store = chat.folder / "store.git"
+    head = git(store, "rev-parse", "main").strip()
+    pushed = git(store, "commit-tree", "-m", "message: of git", "-p", head, "main^{tree}").strip()
+    git(store, "update-ref", "refs/heads/main", pushed)
+
+    assert chat.about().active_leaf_message_id == record.id
+    assert chat.about().active_manifest_id == pushed
+    assert chat.manifest(pushed).title == "push: message: of git"
+    assert chat.resolve(record.id) == said
+
+
 def test_file_of_a_state_is_read_from_the_store_never_from_the_folder(
     chat: ChatStore, story: dict[str, str]
 ) -> None:
@@ -280,8 +304,7 @@ def test_damaged_object_is_named_in_plain_words(
         head = save(chat)
         names = {"commit": head, "tree": f"{head}^{{tree}}", "blob": f"{head}:a"}
         oid = git(chat.folder / "store.git", "rev-parse", names[kind]).strip()
-    path = chats.folder / "c1/store.git/objects" / oid[:2] / oid[2:]
-    path.chmod(0o644)
+    path = loose(chats.folder / "c1/store.git", oid)
     if damage is None:
         path.unlink()
     else:
@@ -300,9 +323,9 @@ def test_empty_object_that_a_power_cut_left_is_written_again(chats: Chats, kind:
         head = save(chat)
         name = {"tree": f"{head}^{{tree}}", "blob": f"{head}:a"}[kind]
         oid = git(chat.folder / "store.git", "rev-parse", name).strip()
-        path = chat.folder / "store.git/objects" / oid[:2] / oid[2:]
-        path.chmod(0o644)
+        path = loose(chat.folder / "store.git", oid)
         path.write_bytes(b"")
+        (chat.folder / "stat.cache").unlink()  # it is of an earlier boot, then
         save(chat)
 
         assert fsck(chat) == ""

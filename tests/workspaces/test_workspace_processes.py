@@ -60,7 +60,7 @@ def left_overs(chat: ChatStore) -> list[Path]:
     store = chat.folder / "store.git"
     found = [
         *store.rglob("*.lock"),
-        *store.rglob("tmp_obj_*"),
+        *store.rglob("tmp_*"),
         *(chat.folder / "staging").glob("*"),
     ]
     return [*found, *chat.folder.glob("switch.json")]
@@ -164,7 +164,9 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
         store / "refs/heads/idea.lock",
         store / "refs/heads/main.lock",
         store / "refs/covalt/records.lock",
-        store / "objects/ab/tmp_obj_x1y2",
+        store / "objects/tmp_obj_x1y2",
+        store / "objects/pack/tmp_pack_x1y2",
+        store / "objects/pack/tmp_idx_x1y2",
     ]
     for path in stale:
         path.parent.mkdir(exist_ok=True)

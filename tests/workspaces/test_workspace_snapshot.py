@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +26,7 @@ from tests.workspaces.stores import (
     layout_of,
     open_chats,
     put,
+    run_git,
     save,
     scratch,
     tree_of,
@@ -80,8 +80,9 @@ def elsewhere(chats: Chats, chat: ChatStore) -> ChatStore:
 
 def everything_in(store: Path) -> bytes:
     """Return the content of every object of a store, one after the other."""
-    loose = [path for path in store.glob("objects/??/*") if path.is_file()]
-    return b"".join(zlib.decompress(path.read_bytes()) for path in loose)
+    done = run_git(store, "cat-file", "--batch-all-objects", "--batch")
+    assert done.returncode == 0
+    return done.stdout
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])

@@ -1,21 +1,16 @@
-"""Git's objects and refs in a bare store, on dulwich's plumbing: the only module that knows dulwich.
+"""A bare store: objects, and the refs that name them by compare-and-swap only.
 
-It owns reading and durable writing of blobs, trees, commits and refs, and nothing of what they mean
-to a chat.  Objects are written to a temporary name, flushed and renamed, so that a name never
-stands for half an object; refs move by compare-and-swap only.  Dulwich's own ``WorkTree.commit``,
-``porcelain`` and ``add_object`` are not used: they lose commits under concurrency and leave locks
-behind a killed process.  Formats: git's ``gitformat-loose(5)``, ``git-commit-tree(1)``.
+Dulwich's own ``WorkTree.commit``, ``porcelain`` and ``add_object`` are not used: they lose commits
+under concurrency and leave locks behind a killed process.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import os
 import stat
 import struct
-import tempfile
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -27,63 +22,60 @@ from dulwich.errors import (
     NotGitRepository,
 )
 from dulwich.file import FileLocked
-from dulwich.objects import Blob, Commit, ObjectID, parse_tree, serialize_tree, sorted_tree_items
+from dulwich.objects import Blob, ObjectID
 from dulwich.patch import is_binary, write_object_diff
 from dulwich.refs import Ref
 from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
-from covalt_git.errors import CovaltError
+from covalt_git.git_objects import packing
+from covalt_git.git_objects.object_folder import ObjectFolder, sync_folder
+from covalt_git.git_objects.objects import (
+    KINDS,
+    BrokenStoreError,
+    CommitObject,
+    DamagedObjectError,
+    TreeEntry,
+    decode_commit,
+    decode_tree,
+    encode_commit,
+    encode_tree,
+    is_object_id,
+    object_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-FILE = 0o100644
-EXECUTABLE = 0o100755
-LINK = 0o120000
-FOLDER = 0o040000
-
-_HEX_DIGITS = {40: "sha1", 64: "sha256"}
-_KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 # What dulwich raises over objects, packs and their indexes that are not as git wrote them.
 _DAMAGE = (
     ApplyDeltaError,
     AssertionError,
     ChecksumMismatch,
+    DamagedObjectError,
     FileFormatException,
     OSError,
+    OverflowError,
     ValueError,
     struct.error,
     zlib.error,
 )
-
-
-class BrokenStoreError(CovaltError):
-    """A store that cannot be read as git wrote it."""
-
-    code = "broken_store"
-    http_status = 500
-
-
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """One name of a tree: bytes as they stand in git, git's mode, and the id of what it is."""
-
-    name: bytes
-    mode: int
-    oid: str
-
-
-@dataclass(frozen=True, slots=True)
-class CommitObject:
-    """A commit: ids in hex, the author as ``name <email>``, the time in seconds since 1970 UTC."""
-
-    tree: str
-    parents: tuple[str, ...]
-    author: str
-    committer: str
-    time: int
-    message: str
+_CONFIG = """\
+[core]
+\trepositoryformatversion = {version}
+\tfilemode = true
+\tbare = true
+\thooksPath = /dev/null
+\tlogAllRefUpdates = false
+[gc]
+\tauto = 0
+[receive]
+\tfsckObjects = true
+"""
+_EXTENSION = """\
+[extensions]
+\tobjectFormat = {format}
+"""
 
 
 @dataclass(slots=True)
@@ -96,8 +88,7 @@ class GitStore:
     path: Path
     durable: bool = True
     _repo: Repo = field(init=False, repr=False)
-    _touched: set[str] = field(init=False, default_factory=set, repr=False)
-    _scratch: dict[str, tuple[bytes, bytes]] | None = field(init=False, default=None, repr=False)
+    _objects: ObjectFolder = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Open the repository.
@@ -114,6 +105,12 @@ class GitStore:
                 f"{self.path} is of a newer kind of git store: {error}",
                 hint="pip install --upgrade dulwich",
             ) from None
+        self._objects = ObjectFolder(
+            self.path / "objects",
+            self.object_format,
+            self._repo.object_format.oid_length,
+            durable=self.durable,
+        )
 
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
@@ -121,26 +118,21 @@ class GitStore:
 
         Hooks are switched off in its configuration: nothing of a chat is ever run by git.
         """
-        repo = Repo.init_bare(
-            str(path), mkdir=True, default_branch=b"main", object_format=object_format
-        )
-        config = repo.get_config()
-        config.set("core", "hooksPath", "/dev/null")
-        config.set("core", "logAllRefUpdates", "false")
-        config.set("gc", "auto", "0")
-        config.set("receive", "fsckObjects", "true")
-        config.write_to_path()
-        repo.close()
-        store = cls(path, durable=durable)
+        for folder in (path, path / "objects", path / "refs", path / "refs" / "heads"):
+            folder.mkdir()
+        extended = object_format != "sha1"
+        config = _CONFIG.format(version=int(extended))
+        config += _EXTENSION.format(format=object_format) if extended else ""
+        (path / "config").write_text(config)
+        (path / "HEAD").write_text("ref: refs/heads/main\n")
         if durable:
-            for folder, _, files in os.walk(path):
-                for name in files:
-                    _fsync(os.path.join(folder, name))  # noqa: PTH118 - os.walk gives strings
-                _fsync(folder)
-        return store
+            for made in ("config", "HEAD", "objects", "refs/heads", "refs", "."):
+                sync_folder(f"{path}/{made}")
+        return cls(path, durable=durable)
 
     def close(self) -> None:
-        """Let go of open packs."""
+        """Let go of open packs, and of what was never flushed."""
+        self._objects.close()
         self._repo.close()
 
     def __enter__(self) -> Self:
@@ -156,6 +148,10 @@ class GitStore:
 
     # Objects
 
+    def has(self, oid: str) -> bool:
+        """Tell whether an object is in the store; if so its name is durable after a flush."""
+        return self._objects.has(oid)
+
     def read_blob(self, oid: str) -> bytes:
         """Return a blob's content."""
         return self._read(oid, b"blob")
@@ -164,40 +160,25 @@ class GitStore:
         """Return a tree's entries in git's order."""
         content = self._read(oid, b"tree")
         with self._damage_of(oid):
-            entries = parse_tree(content, self._repo.object_format.oid_length)
-        return [TreeEntry(name, mode, sha.decode()) for name, mode, sha in entries]
+            return decode_tree(content, self._repo.object_format.oid_length)
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
         content = self._read(oid, b"commit")
         with self._damage_of(oid):
-            commit = Commit.from_string(content)
-            return CommitObject(
-                tree=commit.tree.decode(),
-                parents=tuple(parent.decode() for parent in commit.parents),
-                author=commit.author.decode("utf-8", "replace"),
-                committer=commit.committer.decode("utf-8", "replace"),
-                time=commit.commit_time,
-                message=commit.message.decode("utf-8", "replace"),
-            )
+            return decode_commit(content)
 
     def write_blob(self, content: bytes) -> str:
         """Store a blob and return its id; durable after :meth:`flush`."""
-        return self._write(b"blob", content)
+        return self._objects.write(b"blob", content)
 
     def write_tree(self, entries: Iterable[TreeEntry]) -> str:
         """Store a tree and return its id; durable after :meth:`flush`."""
-        named = {entry.name: (entry.mode, ObjectID(entry.oid.encode())) for entry in entries}
-        items = [(name, mode, ObjectID(oid)) for name, mode, oid in sorted_tree_items(named, False)]
-        return self._write(b"tree", b"".join(serialize_tree(items)))
+        return self._objects.write(b"tree", encode_tree(entries))
 
     def write_commit(self, commit: CommitObject) -> str:
         """Store a commit, flush everything before it, and return its id."""
-        lines = [f"tree {commit.tree}"]
-        lines += [f"parent {parent}" for parent in commit.parents]
-        lines += [f"author {commit.author} {commit.time} +0000"]
-        lines += [f"committer {commit.committer} {commit.time} +0000", "", commit.message]
-        oid = self._write(b"commit", "\n".join(lines).encode("utf-8"))
+        oid = self._objects.write(b"commit", encode_commit(commit))
         self.flush()
         return oid
 
@@ -213,35 +194,52 @@ class GitStore:
         """
         empty = self.write_tree([])
         head = f"object {empty}\ntype tree\ntag note\ntagger {author} {time} +0000\n\n"
-        oid = self._write(b"tag", (head + text).encode("utf-8"))
+        oid = self._objects.write_loose(b"tag", (head + text).encode("utf-8"))
         self.flush()
         return oid
 
     def flush(self) -> None:
-        """Make the names of all objects written so far durable."""
-        if self.durable:
-            for folder in self._touched:
-                _fsync(folder)
-            if self._touched:
-                _fsync(str(self.path / "objects"))
-        self._touched.clear()
+        """Make everything durable that was written so far."""
+        self._objects.flush()
+
+    def pack_up(self, *, seconds: float | None = None) -> None:
+        """Put packs and loose objects into one pack: all of them, or small ones for some ``seconds``.
+
+        Only whoever holds the chat's lock may.
+        """
+        packing.pack_up(self._objects, seconds=seconds)
+
+    def pack_up_if_due(self, *, seconds: float) -> None:
+        """Pack up for some ``seconds`` where there are many packs or loose objects.
+
+        Nothing depends on it: what stands in its way is left to the next time.
+        """
+        with contextlib.suppress(OSError, DamagedObjectError):
+            if packing.is_due(self._objects):
+                packing.pack_up(self._objects, seconds=seconds)
 
     def discard(self, oid: str) -> None:
         """Remove an object that nothing refers to any more, if it lies loose; else gc will.
 
         Only whoever holds the chat's lock may ask, and only for objects of their own making.
         """
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._loose(oid))  # noqa: PTH108 - beside the other calls on such names
+        self._objects.discard(oid)
 
-    @contextlib.contextmanager
-    def scratch(self) -> Iterator[None]:
+    def together(self) -> contextlib.AbstractContextManager[None]:
+        """Gather what is written meanwhile, to be stored in one go by the next flush.
+
+        Until then this store alone can read it, and if it is closed before, nothing is stored.
+        """
+        return self._objects.together()
+
+    @property
+    def in_scratch(self) -> bool:
+        """Whether what is written is kept in memory only."""
+        return self._objects.in_scratch
+
+    def scratch(self) -> contextlib.AbstractContextManager[None]:
         """Keep what is written meanwhile in memory only: to see what would be stored."""
-        self._scratch = {}
-        try:
-            yield
-        finally:
-            self._scratch = None
+        return self._objects.scratch()
 
     # Refs
 
@@ -315,10 +313,14 @@ class GitStore:
 
         Only whoever holds the chat's lock may ask: then nobody alive owns any of them.
         """
-        stale = [*self.path.glob("*.lock"), *self.path.glob("refs/**/*.lock")]
-        stale += self.path.glob("objects/??/tmp_obj_*")
-        for path in stale:
+        self._objects.clear_temporary()
+        self._objects.refresh()
+        for path in self.path.glob("*.lock"):
             path.unlink(missing_ok=True)
+        for folder, _, names in os.walk(self.path / "refs"):
+            for name in names:
+                if name.endswith(".lock"):
+                    os.unlink(f"{folder}/{name}")  # noqa: PTH108 - os.walk gives strings
 
     # Differences
 
@@ -336,38 +338,31 @@ class GitStore:
         patch = out.getvalue().replace(b" file mode ", b" mode ", 2)
         return patch if old[1] != new[1] else patch.partition(b"index ")[0]
 
-    def _loose(self, oid: str) -> str:
-        return f"{self.path}/objects/{oid[:2]}/{oid[2:]}"
-
     def _read(self, oid: str, kind: bytes) -> bytes:
-        if self._scratch and self._scratch.get(oid, (b"",))[0] == kind:
-            return self._scratch[oid][1]
-        try:
-            with self._damage_of(oid):
-                number, raw = self._repo.object_store.get_raw(ObjectID(oid.encode()))
-        except KeyError:
-            raise BrokenStoreError(f"{self.path} lacks the object {oid}") from None
-        content = bytes(raw)
-        # dulwich believes what it finds under the name.
-        if _object_id(_KINDS[number], content, self.object_format) != oid:
-            raise BrokenStoreError(f"the object {oid} of {self.path} is damaged: it is another one")
-        if _KINDS[number] != kind:
+        with self._damage_of(oid):
+            found = self._objects.read(oid) if is_object_id(oid) else None
+            try:
+                found = found or self._read_otherwise(oid)
+            except KeyError:
+                raise BrokenStoreError(f"{self.path} lacks the object {oid}") from None
+            content = found[1]
+            # Whoever reads a store believes what is found under the name.
+            if object_id(*found, self.object_format) != oid:
+                raise BrokenStoreError(
+                    f"the object {oid} of {self.path} is damaged: it is another one"
+                )
+        if found[0] != kind:
             raise BrokenStoreError(f"the object {oid} of {self.path} is no {kind.decode()}")
         return content
 
-    def _loose_size(self, oid: str) -> int | None:
-        try:
-            return os.stat(self._loose(oid)).st_size  # noqa: PTH116 - the hottest line of a snapshot
-        except FileNotFoundError:
-            return None
-
-    def _is_packed(self, oid: str) -> bool:
-        with self._damage_of(oid):
-            return self._repo.object_store.contains_packed(ObjectID(oid.encode()))
+    def _read_otherwise(self, oid: str) -> tuple[bytes, bytes]:
+        """Read what lies where we never put it, such as in the store that this one borrows from."""
+        number, raw = self._repo.object_store.get_raw(ObjectID(oid.encode()))
+        return KINDS[number], bytes(raw)
 
     @contextlib.contextmanager
     def _damage_of(self, oid: str) -> Iterator[None]:
-        """Tell dulwich's errors over one object as ours."""
+        """Tell errors over one object as ours."""
         try:
             yield
         except _DAMAGE as error:
@@ -376,41 +371,9 @@ class GitStore:
                 hint=f"git -C {self.path} fsck names everything that is",
             ) from None
 
-    def _write(self, kind: bytes, content: bytes) -> str:
-        oid = _object_id(kind, content, self.object_format)
-        # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
-        if self._loose_size(oid):
-            # Whoever wrote it may have been killed before its name was on the disk.
-            self._touched.add(os.path.dirname(self._loose(oid)))  # noqa: PTH120
-            return oid
-        if self._is_packed(oid):
-            return oid
-        if self._scratch is not None:
-            self._scratch[oid] = (kind, content)
-            return oid
-        target = self._loose(oid)
-        folder = os.path.dirname(target)  # noqa: PTH120
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-        # git's own prune clears files of this name away when a process died over them.
-        descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(zlib.compress(_header(kind, content) + content, 1))
-                file.flush()
-                os.fchmod(file.fileno(), 0o444)
-                if self.durable:
-                    os.fsync(file.fileno())
-            os.rename(temporary, target)  # noqa: PTH104
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108
-            raise
-        self._touched.add(folder)
-        return oid
-
     def _sync_folder(self, folder: Path) -> None:
         if self.durable:
-            _fsync(str(folder))
+            sync_folder(str(folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,19 +386,9 @@ class _Blobs:
         return Blob.from_string(self.store.read_blob(oid.decode()))
 
 
-def is_object_id(text: str) -> bool:
-    """Tell whether ``text`` is a full object id."""
-    return len(text) in _HEX_DIGITS and all(digit in "0123456789abcdef" for digit in text)
-
-
 def is_binary_content(content: bytes) -> bool:
     """Tell whether git would call the content binary."""
     return bool(is_binary(content))
-
-
-def blob_id(content: bytes, object_format: str) -> str:
-    """Return the id that a blob of this content has, without storing it."""
-    return _object_id(b"blob", content, object_format)
 
 
 def create_work_repository(path: Path) -> None:
@@ -443,25 +396,7 @@ def create_work_repository(path: Path) -> None:
     Repo.init(str(path), default_branch=b"main").close()
 
 
-def _header(kind: bytes, content: bytes) -> bytes:
-    return kind + b" %d\0" % len(content)
-
-
-def _object_id(kind: bytes, content: bytes, object_format: str) -> str:
-    hasher = hashlib.new(object_format, _header(kind, content), usedforsecurity=False)
-    hasher.update(content)
-    return hasher.hexdigest()
-
-
 def _side(
     name: bytes, state: tuple[int, str] | None
 ) -> tuple[bytes | None, int | None, ObjectID | None]:
     return (None, None, None) if state is None else (name, state[0], ObjectID(state[1].encode()))
-
-
-def _fsync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

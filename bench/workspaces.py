@@ -1,0 +1,491 @@
+"""How long chat workspaces take beside git, in one run: the table of what they have to reach.
+
+    python -m bench.workspaces [ROW...] [--rounds N] [--large] [--json]
+
+A row is any part of a row's name; without one all are run.  ``--large`` adds those of 100,000 files.
+Git and ours take turns, round by round, so that a busy machine is busy for both; figures are
+medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs as people run it, a
+process a command; ours is measured in a process that is up, its lock and its recovery included.
+Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
+in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.chats import Chats, ChatStore
+from covalt_git.workspaces.writing import writing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+MEMORY = Path("/dev/shm")  # where it is missing, these rows run on the disk like the others
+WORDS = [
+    "self",
+    "return",
+    "value",
+    "path",
+    "entry",
+    "for",
+    "name",
+    "in",
+    "import",
+    "def",
+    "tree",
+    "chat",
+    "if",
+    "else",
+    "None",
+    "store",
+]
+ENVIRONMENT = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nonexistent",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Ann",
+    "GIT_AUTHOR_EMAIL": "ann@example.com",
+    "GIT_COMMITTER_NAME": "Ann",
+    "GIT_COMMITTER_EMAIL": "ann@example.com",
+}
+Round = tuple[float, float]
+"""What git and what ours took, in seconds (of the row about disk: in bytes)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    must: float
+    aim: float
+    rounds: int
+    measure: Callable[[int], Iterator[Round]]
+    large: bool = False
+    smaller_is_better: bool = False
+
+
+ROWS: list[Row] = []
+
+
+def row(
+    name: str, must: float, aim: float, *, rounds: int, large: bool = False, disk: bool = False
+) -> Callable[[Callable[[int], Iterator[Round]]], Callable[[int], Iterator[Round]]]:
+    def add(measure: Callable[[int], Iterator[Round]]) -> Callable[[int], Iterator[Round]]:
+        ROWS.append(Row(name, must, aim, rounds, measure, large, disk))
+        return measure
+
+    return add
+
+
+# What the rows work on
+
+
+def text(chance: random.Random, size: int) -> bytes:
+    lines = []
+    while size > 0:
+        line = " " * chance.choice((0, 4, 8)) + " ".join(chance.choices(WORDS, k=6))
+        lines.append(f"{line} = {chance.randrange(10**6)}")
+        size -= len(lines[-1]) + 1
+    return "\n".join(lines).encode()
+
+
+def path_of(number: int) -> str:
+    return f"pkg{number // 400:02}/part{number // 20:04}/module_{number:06}.py"
+
+
+def make_files(folder: Path, count: int) -> None:
+    chance = random.Random(count)
+    for number in range(count):
+        path = folder / path_of(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text(chance, chance.randrange(1024, 4096)))
+
+
+def make_large_files(folder: Path) -> None:
+    chance = random.Random(20)
+    folder.mkdir(exist_ok=True)
+    for number in range(20):
+        parts = (chance.randbytes(2800) + text(chance, 1296) for _ in range(20 << 8))
+        (folder / f"large_{number:02}.bin").write_bytes(b"".join(parts)[: 20 << 20])
+
+
+@contextlib.contextmanager
+def place(*, memory: bool = False) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=MEMORY if memory and MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def chats_in(folder: Path, **config: str) -> Chats:
+    return Chats(folder / "chats", WorkspaceConfig.model_validate(config))
+
+
+def git(folder: Path, *arguments: str, fails: bool = False) -> bytes:
+    done = subprocess.run(
+        ["git", "-C", str(folder), "-c", "gc.auto=0", *arguments],
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=not fails,
+    )
+    return done.stdout
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def pair(count: int, *, memory: bool = False) -> Iterator[tuple[Path, ChatStore]]:
+    """Yield a git working tree and a chat of the same files, both saved."""
+    with place(memory=memory) as folder, chats_in(folder).new("c1") as chat:
+        make_files(chat.workspace, count)
+        shutil.copytree(chat.workspace, folder / "git")
+        git(folder / "git", "init", "--quiet")
+        save_with_git(folder / "git")
+        save(chat)
+        time.sleep(0.1)  # what is so fresh that a clock's tick could hide a change is read again
+        save_with_git(folder / "git")
+        save(chat)
+        yield folder / "git", chat
+
+
+def save_with_git(work: Path) -> None:
+    git(work, "add", "-A")
+    git(work, "commit", "--quiet", "-m", "edit", fails=True)  # it fails where nothing changed
+
+
+def save(chat: ChatStore) -> str | None:
+    with writing(chat) as writer:
+        return writer.save_edits()
+
+
+def edit(folders: Iterable[Path], numbers: Iterable[int], chance: random.Random) -> None:
+    for number in numbers:
+        content = text(chance, chance.randrange(1024, 4096))
+        for folder in folders:
+            (folder / path_of(number)).write_bytes(content)
+
+
+# Snapshots
+
+
+def nothing_changed(count: int, rounds: int) -> Iterator[Round]:
+    with pair(count) as (work, chat):
+        for _ in range(rounds):
+            gits = seconds(lambda: save_with_git(work))
+            with writing(chat) as writer:
+                yield gits, seconds(writer.look)
+
+
+@row("snapshot, nothing changed: 1k files", 2.2, 2.7, rounds=31)
+def nothing_of_1k(rounds: int) -> Iterator[Round]:
+    return nothing_changed(1_000, rounds)
+
+
+@row("snapshot, nothing changed: 10k files", 1.4, 1.7, rounds=21)
+def nothing_of_10k(rounds: int) -> Iterator[Round]:
+    return nothing_changed(10_000, rounds)
+
+
+@row("snapshot, nothing changed: 100k files", 1.2, 1.5, rounds=7, large=True)
+def nothing_of_100k(rounds: int) -> Iterator[Round]:
+    return nothing_changed(100_000, rounds)
+
+
+FRESH = """
+import sys, time
+from pathlib import Path
+from bench.workspaces import chats_in
+from covalt_git.workspaces.writing import writing
+with chats_in(Path(sys.argv[1])).open("c1") as chat, writing(chat) as writer:
+    start = time.perf_counter()
+    writer.look()
+    print(time.perf_counter() - start)
+"""
+
+
+def nothing_changed_fresh(count: int, rounds: int) -> Iterator[Round]:
+    with pair(count) as (work, chat):
+        command = [sys.executable, "-c", FRESH, str(work.parent)]
+        for _ in range(rounds):
+            gits = seconds(lambda: save_with_git(work))
+            ours = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+            yield gits, float(ours.stdout)
+        assert chat.head() is not None
+
+
+@row("the same from a fresh process: 10k files", 0.6, 1.0, rounds=11)
+def fresh_of_10k(rounds: int) -> Iterator[Round]:
+    return nothing_changed_fresh(10_000, rounds)
+
+
+@row("the same from a fresh process: 100k files", 0.6, 1.0, rounds=5, large=True)
+def fresh_of_100k(rounds: int) -> Iterator[Round]:
+    return nothing_changed_fresh(100_000, rounds)
+
+
+def some_changed(count: int, changed: int, rounds: int) -> Iterator[Round]:
+    chance = random.Random(changed)
+    with pair(count) as (work, chat):
+        for _ in range(rounds):
+            edit((work, chat.workspace), chance.sample(range(count), changed), chance)
+            time.sleep(0.05)
+            yield seconds(lambda: save_with_git(work)), seconds(lambda: save(chat))
+
+
+@row("snapshot, 1 file of 10k", 1.4, 1.9, rounds=31)
+def one_of_10k(rounds: int) -> Iterator[Round]:
+    return some_changed(10_000, 1, rounds)
+
+
+@row("snapshot, 100 files of 10k", 1.9, 2.5, rounds=21)
+def hundred_of_10k(rounds: int) -> Iterator[Round]:
+    return some_changed(10_000, 100, rounds)
+
+
+def first_snapshot(make: Callable[[Path], None], rounds: int, *, memory: bool) -> Iterator[Round]:
+    """Snapshot the very same files for the first time, with git and into a chat, again and again."""
+    with place(memory=memory) as folder:
+        files = folder / "files"
+        make(files)
+        time.sleep(0.1)
+        for number in range(rounds):
+            git(files, "init", "--quiet")
+            gits = seconds(lambda: save_with_git(files))
+            shutil.rmtree(files / ".git")
+            with chats_in(folder).new(f"c{number}") as chat:
+                chat.workspace.rmdir()
+                files.rename(chat.workspace)
+                ours = seconds(lambda chat=chat: save(chat))
+                chat.workspace.rename(files)
+            shutil.rmtree(chat.folder)
+            yield gits, ours
+
+
+@row("first snapshot of 10k small files, tmpfs", 3.3, 4.2, rounds=7)
+def first_of_10k(rounds: int) -> Iterator[Round]:
+    return first_snapshot(lambda folder: make_files(folder, 10_000), rounds, memory=True)
+
+
+@row("first snapshot of 20 files of 20 MiB", 1.7, 2.1, rounds=3)
+def first_of_large(rounds: int) -> Iterator[Round]:
+    return first_snapshot(make_large_files, rounds, memory=False)
+
+
+# Folders
+
+
+@row("materialize 10k files into an empty folder, tmpfs", 0.5, 1.0, rounds=7)
+def materialize(rounds: int) -> Iterator[Round]:
+    with pair(10_000, memory=True) as (work, chat):
+        git(work, "gc", "--quiet")
+        for _ in range(rounds):
+            for left in work.glob("pkg*"):
+                shutil.rmtree(left)
+            (work / ".git" / "index").unlink()
+            shutil.rmtree(chat.workspace)
+            gits = seconds(lambda: git(work, "read-tree", "--reset", "-u", "HEAD"))
+            yield gits, seconds(lambda: save(chat))
+
+
+@row("switch branches that differ in 10 of 10k files: scan", 0.75, 1.2, rounds=21)
+def switch(rounds: int) -> Iterator[Round]:
+    chance = random.Random(10)
+    with pair(10_000) as (work, chat):
+        git(work, "checkout", "--quiet", "-b", "idea")
+        with writing(chat) as writer:
+            writer.create_branch("idea", chat.head())
+            writer.checkout("idea")
+        edit((work, chat.workspace), chance.sample(range(10_000), 10), chance)
+        save_with_git(work)
+        save(chat)
+        main = git(work, "rev-list", "--all", "--topo-order").split()[-1].decode()
+        git(work, "branch", "--force", "first", main)
+
+        def go(name: str) -> None:
+            with writing(chat) as writer:
+                writer.checkout(name)
+
+        for turn in range(rounds):
+            time.sleep(0.05)
+            name, ours = (("first", "main"), ("idea", "idea"))[turn % 2]
+            gits = seconds(lambda name=name: git(work, "checkout", "--quiet", name))
+            yield gits, seconds(lambda ours=ours: go(ours))
+
+
+# Branches, history, chats
+
+
+@row("create a branch", 4, 8, rounds=31)
+def create_branch(rounds: int) -> Iterator[Round]:
+    with pair(1_000) as (work, chat):
+        head = chat.head()
+
+        def create(name: str) -> None:
+            with writing(chat) as writer:
+                writer.create_branch(name, head)
+
+        for turn in range(rounds):
+            gits = seconds(lambda turn=turn: git(work, "branch", f"b{turn}"))
+            yield gits, seconds(lambda turn=turn: create(f"b{turn}"))
+
+
+@row("read one old file", 4, 30, rounds=51)
+def read_old_file(rounds: int) -> Iterator[Round]:
+    chance = random.Random(5)
+    with pair(10_000) as (work, chat):
+        old, git_old = chat.head(), git(work, "rev-parse", "HEAD").decode().strip()
+        edit((work, chat.workspace), range(0, 10_000, 50), chance)
+        save_with_git(work)
+        save(chat)
+        git(work, "gc", "--quiet")
+        for _ in range(rounds):
+            path = path_of(chance.randrange(10_000))
+            gits = seconds(lambda path=path: git(work, "show", f"{git_old}:{path}"))
+            yield gits, seconds(lambda path=path: chat.read_file(old, path))
+
+
+def new_chat(durability: str, rounds: int) -> Iterator[Round]:
+    with place() as folder:
+        chats = chats_in(folder, durability=durability)
+        chats.new("first").store.close()
+
+        def new(name: str) -> None:
+            chats.new(name).store.close()
+
+        for turn in range(rounds):
+            path = folder / f"{turn}.git"
+            gits = seconds(lambda path=path: git(folder, "init", "--quiet", "--bare", str(path)))
+            yield gits, seconds(lambda turn=turn: new(f"c{turn}"))
+
+
+@row("new chat, durability fast", 6, 8, rounds=51)
+def new_fast_chat(rounds: int) -> Iterator[Round]:
+    return new_chat("fast", rounds)
+
+
+@row("new chat, durability full", 2, 3, rounds=51)
+def new_full_chat(rounds: int) -> Iterator[Round]:
+    return new_chat("full", rounds)
+
+
+@row("diff of two manifests", 0.5, 1.0, rounds=31)
+def diff(rounds: int) -> Iterator[Round]:
+    chance = random.Random(6)
+    with pair(10_000) as (work, chat):
+        old = chat.head()
+        edit((work, chat.workspace), chance.sample(range(10_000), 100), chance)
+        save_with_git(work)
+        new = save(chat)
+        git(work, "gc", "--quiet")
+        for _ in range(rounds):
+            gits = seconds(lambda: git(work, "diff", "--name-status", "HEAD~1", "HEAD"))
+            yield gits, seconds(lambda: chat.changes(old, new))
+
+
+@contextlib.contextmanager
+def thousand() -> Iterator[tuple[Path, ChatStore]]:
+    """Yield a git working tree and a chat of 1,000 snapshots, each of one file of 1,000."""
+    chance = random.Random(1_000)
+    with pair(1_000) as (work, chat):
+        for _ in range(1_000):
+            edit((work, chat.workspace), [chance.randrange(1_000)], chance)
+            save_with_git(work)
+            save(chat)
+        yield work, chat
+
+
+@row("log of 1,000", 1.0, 1.5, rounds=21)
+def log(rounds: int) -> Iterator[Round]:
+    with thousand() as (work, chat):
+        git(work, "gc", "--quiet")
+        for _ in range(rounds):
+            gits = seconds(lambda: git(work, "log", "-1000"))
+            with Chats(chat.folder.parent, chat.config).open("c1") as reader:
+                yield gits, seconds(lambda reader=reader: list(reader.log(reader.head())))
+
+
+@row("1,000 one-file snapshots: disk after packing", 3, 1.5, rounds=1, disk=True)
+def disk(rounds: int) -> Iterator[Round]:
+    for _ in range(rounds):
+        with thousand() as (work, chat):
+            git(work, "gc", "--quiet")
+            yield size_of(work / ".git" / "objects"), size_of(chat.folder / "store.git" / "objects")
+
+
+def size_of(folder: Path) -> float:
+    """Return the bytes that a folder takes on the disk, as ``du`` counts them."""
+    return sum(path.lstat().st_blocks * 512 for path in [folder, *folder.rglob("*")])
+
+
+# The table
+
+
+def measure(one: Row, rounds: int | None) -> dict[str, object]:
+    found = list(one.measure(rounds or one.rounds))
+    gits, ours = (statistics.median(column) for column in zip(*found, strict=True))
+    ratio = ours / gits if one.smaller_is_better else gits / ours
+    scale = 2**-10 if one.smaller_is_better else 1000
+    return {
+        "row": one.name,
+        "git": round(gits * scale, 3),
+        "ours": round(ours * scale, 3),
+        "unit": "KiB" if one.smaller_is_better else "ms",
+        "ratio": round(ratio, 2),
+        "must": one.must,
+        "aim": one.aim,
+        "rounds": len(found),
+        "reached": verdict(one, ratio),
+    }
+
+
+def verdict(one: Row, ratio: float) -> str:
+    sign = -1 if one.smaller_is_better else 1
+    if ratio * sign >= one.aim * sign:
+        return "aim"
+    return "must" if ratio * sign >= one.must * sign else "no"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="chat workspaces beside git")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="a part of a row's name")
+    parser.add_argument("--rounds", type=int, help="rounds of every row")
+    parser.add_argument("--large", action="store_true", help="also the rows of 100,000 files")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each row")
+    options = parser.parse_args()
+    wanted = [one for one in ROWS if options.large or options.rows or not one.large]
+    if options.rows:
+        wanted = [one for one in wanted if any(part in one.name for part in options.rows)]
+    if not wanted:
+        parser.error("no such row: " + "; ".join(one.name for one in ROWS))
+    if not options.json:
+        print(f"{'':52} {'git':>9} {'ours':>9} {'':3} {'ratio':>6} {'must':>5} {'aim':>5}  reached")
+    for one in wanted:
+        found = measure(one, options.rounds)
+        if options.json:
+            print(json.dumps(found), flush=True)
+            continue
+        print(
+            f"{found['row']:52} {found['git']:9.2f} {found['ours']:9.2f} {found['unit']:3}"
+            f" {found['ratio']:6.2f} {found['must']:5} {found['aim']:5}  {found['reached']}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Git's objects and refs in a bare store, on dulwich's plumbing: the only package that knows dulwich.
+
+It owns reading and durable writing of blobs, trees, commits, notes and refs, and nothing of what
+they mean to a chat.  Objects, packs and their indexes are written to a temporary name, flushed and
+renamed, so that a name never stands for half of one; refs move by compare-and-swap only.  Deltas,
+trees and patches are dulwich's; finding, reading and packing objects is ours, where dulwich takes
+three to ten times as long.  Formats: git's ``gitformat-loose(5)``, ``gitformat-pack(5)``,
+``git-commit-tree(1)``.
+"""
+
+from covalt_git.git_objects.objects import (
+    EXECUTABLE,
+    FILE,
+    FOLDER,
+    LINK,
+    BrokenStoreError,
+    CommitObject,
+    TreeEntry,
+    blob_id,
+    is_object_id,
+)
+from covalt_git.git_objects.store import GitStore, create_work_repository, is_binary_content
+
+__all__ = [
+    "EXECUTABLE",
+    "FILE",
+    "FOLDER",
+    "LINK",
+    "BrokenStoreError",
+    "CommitObject",
+    "GitStore",
+    "TreeEntry",
+    "blob_id",
+    "create_work_repository",
+    "is_binary_content",
+    "is_object_id",
+]

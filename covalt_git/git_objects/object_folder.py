@@ -1,0 +1,302 @@
+"""The ``objects`` folder of a store: loose objects, packs, and those on their way there.
+
+Nothing ever stands under an object's or a pack's name but the whole of it.  What is found there may
+have been written by a process that was killed before the name was on the disk; whoever builds on it
+makes the name durable again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from typing import IO, TYPE_CHECKING
+
+from covalt_git.git_objects.compression import deflate, inflate, inflate_start
+from covalt_git.git_objects.gathering import Gathering
+from covalt_git.git_objects.objects import KINDS, DamagedObjectError, header, object_id
+from covalt_git.git_objects.pack_writing import TEMPORARY
+from covalt_git.git_objects.packs import Pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MOST_LOOSE = 2
+"""Of objects that are stored together, how many lie loose: each costs two flushes, a pack three."""
+
+_LOOSE_HEADER = 32
+_LOOSE_START = 128
+_A_SECOND = 1_000_000_000
+
+
+class ObjectFolder:
+    """The objects of one store.  Not for use by several threads at once; close it after use."""
+
+    def __init__(self, path: Path, object_format: str, id_length: int, *, durable: bool) -> None:
+        """Look at the folder at ``path``; an id has ``id_length`` bytes."""
+        self.path = path
+        self.durable = durable
+        self.packs: list[Pack] = []
+        self.object_format = object_format
+        self.id_length = id_length
+        self._pack_folder = path / "pack"
+        self._listed_at: int | None = None
+        self._touched: set[str] = set()
+        self._pending: Gathering | None = None
+        self._scratch: Gathering | None = None
+        self._together = 0
+        self._names: dict[str, frozenset[str]] = {}
+
+    def close(self) -> None:
+        """Let go of open packs and of what was never flushed."""
+        if self._pending is not None:
+            self._pending.abandon()
+        for pack in self.packs:
+            pack.close()
+        self.packs = []
+
+    # Reading
+
+    def read(self, oid: str) -> tuple[bytes, bytes] | None:
+        """Return the kind and content of an object, or None where it is not here.
+
+        Raises:
+            DamagedObjectError: when it cannot be read.
+        """
+        for gathered in (self._scratch, self._pending):
+            if gathered is not None and oid in gathered:
+                return gathered.read(oid)
+        found = self._read_packed(oid) or self._read_loose(oid)
+        if found is None and self.refresh():
+            found = self._read_packed(oid)
+        return found
+
+    def has(self, oid: str) -> bool:
+        """Tell whether an object is here; its name will be durable after the next flush."""
+        for gathered in (self._scratch, self._pending):
+            if gathered is not None and oid in gathered:
+                return True
+        # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
+        if self._may_be_loose(oid) and self._loose_size(oid):
+            self._touched.add(f"{self.path}/{oid[:2]}")
+            return True
+        if self._packed(oid) is not None:
+            self._touched.add(str(self._pack_folder))
+            return True
+        return False
+
+    def refresh(self) -> bool:
+        """Look for packs that others have made or removed; return whether there may be any."""
+        try:
+            changed = self._pack_folder.stat().st_mtime_ns
+        except FileNotFoundError:
+            self._listed_at = 0
+            return False
+        if changed == self._listed_at:
+            return False
+        # Within one tick of a clock another pack may come and the folder's time stay as it is.
+        self._listed_at = changed if time.time_ns() - changed > _A_SECOND else 0
+        names = {path.name for path in self._pack_folder.glob("pack-*")}
+        known = {pack.path.name: pack for pack in self.packs}
+        self.packs = []
+        for name in sorted(names):
+            if not name.endswith(".pack") or f"{name[:-5]}.idx" not in names:
+                continue
+            pack = known.pop(name, None)
+            if pack is None:
+                # One of another version, or damaged, is left to dulwich; one may be gone by now.
+                with contextlib.suppress(OSError, DamagedObjectError):
+                    pack = Pack(self._pack_folder / name, self.id_length)
+            if pack is not None:
+                self.packs.append(pack)
+        for pack in known.values():
+            pack.close()
+        return True
+
+    # Writing
+
+    def write(self, kind: bytes, content: bytes) -> str:
+        """Store an object and return its id; durable after :meth:`flush`."""
+        oid = object_id(kind, content, self.object_format)
+        if self.has(oid):
+            return oid
+        if self._scratch is not None:
+            self._scratch.add(oid, kind, content)
+        elif self._together or self._pending:
+            if self._pending is None:
+                self._pending = Gathering(self._pack_folder, self.object_format)
+            self._pending.add(oid, kind, content)
+        else:
+            self._write_loose(oid, kind, content)
+        return oid
+
+    def write_loose(self, kind: bytes, content: bytes) -> str:
+        """Store an object that may be discarded again; return its id."""
+        self.flush()
+        return self.write(kind, content)
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Store what is written meanwhile, and until the next flush, in one go at that flush."""
+        self._together += 1
+        self.refresh()
+        try:
+            yield
+        finally:
+            self._together -= 1
+            self._names.clear()
+
+    @property
+    def in_scratch(self) -> bool:
+        """Whether what is written is kept in memory only."""
+        return self._scratch is not None
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[None]:
+        """Keep what is written meanwhile in memory only."""
+        self._scratch = Gathering(None, self.object_format)
+        try:
+            yield
+        finally:
+            self._scratch = None
+
+    def flush(self) -> None:
+        """Store what was written together, and make the names of all objects durable."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            try:
+                few = pending.finish(most_loose=MOST_LOOSE, durable=self.durable)
+                for oid, (kind, content) in few.items():
+                    self._write_loose(oid, kind, content)
+            finally:
+                pending.abandon()
+            if not few:
+                self._touched.add(str(self._pack_folder))
+                self.refresh()
+        if self.durable:
+            for folder in self._touched:
+                sync_folder(folder)
+            if self._touched:
+                sync_folder(str(self.path))
+        self._touched.clear()
+
+    def loose_kind(self, oid: str) -> bytes:
+        """Return the kind of an object that lies loose; nothing where it is none or damaged."""
+        with contextlib.suppress(OSError, DamagedObjectError), self._open_loose(oid) as file:
+            return _start_of(file.read(_LOOSE_START))[0]
+        return b""
+
+    def discard(self, oid: str) -> None:
+        """Remove an object if it lies loose."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._loose(oid))  # noqa: PTH108 - beside the other calls on such names
+
+    def clear_temporary(self) -> None:
+        """Remove what processes that died were writing."""
+        for folder, starts in ((self.path, ("tmp_obj_",)), (self._pack_folder, TEMPORARY)):
+            with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.startswith(starts) or _is_index_alone(folder / entry.name):
+                        (folder / entry.name).unlink(missing_ok=True)
+
+    def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
+        target = self._loose(oid)
+        folder = os.path.dirname(target)  # noqa: PTH120
+        # git's own prune clears files of this name away when a process died over them.
+        descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=self.path)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(deflate(header(kind, content) + content))
+                file.flush()
+                os.fchmod(file.fileno(), 0o444)
+                if self.durable:
+                    os.fsync(file.fileno())
+            try:
+                os.rename(temporary, target)  # noqa: PTH104
+            except FileNotFoundError:
+                os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+                os.rename(temporary, target)  # noqa: PTH104
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)  # noqa: PTH108
+            raise
+        self._touched.add(folder)
+
+    # Where an object is
+
+    def _loose(self, oid: str) -> str:
+        return f"{self.path}/{oid[:2]}/{oid[2:]}"
+
+    def _loose_size(self, oid: str) -> int | None:
+        try:
+            return os.stat(self._loose(oid)).st_size  # noqa: PTH116 - a hot line of a snapshot
+        except FileNotFoundError:
+            return None
+
+    def _may_be_loose(self, oid: str) -> bool:
+        """Tell whether to look for a loose object; while a pack is being made, by 256 listings."""
+        if self._pending is None or not self._pending.is_large:
+            return True
+        start = oid[:2]
+        names = self._names.get(start)
+        if names is None:
+            try:
+                names = frozenset(path.name for path in (self.path / start).iterdir())
+            except FileNotFoundError:
+                names = frozenset()
+            self._names[start] = names
+        return oid[2:] in names
+
+    def _packed(self, oid: str) -> tuple[Pack, int] | None:
+        if self._listed_at is None:
+            self.refresh()
+        raw = bytes.fromhex(oid)
+        for number, pack in enumerate(self.packs):
+            offset = pack.find(raw)
+            if offset is not None:
+                if number:
+                    self.packs.insert(0, self.packs.pop(number))  # the next is likely here, too
+                return pack, offset
+        return None
+
+    def _read_packed(self, oid: str) -> tuple[bytes, bytes] | None:
+        found = self._packed(oid)
+        return None if found is None else found[0].read(found[1])
+
+    def _open_loose(self, oid: str) -> IO[bytes]:
+        return open(self._loose(oid), "rb")  # noqa: PTH123 - who asks closes it
+
+    def _read_loose(self, oid: str) -> tuple[bytes, bytes] | None:
+        try:
+            with self._open_loose(oid) as file:
+                stream = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DamagedObjectError(str(error)) from None
+        kind, start, size = _start_of(stream)
+        return kind, inflate(stream, start + size)[start:]
+
+
+def _is_index_alone(path: Path) -> bool:
+    return path.suffix == ".idx" and not path.with_suffix(".pack").exists()
+
+
+def _start_of(stream: bytes) -> tuple[bytes, int, int]:
+    """Return a loose object's kind, where its content begins, and how long that is."""
+    start, found, _ = inflate_start(stream, _LOOSE_HEADER).partition(b"\0")
+    kind, _, size = start.partition(b" ")
+    if not found or kind not in KINDS[1:] or not size.isdigit():
+        raise DamagedObjectError("it is no object")
+    return kind, len(start) + 1, int(size)
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable, or the content of a file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

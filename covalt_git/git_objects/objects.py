@@ -1,0 +1,133 @@
+"""What git stores: the kinds of objects, their ids, and how trees and commits are spelled.
+
+Formats: ``gitformat-loose(5)``, ``git-mktree(1)``, ``git-commit-tree(1)``.  No file is touched here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dulwich.objects import parse_tree
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FILE = 0o100644
+EXECUTABLE = 0o100755
+LINK = 0o120000
+FOLDER = 0o040000
+
+KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
+"""The kinds of objects, each at the number that packs give it."""
+
+_HEX_DIGITS = {40: "sha1", 64: "sha256"}
+
+
+class BrokenStoreError(CovaltError):
+    """A store that cannot be read as git wrote it."""
+
+    code = "broken_store"
+    http_status = 500
+
+
+class DamagedObjectError(Exception):
+    """Bytes that are not the object they should be; whoever asked says which one that was."""
+
+
+class TreeEntry(NamedTuple):
+    """One name of a tree: bytes as they stand in git, git's mode, and the id of what it is."""
+
+    name: bytes
+    mode: int
+    oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitObject:
+    """A commit: ids in hex, the author as ``name <email>``, the time in seconds since 1970 UTC."""
+
+    tree: str
+    parents: tuple[str, ...]
+    author: str
+    committer: str
+    time: int
+    message: str
+
+
+def is_object_id(text: str) -> bool:
+    """Tell whether ``text`` is a full object id."""
+    return len(text) in _HEX_DIGITS and all(digit in "0123456789abcdef" for digit in text)
+
+
+def blob_id(content: bytes, object_format: str) -> str:
+    """Return the id that a blob of this content has, without storing it."""
+    return object_id(b"blob", content, object_format)
+
+
+def object_id(kind: bytes, content: bytes, object_format: str) -> str:
+    """Return the id of an object."""
+    hasher = hashlib.new(object_format, header(kind, content), usedforsecurity=False)
+    hasher.update(content)
+    return hasher.hexdigest()
+
+
+def header(kind: bytes, content: bytes) -> bytes:
+    """Return what stands before the content where an object is hashed or lies loose."""
+    return b"%s %d\0" % (kind, len(content))
+
+
+def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
+    """Return a tree's content; git sorts a folder as if its name ended in a slash."""
+    spelled = sorted(
+        (name + b"/" if mode == FOLDER else name, b"%o %s\0" % (mode, name) + bytes.fromhex(oid))
+        for name, mode, oid in entries
+    )
+    return b"".join([line for _, line in spelled])
+
+
+def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
+    """Return the entries of a tree in its own order; an id has ``id_length`` bytes.
+
+    Raises:
+        ValueError: when it is no tree.
+    """
+    entries = parse_tree(content, id_length)
+    return [TreeEntry(name, mode, oid.decode()) for name, mode, oid in entries]
+
+
+def encode_commit(commit: CommitObject) -> bytes:
+    """Return a commit's content."""
+    lines = [f"tree {commit.tree}"]
+    lines += [f"parent {parent}" for parent in commit.parents]
+    lines += [f"author {commit.author} {commit.time} +0000"]
+    lines += [f"committer {commit.committer} {commit.time} +0000", "", commit.message]
+    return "\n".join(lines).encode("utf-8")
+
+
+def decode_commit(content: bytes) -> CommitObject:
+    """Return a commit; its time is the committer's.
+
+    Raises:
+        ValueError: when it is no commit.
+    """
+    head, _, message = content.partition(b"\n\n")
+    fields: dict[bytes, list[str]] = {b"tree": [], b"parent": [], b"author": [], b"committer": []}
+    for line in head.split(b"\n"):
+        name, _, value = line.partition(b" ")
+        if name in fields:  # others, such as signatures, and their further lines mean nothing here
+            fields[name].append(value.decode("utf-8", "replace"))
+    if not fields[b"tree"] or not fields[b"committer"]:
+        raise ValueError("no tree or no committer")
+    committer, time, _ = fields[b"committer"][0].rsplit(" ", 2)
+    return CommitObject(
+        tree=fields[b"tree"][0],
+        parents=tuple(fields[b"parent"]),
+        author="".join(fields[b"author"][:1]).rsplit(" ", 2)[0],
+        committer=committer,
+        time=int(time),
+        message=message.decode("utf-8", "replace"),
+    )

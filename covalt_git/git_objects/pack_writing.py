@@ -1,0 +1,199 @@
+"""Writing a pack and its index, so that both appear whole or not at all.
+
+Format: ``gitformat-pack(5)``, version 2 of both.  The files are made under names that git's own
+prune clears away, flushed, and renamed: the index first, since neither git nor dulwich looks at an
+index without its pack, and nobody else leaves one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.git_objects.compression import deflate, inflate
+from covalt_git.git_objects.objects import KINDS
+from covalt_git.git_objects.packs import (
+    INDEX_START,
+    LARGE_OFFSET,
+    LONGEST_HEADER,
+    OFFSET_DELTA,
+    PACK_HEADER,
+    PACK_START,
+    kind_and_size,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.git_objects.packs import Pack
+
+TEMPORARY = ("tmp_pack_", "tmp_idx_")
+"""What the names of files begin with that are being made."""
+
+
+class Entry(NamedTuple):
+    """An object as it stands in a pack, and the CRC-32 of that."""
+
+    written: bytes
+    check: int
+
+
+def object_entry(kind: bytes, content: bytes) -> Entry:
+    """Return the entry of a whole object."""
+    written = _kind_and_size(KINDS.index(kind), len(content)) + deflate(content)
+    return Entry(written, zlib.crc32(written))
+
+
+def delta_entry(distance: int, delta: bytes) -> Entry:
+    """Return the entry of an object that is a delta of the one ``distance`` bytes before it."""
+    written = _kind_and_size(OFFSET_DELTA, len(delta)) + _distance(distance) + deflate(delta)
+    return Entry(written, zlib.crc32(written))
+
+
+class PackWriter:
+    """One pack in the making; :meth:`finish` it, or :meth:`abandon` it."""
+
+    def __init__(self, folder: Path, object_format: str) -> None:
+        """Begin a pack that will lie in ``folder``."""
+        self.end = PACK_HEADER
+        self._folder = folder
+        self._hash = object_format
+        self._index: dict[bytes, tuple[int, int]] = {}
+        folder.mkdir(exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY[0], dir=folder)
+        self._path = Path(name)
+        self._file = os.fdopen(handle, "w+b", buffering=1 << 20)
+        self._file.write(bytes(PACK_HEADER))
+
+    def __contains__(self, oid: bytes) -> bool:
+        return oid in self._index
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def offset_of(self, oid: bytes) -> int:
+        """Return where the entry of an object of this pack begins."""
+        return self._index[oid][0]
+
+    def append(self, oid: bytes, entry: Entry) -> None:
+        """Add an object that is not in the pack yet; ``oid`` is its id, raw."""
+        self._index[oid] = (self.end, entry.check)
+        self._file.write(entry.written)
+        self.end += len(entry.written)
+
+    def append_pack(self, pack: Pack) -> None:
+        """Add all of another pack, of whose objects none is in this one yet, as it stands."""
+        shift = self.end - PACK_HEADER
+        body = pack.bytes_between(PACK_HEADER, pack.body_end())
+        self._index.update((oid, (at + shift, check)) for oid, at, check in pack.ids())
+        self._file.write(body)
+        self.end += len(body)
+
+    def read(self, oid: bytes) -> tuple[bytes, bytes]:
+        """Return the kind and content of a whole object of this pack."""
+        self._file.flush()
+        offset = self._index[oid][0]
+        start = os.pread(self._file.fileno(), LONGEST_HEADER, offset)
+        kind, size, length = kind_and_size(start)
+        stream = os.pread(self._file.fileno(), size + (size >> 10) + 64, offset + length)
+        return KINDS[kind], inflate(stream, size)
+
+    def finish(self, *, durable: bool) -> Path:
+        """Give the pack and its index their names; return the pack's.
+
+        The names are on the disk only when the folder was flushed, too.
+        """
+        checksum = self._finish_pack()
+        index = self._write_index(checksum)
+        path = self._folder / f"pack-{checksum.hex()}.pack"
+        try:
+            os.fchmod(self._file.fileno(), 0o444)
+            if durable:
+                os.fsync(self._file.fileno())
+                _sync(index)
+            self._file.close()
+            index.chmod(0o444)
+            index.rename(path.with_suffix(".idx"))
+        except BaseException:
+            index.unlink(missing_ok=True)
+            raise
+        self._path.rename(path)
+        return path
+
+    def abandon(self) -> None:
+        """Leave nothing of it, unless it was finished."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    def _finish_pack(self) -> bytes:
+        """Write the pack's count and checksum, which covers the count before all else."""
+        self._file.seek(0)
+        self._file.write(PACK_START + struct.pack(">I", len(self._index)))
+        self._file.flush()
+        hasher = hashlib.new(self._hash, usedforsecurity=False)
+        with mmap.mmap(self._file.fileno(), self.end, access=mmap.ACCESS_READ) as written:
+            hasher.update(written)
+        self._file.seek(self.end)
+        self._file.write(hasher.digest())
+        self._file.flush()
+        return hasher.digest()
+
+    def _write_index(self, checksum: bytes) -> Path:
+        oids = sorted(self._index)
+        found = [self._index[oid] for oid in oids]
+        counts = [0] * 256
+        for oid in oids:
+            counts[oid[0]] += 1
+        large = [offset for offset, _ in found if offset >= LARGE_OFFSET]
+        numbers = itertools.count(LARGE_OFFSET)
+        places = [offset if offset < LARGE_OFFSET else next(numbers) for offset, _ in found]
+        count = len(oids)
+        parts = [
+            INDEX_START,
+            struct.pack(">256I", *itertools.accumulate(counts)),
+            *oids,
+            struct.pack(f">{count}I", *(check for _, check in found)),
+            struct.pack(f">{count}I", *places),
+            struct.pack(f">{len(large)}Q", *large),
+            checksum,
+        ]
+        content = b"".join(parts)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY[1], dir=self._folder)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content + hashlib.new(self._hash, content, usedforsecurity=False).digest())
+        return Path(name)
+
+
+def _kind_and_size(kind: int, size: int) -> bytes:
+    """Return the beginning of an entry: four bits of the size beside the kind, then seven a byte."""
+    start = bytearray()
+    byte, size = kind << 4 | size & 15, size >> 4
+    while size:
+        start.append(byte | 0x80)
+        byte, size = size & 0x7F, size >> 7
+    start.append(byte)
+    return bytes(start)
+
+
+def _distance(back: int) -> bytes:
+    """Return how far back a delta's base begins, as git spells it."""
+    spelled = [back & 0x7F]
+    while back := back >> 7:
+        back -= 1
+        spelled.append(back & 0x7F | 0x80)
+    return bytes(reversed(spelled))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,271 @@
+"""Packing up: loose objects and the small packs of single snapshots become one pack.
+
+Larger packs are copied as they stand.  What single snapshots stored is written anew, as deltas of
+what the parent commit has at the same path, wherever that is in the new pack by then; so a file of
+which one line changes costs some bytes a snapshot.  The new pack is on the disk before the first of
+the old ones goes: whoever is killed, or reads meanwhile, finds every object in one of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from covalt_git.git_objects.deltas import delta
+from covalt_git.git_objects.gathering import MANY
+from covalt_git.git_objects.object_folder import sync_folder
+from covalt_git.git_objects.objects import (
+    DamagedObjectError,
+    TreeEntry,
+    decode_commit,
+    decode_tree,
+    object_id,
+)
+from covalt_git.git_objects.pack_writing import PackWriter, delta_entry, object_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from covalt_git.git_objects.gathering import Objects
+    from covalt_git.git_objects.object_folder import ObjectFolder
+    from covalt_git.git_objects.packs import Pack
+
+MOST_PACKS = 50
+MOST_LOOSE = 1_000
+
+_STEP = 4 << 20
+_COUNTED = _STEP // 4  # so that every step leaves fewer of those that count
+_SINGLE = 256 << 10
+_LONGEST_CHAIN = 20  # more saves little, and every link makes reading slower
+_LARGEST_DELTA = 1 << 20
+_A_WEEK = 7 * 24 * 3600
+
+
+def is_due(objects: ObjectFolder) -> bool:
+    """Tell whether there are so many packs or loose objects that they are to be packed up."""
+    objects.refresh()
+    if sum(pack.size <= _COUNTED for pack in objects.packs) > MOST_PACKS:
+        return True
+    # Ids are evenly spread, so one of 256 folders tells; git goes by it, too.
+    return len(list(_settled(objects, objects.path / "17"))) * 256 > MOST_LOOSE
+
+
+def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
+    """Put packs and loose objects into one pack: all of them, or small ones for some ``seconds``.
+
+    With a limit, packs of together 4 MiB are copied, and what single snapshots stored is added until
+    the time is over; then the pack has to be flushed, which the disk takes its time for.
+    """
+    end = None if seconds is None else time.monotonic() + seconds
+    objects.refresh()
+    packs = [pack for pack in objects.packs if _is_ours(pack)]
+    single = [pack for pack in packs if pack.count <= MANY and pack.size <= _SINGLE]
+    packing = _Packing(objects, PackWriter(objects.path / "pack", objects.object_format))
+    try:
+        packing.copy([pack for pack in packs if pack not in single], None if end is None else _STEP)
+        for group in itertools.chain(_packs_by_age(single), _loose_by_age(objects)):
+            if end is not None and time.monotonic() > end:
+                break
+            packing.rewrite(group)
+        packing.finish()
+    finally:
+        packing.writer.abandon()
+
+
+def _is_ours(pack: Pack) -> bool:
+    """Tell whether a pack may be replaced: git keeps some, and counts on those of a wider index."""
+    kept = (pack.path.with_suffix(suffix) for suffix in (".keep", ".promisor", ".mtimes"))
+    wider = pack.path.with_name("multi-pack-index")
+    return not any(path.exists() for path in (*kept, wider))
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Objects that were stored together: in one pack, or as loose ones at about the same time."""
+
+    ids: list[str]
+    pack: Pack | None = None
+    loose: tuple[Path, ...] = ()
+
+
+def _packs_by_age(packs: list[Pack]) -> Iterator[_Group]:
+    for pack in sorted(packs, key=lambda pack: pack.path.stat().st_mtime_ns):
+        yield _Group([oid.hex() for oid, _, _ in pack.ids()], pack)
+
+
+def _loose_by_age(objects: ObjectFolder) -> Iterator[_Group]:
+    """Yield loose objects, some at a time."""
+    folders = sorted(objects.path.glob("[0-9a-f][0-9a-f]"))
+    found = sorted(
+        (path.stat().st_mtime_ns, path) for folder in folders for path in _settled(objects, folder)
+    )
+    for at in range(0, len(found), MANY):
+        some = tuple(path for _, path in found[at : at + MANY])
+        yield _Group([path.parent.name + path.name for path in some], loose=some)
+
+
+def _settled(objects: ObjectFolder, folder: Path) -> Iterator[Path]:
+    """Yield the loose objects of a folder; notes only once nobody will discard them any more."""
+    try:
+        paths = list(folder.iterdir())
+    except FileNotFoundError:
+        return
+    for path in paths:
+        is_old = path.stat().st_mtime < time.time() - _A_WEEK
+        if is_old or objects.loose_kind(folder.name + path.name) not in {b"tag", b""}:
+            yield path
+
+
+@dataclass(slots=True)
+class _Packing:
+    """A pack that is being made of others."""
+
+    objects: ObjectFolder
+    writer: PackWriter
+    replaced: list[Pack] = field(default_factory=list)
+    loose: list[Path] = field(default_factory=list)
+    _copied: list[Pack] = field(default_factory=list)
+    _depths: dict[str, int] = field(default_factory=dict)
+
+    def copy(self, packs: list[Pack], most: int | None) -> None:
+        """Copy packs as they stand, the smallest first, up to ``most`` bytes; damaged ones stay."""
+        for pack in sorted(packs, key=lambda pack: pack.size):
+            if most is not None and self.writer.end + pack.size > most:
+                return
+            if not any(oid in self.writer for oid, _, _ in pack.ids()) and pack.is_whole():
+                self.writer.append_pack(pack)
+                self._copied.append(pack)
+                self.replaced.append(pack)
+
+    def rewrite(self, group: _Group) -> None:
+        """Write objects anew, as deltas where that is worth it; damaged ones stay where they are."""
+        waiting: Objects = {}
+        for oid in group.ids:
+            try:
+                found = self.objects.read(oid)
+            except DamagedObjectError:
+                return
+            if found is None or object_id(*found, self.objects.object_format) != oid:
+                return
+            if bytes.fromhex(oid) not in self.writer:
+                waiting[oid] = found
+        with contextlib.suppress(ValueError):  # a commit or tree that is none: it gains nothing
+            self._follow_commits(waiting)
+        for oid, (kind, content) in waiting.items():
+            self._append(oid, kind, content, base=None)
+        self.loose += group.loose
+        if group.pack is not None:
+            self.replaced.append(group.pack)
+
+    def finish(self) -> None:
+        """Give the new pack its name and remove what it replaces, unless it would be no gain."""
+        if len(self.replaced) + len(self.loose) < 2:  # noqa: PLR2004 - one for one
+            return
+        new = self.writer.finish(durable=True)  # even where the old ones were not: they are by now
+        sync_folder(str(new.parent))
+        for pack in self.replaced:
+            if pack.path == new:
+                continue
+            # The pack goes first: an index alone is what the next writer clears away.
+            for suffix in (".pack", ".idx", ".rev", ".bitmap"):
+                pack.path.with_suffix(suffix).unlink(missing_ok=True)
+        for path in self.loose:
+            path.unlink(missing_ok=True)
+        for folder in {path.parent for path in self.loose}:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        self.objects.refresh()
+
+    def _follow_commits(self, waiting: Objects) -> None:
+        """Write the commits that wait, each after what it made, which starts from its parent's."""
+        for oid in _parents_first(waiting):
+            commit = decode_commit(waiting[oid][1])
+            parent = self._commit_tree(commit.parents[0]) if commit.parents else None
+            self._tree(waiting, parent, commit.tree)
+            self._append(oid, *waiting.pop(oid), base=None)
+
+    def _tree(self, waiting: Objects, old: str | None, new: str) -> None:
+        """Write a tree that waits, after all in it that waits; ``old`` is what it came from."""
+        if new not in waiting:
+            return
+        before: dict[bytes, TreeEntry] | None = None
+        for entry in decode_tree(waiting[new][1], self.objects.id_length):
+            if entry.oid not in waiting:
+                continue
+            if before is None:
+                before = {one.name: one for one in self._entries(old)}
+            was = before.get(entry.name)
+            base = was.oid if was is not None else None
+            if waiting[entry.oid][0] == b"tree":
+                self._tree(waiting, base, entry.oid)
+            else:
+                self._append(entry.oid, *waiting.pop(entry.oid), base=base)
+        self._append(new, *waiting.pop(new), base=old)
+
+    def _append(self, oid: str, kind: bytes, content: bytes, *, base: str | None) -> None:
+        raw = bytes.fromhex(oid)
+        if base is not None and bytes.fromhex(base) in self.writer:
+            found = self._read(base)
+            depth = self._depth(base)
+            if (
+                found is not None
+                and found[0] == kind
+                and depth < _LONGEST_CHAIN
+                and max(len(content), len(found[1])) <= _LARGEST_DELTA
+            ):
+                change = delta(found[1], content)
+                if len(change) < len(content) // 2:
+                    distance = self.writer.end - self.writer.offset_of(bytes.fromhex(base))
+                    self.writer.append(raw, delta_entry(distance, change))
+                    self._depths[oid] = depth + 1
+                    return
+        self.writer.append(raw, object_entry(kind, content))
+
+    def _depth(self, oid: str) -> int:
+        """Return how many deltas an object of the new pack is away from a whole one."""
+        raw = bytes.fromhex(oid)
+        for pack in self._copied:
+            offset = pack.find(raw)
+            if offset is not None:
+                return pack.depth(offset)
+        return self._depths.get(oid, 0)
+
+    def _read(self, oid: str) -> tuple[bytes, bytes] | None:
+        """Return an object that something starts from, or None where it cannot be had."""
+        with contextlib.suppress(DamagedObjectError):
+            found = self.objects.read(oid)
+            if found is not None and object_id(*found, self.objects.object_format) == oid:
+                return found
+        return None
+
+    def _entries(self, tree: str | None) -> list[TreeEntry]:
+        found = None if tree is None else self._read(tree)
+        if found is None or found[0] != b"tree":
+            return []
+        return decode_tree(found[1], self.objects.id_length)
+
+    def _commit_tree(self, oid: str) -> str | None:
+        found = self._read(oid)
+        return None if found is None or found[0] != b"commit" else decode_commit(found[1]).tree
+
+
+def _parents_first(waiting: Objects) -> list[str]:
+    """Return the commits among some objects, each after those of its parents that are there, too."""
+    ordered: dict[str, None] = {}
+    for oid, (kind, _) in waiting.items():
+        line = [oid] if kind == b"commit" else []
+        while line:
+            above = [
+                parent
+                for parent in decode_commit(waiting[line[-1]][1]).parents
+                if parent in waiting and parent not in ordered
+            ]
+            if above:
+                line += above
+            else:
+                ordered[line.pop()] = None
+    return list(ordered)

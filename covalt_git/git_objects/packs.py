@@ -1,0 +1,239 @@
+"""Reading packs: many objects in one file, and the index beside it that finds them.
+
+Format: ``gitformat-pack(5)``, version 2 of both files.  A pack never changes once it has its name,
+and one that is open stays readable after another process has removed it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dulwich.errors import ApplyDeltaError
+from dulwich.pack import apply_delta
+
+from covalt_git.git_objects.compression import inflate
+from covalt_git.git_objects.objects import KINDS, DamagedObjectError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+INDEX_START = b"\xfftOc\0\0\0\2"
+PACK_START = b"PACK\0\0\0\2"
+PACK_HEADER = 12
+OFFSET_DELTA = 6
+ID_DELTA = 7
+
+_FANOUT = 8
+_NAMES = _FANOUT + 256 * 4
+LARGE_OFFSET = 1 << 31
+_HASHES = {20: "sha1", 32: "sha256"}
+_LONGEST_CHAIN = 5_000  # git itself makes none beyond 4,095
+LONGEST_HEADER = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PackedEntry:
+    """One entry of a pack: where it begins, what it is, and where its compressed bytes begin.
+
+    ``kind`` is git's number, ``size`` that of the inflated bytes; ``base`` is the place of what a
+    delta starts from in this pack, or its id, which git allows anywhere.
+    """
+
+    offset: int
+    kind: int
+    size: int
+    start: int
+    base: int | bytes | None = None
+
+
+class Pack:
+    """One pack that is open for reading, by any number of threads."""
+
+    def __init__(self, path: Path, id_length: int) -> None:
+        """Open the pack at ``path``, which ends in ``.pack``.
+
+        Raises:
+            OSError: when it is gone.
+            DamagedObjectError: when it is no pack or its index none of version 2.
+        """
+        self.path = path
+        self.id_length = id_length
+        self._index = _mapped(path.with_suffix(".idx"))
+        self._pack = _mapped(path)
+        if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
+            raise DamagedObjectError(f"{path.name} or its index is of no version we know")
+        (self.count,) = struct.unpack_from(">I", self._index, _NAMES - 4)
+        self._places = _NAMES + self.count * (id_length + 4)
+        if len(self._index) < self._places + 4 * self.count + 2 * id_length:
+            raise DamagedObjectError(f"the index of {path.name} is cut off")
+
+    @property
+    def size(self) -> int:
+        """The size of the pack's file in bytes."""
+        return len(self._pack)
+
+    def find(self, oid: bytes) -> int | None:
+        """Return where the object of that id (raw bytes) begins, or None where it is not here."""
+        place = _FANOUT + oid[0] * 4
+        first = int.from_bytes(self._index[place - 4 : place]) if oid[0] else 0
+        length = self.id_length
+        begin = _NAMES + first * length
+        end = _NAMES + int.from_bytes(self._index[place : place + 4]) * length
+        at = self._index.find(oid, begin, end)
+        while at >= 0 and (at - begin) % length:  # the end of one id and the start of the next
+            at = self._index.find(oid, at + 1, end)
+        return None if at < 0 else self._offset((at - _NAMES) // length)
+
+    def ids(self) -> Iterator[tuple[bytes, int, int]]:
+        """Yield the id (raw bytes) of every object, where it begins, and its entry's CRC-32."""
+        length = self.id_length
+        checks = _NAMES + self.count * length
+        for number in range(self.count):
+            oid = self._index[_NAMES + number * length : _NAMES + (number + 1) * length]
+            check = self._index[checks + 4 * number : checks + 4 * number + 4]
+            yield oid, self._offset(number), int.from_bytes(check)
+
+    def read(self, offset: int) -> tuple[bytes, bytes]:
+        """Return the kind and content of the object that begins at ``offset``.
+
+        Raises:
+            DamagedObjectError: when it cannot be read.
+        """
+        deltas: list[bytes] = []
+        entry = self.entry(offset)
+        while entry.base is not None:
+            deltas.append(self._inflated(entry))
+            if len(deltas) > _LONGEST_CHAIN:
+                raise DamagedObjectError("its deltas never end")
+            base = entry.base
+            if isinstance(base, bytes):
+                found = self.find(base)
+                if found is None:
+                    raise DamagedObjectError(f"its delta is of {base.hex()}, which is not here")
+                base = found
+            entry = self.entry(base)
+        content = self._inflated(entry)
+        for delta in reversed(deltas):
+            content = _applied(content, delta)
+        return KINDS[entry.kind], content
+
+    def entry(self, offset: int) -> PackedEntry:
+        """Return the entry that begins at ``offset``.
+
+        Raises:
+            DamagedObjectError: when none can begin there.
+        """
+        if not PACK_HEADER <= offset < len(self._pack) - self.id_length:
+            raise DamagedObjectError(f"{self.path.name} has nothing at {offset}")
+        start = self._pack[offset : offset + LONGEST_HEADER]
+        try:
+            kind, size, at = kind_and_size(start)
+            if kind == OFFSET_DELTA:
+                back, at = _distance(start, at)
+                return PackedEntry(offset, kind, size, offset + at, offset - back)
+        except IndexError:
+            raise DamagedObjectError(f"{self.path.name} is cut off") from None
+        if kind == ID_DELTA:
+            base = start[at : at + self.id_length]
+            return PackedEntry(offset, kind, size, offset + at + self.id_length, base)
+        if not 0 < kind < len(KINDS):
+            raise DamagedObjectError(f"{self.path.name} has no object at {offset}")
+        return PackedEntry(offset, kind, size, offset + at)
+
+    def depth(self, offset: int) -> int:
+        """Return how many deltas the object at ``offset`` is away from a whole one.
+
+        Raises:
+            DamagedObjectError: when it cannot be told.
+        """
+        depth = 0
+        base = self.entry(offset).base
+        while base is not None and depth < _LONGEST_CHAIN:
+            depth += 1
+            place = self.find(base) if isinstance(base, bytes) else base
+            base = None if place is None else self.entry(place).base
+        return depth
+
+    def is_whole(self) -> bool:
+        """Tell whether the pack's file is as it was written, by its checksum."""
+        with memoryview(self._pack) as whole, whole[: self.body_end()] as body:
+            found = hashlib.new(_HASHES[self.id_length], body, usedforsecurity=False).digest()
+        return found == self._pack[self.body_end() :]
+
+    def bytes_between(self, start: int, end: int) -> bytes:
+        """Return a part of the pack's file as it stands."""
+        return self._pack[start:end]
+
+    def body_end(self) -> int:
+        """Return where the last entry ends."""
+        return len(self._pack) - self.id_length
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._index.close()
+        self._pack.close()
+
+    def _offset(self, number: int) -> int:
+        place = self._places + 4 * number
+        offset = int.from_bytes(self._index[place : place + 4])
+        if offset < LARGE_OFFSET:
+            return offset
+        place = self._places + 4 * self.count + 8 * (offset - LARGE_OFFSET)
+        return int.from_bytes(self._index[place : place + 8])
+
+    def _inflated(self, entry: PackedEntry) -> bytes:
+        end = self.body_end()
+        # zlib never makes more of a content than this; what another program made may be longer.
+        near = min(end, entry.start + entry.size + (entry.size >> 10) + 64)
+        with memoryview(self._pack) as whole:
+            try:
+                with whole[entry.start : near] as part:
+                    return inflate(part, entry.size)
+            except DamagedObjectError:
+                if near == end:
+                    raise
+            with whole[entry.start : end] as part:
+                return inflate(part, entry.size)
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    with path.open("rb") as file:
+        try:
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:  # an empty file
+            raise DamagedObjectError(f"{path.name} is empty") from None
+
+
+def kind_and_size(start: bytes) -> tuple[int, int, int]:
+    """Return an entry's kind and size, and where what follows them begins."""
+    byte = start[0]
+    kind, size, shift, at = byte >> 4 & 7, byte & 15, 4, 1
+    while byte & 0x80:
+        byte = start[at]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return kind, size, at
+
+
+def _distance(start: bytes, at: int) -> tuple[int, int]:
+    """Return how far back a delta's base begins, and where what follows begins."""
+    byte = start[at]
+    back = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = start[at]
+        back = (back + 1) << 7 | byte & 0x7F
+    return back, at + 1
+
+
+def _applied(base: bytes, delta: bytes) -> bytes:
+    try:
+        return b"".join(apply_delta(base, delta))
+    except (ApplyDeltaError, AssertionError, IndexError, ValueError) as error:
+        raise DamagedObjectError(f"its delta does not fit: {error}") from None

@@ -1,0 +1,257 @@
+"""Editing one file from outside: on the content that was seen, as one manifest, or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_objects import blob_id
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.edits import BadPathError, MovedFileError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    FAST,
+    fsck,
+    git,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    scratch,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+
+def edit(chat: ChatStore, path: str, content: bytes, before: bytes | None) -> str:
+    """Write a file over the content ``before``; return its blob id."""
+    oid = None if before is None else blob_id(before, chat.store.object_format)
+    with writing(chat) as writer:
+        return writer.edit_file(path, content, before=oid)
+
+
+def delete(chat: ChatStore, path: str, before: bytes) -> None:
+    with writing(chat) as writer:
+        writer.delete_file(path, before=blob_id(before, chat.store.object_format))
+
+
+def subjects(chat: ChatStore) -> list[str]:
+    """Return the subjects of the branch, newest first, as stock git shows them."""
+    return git(chat.folder / "store.git", "log", "--format=%s", "main").splitlines()
+
+
+def test_an_edit_is_one_manifest_that_names_the_path(chat: ChatStore) -> None:
+    put(chat.workspace, {"docs/a.txt": ("file", b"one\n"), "other": ("file", b"1")})
+    save(chat)
+    oid = edit(chat, "docs/a.txt", b"two\r\n", b"one\n")
+
+    assert (chat.workspace / "docs/a.txt").read_bytes() == b"two\r\n"
+    assert tree_of(chat, "main")["docs/a.txt"] == ("100644", oid)
+    assert subjects(chat) == ["edit: docs/a.txt", "edit: docs/a.txt, other"]
+    assert chat.manifest(str(chat.head())).source == "edit"
+    assert fsck(chat) == ""
+
+
+def test_a_new_file_is_made_with_the_folders_above_it(chat: ChatStore) -> None:
+    oid = edit(chat, "a/b/c.txt", b"new", None)
+
+    assert layout_of(chat.workspace) == {"a/b/c.txt": ("file", b"new")}
+    assert tree_of(chat, "main") == {"a/b/c.txt": ("100644", oid)}
+
+
+def test_an_executable_file_stays_one(chat: ChatStore) -> None:
+    put(chat.workspace, {"run.sh": ("program", b"#!/bin/sh\n")})
+    save(chat)
+    edit(chat, "run.sh", b"#!/bin/sh\necho hi\n", b"#!/bin/sh\n")
+
+    assert (chat.workspace / "run.sh").stat().st_mode & stat.S_IXUSR
+    assert tree_of(chat, "main")["run.sh"][0] == "100755"
+
+
+def test_other_edits_become_a_manifest_of_their_own_first(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    save(chat)
+    put(chat.workspace, {"mine": ("file", b"typed")})
+    edit(chat, "a", b"2", b"1")
+
+    assert subjects(chat) == ["edit: a", "edit: mine", "edit: a"]
+
+
+def test_an_edit_of_unsaved_work_is_made_on_that_work(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    save(chat)
+    put(chat.workspace, {"a": ("file", b"typed")})
+    edit(chat, "a", b"2", b"typed")
+
+    assert subjects(chat) == ["edit: a"] * 3
+    assert chat.read_file(chat.head(), "a") == b"2"
+
+
+def test_the_same_content_again_makes_nothing(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "b": ("file", b"1")})
+    head = save(chat)
+    put(chat.workspace, {"b": ("file", b"typed")})
+    edit(chat, "a", b"1", b"1")
+
+    assert chat.head() == head
+
+
+@pytest.mark.parametrize(
+    ("there", "before"),
+    [
+        pytest.param(b"theirs", b"mine", id="changed"),
+        pytest.param(b"theirs", None, id="made"),
+        pytest.param(None, b"mine", id="removed"),
+    ],
+)
+def test_what_is_not_what_was_edited_stays_as_it_is(
+    chat: ChatStore, there: bytes | None, before: bytes | None
+) -> None:
+    put(chat.workspace, {"other": ("file", b"1")})
+    head = save(chat)
+    put(chat.workspace, {"unsaved": ("file", b"1")})
+    if there is not None:
+        put(chat.workspace, {"a": ("file", there)})
+    layout = layout_of(chat.workspace)
+    with pytest.raises(MovedFileError) as caught:
+        edit(chat, "a", b"new", before)
+
+    object_format = chat.store.object_format
+    assert caught.value.before == (None if before is None else blob_id(before, object_format))
+    assert caught.value.now == (None if there is None else blob_id(there, object_format))
+    assert (caught.value.code, caught.value.http_status) == ("moved", 409)
+    assert layout_of(chat.workspace) == layout
+    assert chat.head() == head
+
+
+def test_the_message_of_a_conflict_names_both_blobs(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"theirs")})
+    with pytest.raises(MovedFileError) as caught:
+        edit(chat, "a", b"new", b"mine")
+
+    mine, theirs = blob_id(b"mine", "sha1"), blob_id(b"theirs", "sha1")
+    assert str(caught.value) == (
+        f"'a' has changed meanwhile: {mine} was edited, {theirs} is there\n"
+        "  hint: read it again, and make the change in what is there now"
+    )
+
+
+BAD_PATHS = [
+    pytest.param("", "outside or nowhere", id="empty"),
+    pytest.param("../a", "outside or nowhere", id="above"),
+    pytest.param("/etc/passwd", "outside or nowhere", id="absolute"),
+    pytest.param("a//b", "outside or nowhere", id="two-slashes"),
+    pytest.param("a/", "outside or nowhere", id="slash-behind"),
+    pytest.param(".git/config", "git directory", id="git"),
+    pytest.param("x/GIT~1/y", "git directory", id="short-git"),
+    pytest.param("a\nb", "control character", id="line-feed"),
+    pytest.param("a\0b", "control character", id="nul"),
+    pytest.param("x" * 256, "longer than 255 bytes", id="too-long"),
+    pytest.param("a:b", "Windows does not allow", id="unportable-character"),
+    pytest.param("aux/x", "device on Windows", id="device"),
+    pytest.param("a.", "ends with a dot", id="dot-behind"),
+    pytest.param("u\u0308", "composed Unicode form", id="decomposed"),
+    pytest.param("taken/x", "something else is in its place", id="below-a-file"),
+    pytest.param("folder", "something else is in its place", id="folder"),
+    pytest.param("inside/x", "something else is in its place", id="below-a-link"),
+    pytest.param("outside/x", "something else is in its place", id="below-a-link-outside"),
+    pytest.param("TAKEN", "some systems take it for 'taken'", id="case"),
+    pytest.param("Folder/x", "some systems take it for 'folder'", id="case-of-a-folder"),
+]
+
+
+@pytest.mark.parametrize(("path", "why"), BAD_PATHS)
+def test_a_path_that_no_file_can_have_everywhere_is_refused(
+    chat: ChatStore, path: str, why: str
+) -> None:
+    outside = chat.folder.parent / "outside"
+    outside.mkdir()
+    put(
+        chat.workspace,
+        {
+            "taken": ("file", b"1"),
+            "folder/a": ("file", b"1"),
+            "inside": ("link", b"folder"),
+            "outside": ("link", os.fsencode(outside)),
+        },
+    )
+    head = save(chat)
+    layout = layout_of(chat.folder.parent)
+    with pytest.raises(BadPathError, match=why):
+        edit(chat, path, b"evil", None)
+
+    assert chat.head() == head
+    assert [*outside.iterdir()] == []
+    assert layout_of(chat.folder.parent).keys() - {"c1/lock"} == layout.keys() - {"c1/lock"}
+
+
+def test_a_link_is_not_edited_and_what_it_leads_to_is_untouched(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "l": ("link", b"a")})
+    save(chat)
+    with pytest.raises(BadPathError, match="'l' is a link"):
+        edit(chat, "l", b"2", b"a")
+
+    assert (chat.workspace / "a").read_bytes() == b"1"
+    assert (chat.workspace / "l").readlink() == Path("a")
+
+
+def test_a_file_that_is_not_stored_is_not_written(chats: Chats) -> None:
+    config = WorkspaceConfig(durability="fast", max_file_mb=1, ignore=("*.log",))
+    with open_chats(chats.folder.parent, config).new("c2") as chat:
+        with pytest.raises(CovaltError, match="larger than 1 MiB") as caught:
+            edit(chat, "a", b"x" * ((1 << 20) + 1), None)
+        assert caught.value.hint == "raise workspace.max_file_mb in covalt.yaml"
+        with pytest.raises(CovaltError, match=r"workspace\.ignore"):
+            edit(chat, "a.log", b"1", None)
+
+        assert layout_of(chat.workspace) == {}
+        assert chat.head() is None
+
+
+def test_a_deleted_file_is_gone_from_the_next_manifest_only(chat: ChatStore) -> None:
+    put(chat.workspace, {"a/b": ("file", b"1"), "l": ("link", b"a/b"), "c": ("file", b"1")})
+    head = save(chat)
+    delete(chat, "a/b", b"1")
+    delete(chat, "l", b"a/b")
+
+    assert layout_of(chat.workspace) == {"c": ("file", b"1")}
+    assert tree_of(chat, "main").keys() == {"c"}
+    assert chat.read_file(head, "a/b") == b"1"
+    assert subjects(chat)[:2] == ["edit: l", "edit: a/b"]
+    assert fsck(chat) == ""
+
+
+def test_a_file_that_changed_is_not_deleted(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"theirs")})
+    head = save(chat)
+    for path, before in (("a", b"mine"), ("gone", b"mine"), ("../x", b"mine"), ("", b"mine")):
+        with pytest.raises(MovedFileError):
+            delete(chat, path, before)
+
+    assert layout_of(chat.workspace) == {"a": ("file", b"theirs")}
+    assert chat.head() == head
+
+
+PATHS = st.sampled_from(["a", "d/a", "d/e/a", "b c", "ü"])
+
+
+@given(edits=st.lists(st.tuples(PATHS, st.binary(max_size=9)), max_size=6))
+def test_after_any_edits_the_branch_is_the_folder(edits: list[tuple[str, bytes]]) -> None:
+    with scratch() as folder, open_chats(folder, FAST).new("c1") as chat:
+        wanted: dict[str, bytes] = {}
+        for path, content in edits:
+            edit(chat, path, content, wanted.get(path))
+            wanted[path] = content
+
+        assert layout_of(chat.workspace) == {path: ("file", text) for path, text in wanted.items()}
+        assert {path: chat.read_file(chat.head(), path) for path in wanted} == wanted
+        assert chat.files(chat.head()).keys() == wanted.keys()

@@ -1,0 +1,436 @@
+"""The cache of what was read: a snapshot that uses it is always the one that reads everything."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import snapshot, stat_cache
+from covalt_git.workspaces.stat_cache import Clock, StatCache
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    FAST,
+    Layout,
+    checkout,
+    fsck,
+    git,
+    git_tree,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    scratch,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.snapshot import Snapshot
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def settle() -> None:
+    """Let the clock of the file system go on, so that what is there now can be trusted."""
+    time.sleep(0.03)
+
+
+def forget() -> None:
+    """Be as a process that has just started."""
+    stat_cache._remembered.clear()
+
+
+def look(chat: ChatStore) -> Snapshot:
+    with writing(chat) as writer:
+        return writer.look()
+
+
+def read_everything(chat: ChatStore) -> Snapshot:
+    """Take a snapshot that knows nothing, and leave the cache as it was."""
+    kept = dict(stat_cache._remembered)
+    content = (chat.folder / "stat.cache").read_bytes()
+    (chat.folder / "stat.cache").unlink()
+    with chat.store.scratch():
+        seen = snapshot.take(chat.store, chat.workspace, chat.config)
+    (chat.folder / "stat.cache").write_bytes(content)
+    stat_cache._remembered.clear()
+    stat_cache._remembered.update(kept)
+    return seen
+
+
+# Random changes of a folder
+
+PATHS = ["a", "b", "c.py", "d/a", "d/b", "d/e/f", "g/h", "g/A", "node_modules/x", "con", ".env"]
+
+
+def rewrite(path: Path, content: bytes) -> None:
+    """Change a file in place, its size and modification time as they were."""
+    if path.is_file() and not path.is_symlink():
+        status = path.stat()
+        with path.open("r+b") as file:
+            file.write((content * 50)[: status.st_size])
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def replace_folder(folder: Path, path: Path, content: bytes) -> None:
+    """Put another folder of the same names in the place of one."""
+    if path.is_dir() and not path.is_symlink() and path != folder:
+        shutil.copytree(path, folder / "aside", symlinks=True)
+        for file in (folder / "aside").rglob("*"):
+            if file.is_file() and not file.is_symlink():
+                file.write_bytes(content)
+        shutil.rmtree(path)
+        (folder / "aside").rename(path)
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def change(folder: Path, kind: str, first: str, second: str, content: bytes) -> None:
+    """Make one change, where it can be made."""
+    path, other = folder / first, folder / second
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        other.parent.mkdir(parents=True, exist_ok=True)
+        match kind:
+            case "write":
+                path.write_bytes(content)
+            case "rewrite":
+                rewrite(path, content)
+            case "rename":
+                path.rename(other)
+            case "rename folder":
+                path.parent.rename(other)
+            case "replace folder":
+                replace_folder(folder, path.parent, content)
+            case "chmod":
+                path.chmod(path.lstat().st_mode ^ 0o100)
+            case "delete":
+                remove(path)
+            case "delete folder":
+                remove(path.parent if path.parent != folder else path)
+            case "link":
+                path.symlink_to(Path(second).name)
+            case "hard link":
+                other.hardlink_to(path)
+            case "folder":
+                path.mkdir()
+            case "touch":
+                path.touch()
+    except OSError:
+        pass  # what stands there now does not allow it
+
+
+CHANGES = st.tuples(
+    st.sampled_from(
+        [
+            *("write", "write", "rewrite", "rename", "rename folder", "replace folder", "chmod"),
+            *("delete", "delete folder", "link", "hard link", "folder", "touch"),
+        ]
+    ),
+    st.sampled_from(PATHS),
+    st.sampled_from(PATHS),
+    st.sampled_from([b"", b"one", b"two", b"three" * 9]),
+)
+
+
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+@settings(deadline=None, max_examples=20)
+@given(rounds=st.lists(st.lists(CHANGES, max_size=6), min_size=2, max_size=4))
+def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
+    object_format: str, rounds: list[list[tuple[str, str, str, bytes]]]
+) -> None:
+    config = WorkspaceConfig.model_validate(
+        {"durability": "fast", "object_format": object_format, "ignore": ["node_modules/"]}
+    )
+    with scratch() as folder, open_chats(folder, config).new("c1") as chat:
+        put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
+        for number, changes in enumerate(rounds):
+            settle()
+            save(chat)
+            for one in changes:
+                change(chat.workspace, *one)
+
+            assert look(chat) == read_everything(chat)
+            if number % 2:
+                settle()
+            forget()
+            assert look(chat) == read_everything(chat)
+            with chat.looking() as seen:
+                assert seen == read_everything(chat)
+
+
+@settings(deadline=None, max_examples=25)
+@given(changes=st.lists(CHANGES, max_size=12))
+def test_snapshot_with_the_cache_is_the_tree_that_git_writes(
+    changes: list[tuple[str, str, str, bytes]],
+) -> None:
+    with scratch() as folder, open_chats(folder).new("c1") as chat:
+        put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
+        settle()
+        save(chat)
+        for one in changes:
+            change(chat.workspace, *one)
+        shutil.rmtree(chat.workspace / "node_modules", ignore_errors=True)
+        tree = look(chat).tree
+        index = f"--git-dir={folder / 'other.git'}"
+        git(folder, "init", "--quiet", "--bare", "other.git")
+        git(chat.workspace, index, "--work-tree=.", "add", "--all", "--force", ".")
+        empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+        assert git(folder, index, "write-tree").strip() == (tree or empty)
+
+
+def test_what_did_not_change_is_not_looked_into_again(chat: ChatStore) -> None:
+    put(chat.workspace, {f"{top}/{name}": ("file", b"x") for top in "abc" for name in "xyz"})
+    settle()
+    save(chat)
+    cache = StatCache.beside(chat.workspace, chat.config, "sha1")
+    before, _ = cache.recall()
+    assert before is not None
+    look(chat)
+    assert cache.recall()[0] is before
+
+    forget()
+    look(chat)
+    loaded, _ = cache.recall()
+    assert loaded is not None
+    assert loaded.count() == 9
+    (chat.workspace / "a/x").write_bytes(b"y")
+    look(chat)
+    after, _ = cache.recall()
+    assert after is not None
+    assert after.folders["b"] is loaded.folders["b"]
+    assert after.folders["a"] is not loaded.folders["a"]
+
+
+def test_what_changed_within_a_tick_of_the_clock_is_not_trusted(chat: ChatStore) -> None:
+    path = chat.workspace / "a"
+    path.write_bytes(b"1")
+    status = path.stat()
+    later = Clock(status.st_ctime_ns + 50_000_000, status.st_dev)
+    coarse = os.stat_result(
+        [*status[:10], *[status.st_atime] * 3, 0, 0, 7_000_000_000], {"st_ctime_ns": 7_000_000_000}
+    )
+
+    assert later.trusted(status) == status.st_ctime_ns
+    assert Clock(status.st_ctime_ns + 1_000_000, status.st_dev).trusted(status) == 0
+    assert Clock(status.st_ctime_ns - 1, status.st_dev).trusted(status) == 0
+    assert Clock(later.ns, status.st_dev + 1).trusted(status) == 0
+    assert Clock(0, 0).trusted(status) == 0
+    assert Clock(8_000_000_000, status.st_dev).trusted(coarse) == 0
+    assert Clock(9_100_000_000, status.st_dev).trusted(coarse) == 7_000_000_000
+
+
+def test_rewrites_in_one_tick_are_all_seen(chat: ChatStore) -> None:
+    path = chat.workspace / "a"
+    for number in range(40):
+        path.write_bytes(b"%02d" % number)
+        head = save(chat)
+
+        assert chat.read_file(head, "a") == b"%02d" % number
+
+
+def test_objects_that_were_pruned_are_written_again(chat: ChatStore) -> None:
+    layout: Layout = {f"d{number % 7}/{number}": ("file", b"%d" % number) for number in range(90)}
+    put(chat.workspace, layout)
+    settle()
+    store = chat.folder / "store.git"
+    with writing(chat) as writer:
+        writer.look()
+        chat.store.flush()
+    assert list((store / "objects/pack").glob("*.pack")) != []
+    for path in (store / "objects/pack").iterdir():
+        path.unlink()
+    with chat.looking() as seen:
+        assert len(trees_of(chat, seen)) == 90
+    save(chat)
+
+    assert tree_of(chat, "main") == git_tree(layout)
+    assert fsck(chat) == ""
+
+
+def trees_of(chat: ChatStore, seen: Snapshot) -> list[str]:
+    return [change.path for change in chat.tree_changes(None, seen.tree)]
+
+
+def test_what_was_seen_but_never_committed_is_stored_by_the_next_commit(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
+    settle()
+    look(chat)
+    with chat.looking() as seen:
+        assert sorted(trees_of(chat, seen)) == ["a", "d/b"]
+    chat.store.close()
+    with open_chats(chat.folder.parents[1]).open("c1") as again:
+        save(again)
+
+        assert tree_of(again, "main") == git_tree(layout_of(again.workspace))
+        assert fsck(again) == ""
+
+
+def test_other_settings_know_nothing_of_each_other(chats: Chats, chat: ChatStore) -> None:
+    put(chat.workspace, {"a.log": ("file", b"1"), "b": ("file", b"2" * (1 << 20) + b"2")})
+    settle()
+    save(chat)
+    small = WorkspaceConfig(durability="fast", ignore=("*.log",), max_file_mb=1)
+    for config, stored in ((small, set()), (FAST, {"a.log", "b"}), (small, set())):
+        forget()
+        with open_chats(chats.folder.parent, config).open("c1") as other:
+            with other.looking() as seen:
+                assert set(trees_of(other, seen)) == stored
+            look(other)
+
+
+DAMAGE: list[Callable[[bytes], bytes]] = [
+    lambda _: b"",
+    lambda content: content[: len(content) // 2],
+    lambda content: content[:-1],
+    lambda content: content[:200] + b"\xff" + content[201:],
+    lambda content: content[: len(content) // 2] + bytes(len(content) // 2),
+    lambda content: b"other" + content,
+    lambda content: content + b"\0" * 4096,
+]
+
+
+@pytest.mark.parametrize("damage", range(len(DAMAGE)))
+def test_damaged_file_is_as_none(chat: ChatStore, damage: int) -> None:
+    put(chat.workspace, {f"{top}/{name}": ("file", b"x") for top in "abc" for name in "xyz"})
+    settle()
+    save(chat)
+    file = chat.folder / "stat.cache"
+    file.write_bytes(DAMAGE[damage](file.read_bytes()))
+    forget()
+    (chat.workspace / "a/x").write_bytes(b"changed")
+
+    assert look(chat) == read_everything(chat)
+    forget()
+    assert look(chat) == read_everything(chat)
+    known, _ = StatCache.beside(chat.workspace, chat.config, "sha1").recall()
+    assert known is not None
+    assert known.count() == 9
+
+
+def test_file_stays_small_however_often_a_folder_changes(chat: ChatStore) -> None:
+    put(chat.workspace, {f"{number:03}": ("file", b"x") for number in range(200)})
+    save(chat)
+    first = (chat.folder / "stat.cache").stat().st_size
+    for number in range(60):
+        (chat.workspace / "000").write_bytes(b"%d" % number)
+        look(chat)
+
+    assert (chat.folder / "stat.cache").stat().st_size < 2 * first + (1 << 19)
+    forget()
+    assert look(chat) == read_everything(chat)
+
+
+def test_process_that_cannot_write_the_file_reads_what_is_there(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    (chat.folder / "stat.cache").mkdir()
+    settle()
+    first = save(chat)
+    (chat.workspace / "a").write_bytes(b"2")
+
+    assert chat.read_file(save(chat), "a") == b"2"
+    assert chat.read_file(first, "a") == b"1"
+
+
+def test_threads_that_look_while_one_writes_see_only_whole_states(chats: Chats) -> None:
+    with chats.new("c1") as chat:
+        put(chat.workspace, {f"d/{number}": ("file", b"0") for number in range(30)})
+        save(chat)
+    wrong: list[object] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        with chats.open("c1") as reader:
+            while not done.is_set():
+                with reader.looking() as seen:
+                    files = trees_of(reader, seen)
+                    if len(files) != 30:
+                        wrong.append(files)
+
+    threads = [threading.Thread(target=watch) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    chance = random.Random(3)
+    with chats.open("c1") as chat:
+        for number in range(25):
+            path = chat.workspace / f"d/{chance.randrange(30)}"
+            path.write_bytes(b"%d" % number)
+            assert chat.read_file(save(chat), f"d/{path.name}") == b"%d" % number
+    done.set()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+
+
+OTHER_PROCESS = """
+import sys
+from pathlib import Path
+from tests.workspaces.stores import open_chats, save
+with open_chats(Path(sys.argv[1])).open("c1") as chat:
+    for line in sys.stdin:
+        print(save(chat), flush=True)
+"""
+
+
+def test_two_processes_with_their_own_memory_of_one_folder_agree(
+    chats: Chats, chat: ChatStore
+) -> None:
+    chance = random.Random(1)
+    command = [sys.executable, "-c", OTHER_PROCESS, str(chats.folder.parent)]
+    with subprocess.Popen(
+        command, cwd=REPOSITORY, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        for number in range(20):
+            path = f"d{chance.randrange(3)}/{chance.randrange(5)}"
+            put(chat.workspace, {path: ("file", b"%d" % number)})
+            if number % 2:
+                settle()
+            other.stdin.write("save\n")
+            other.stdin.flush()
+            head = other.stdout.readline().strip()
+
+            assert save(chat) == head
+            assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+        other.stdin.close()
+    assert fsck(chat) == ""
+
+
+def test_folder_that_a_checkout_changed_is_known_as_it_is_now(chat: ChatStore) -> None:
+    put(chat.workspace, {"a/x": ("file", b"1"), "b/y": ("file", b"2")})
+    settle()
+    first = save(chat)
+    with writing(chat) as writer:
+        writer.create_branch("idea", first)
+        writer.checkout("idea")
+    put(chat.workspace, {"a/x": ("file", b"one"), "c/z": ("file", b"3")})
+    settle()
+    second = save(chat)
+    for name, head in (("main", first), ("idea", second), ("main", first)):
+        checkout(chat, name)
+        settle()
+
+        assert save(chat) == head
+        assert look(chat) == read_everything(chat)
