@@ -11,7 +11,7 @@ import re
 import time
 import uuid
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
 from covalt_git.errors import CovaltError
 
@@ -105,21 +105,14 @@ class ToolId:
     namespace: str
     name: str
 
-    @classmethod
-    def parse(cls, text: str) -> ToolId:
+    @staticmethod
+    def parse(text: str) -> ToolId:
         """Return the id in either of its two spellings.
 
         Raises:
             BadNameError: when ``text`` is neither.
         """
-        separator = ":" if ":" in text else "."
-        namespace, found, name = text.partition(separator)
-        if not found or not is_id(namespace) or not is_tool_name(name):
-            raise BadNameError(
-                f"{text!r} is not a tool id",
-                hint="write toolset:tool, such as app-builder:write_file",
-            )
-        return cls(namespace, name)
+        return _parsed(text)
 
     @property
     def path(self) -> str:
@@ -131,6 +124,19 @@ class ToolId:
 
     def __lt__(self, other: ToolId) -> bool:
         return (self.namespace, self.name) < (other.namespace, other.name)
+
+
+@lru_cache(maxsize=1 << 14)
+def _parsed(text: str) -> ToolId:
+    """Parse an id once: lists and decisions ask for the parts of the same ones again and again."""
+    separator = ":" if ":" in text else "."
+    namespace, found, name = text.partition(separator)
+    if not found or not is_id(namespace) or not is_tool_name(name):
+        raise BadNameError(
+            f"{text!r} is not a tool id",
+            hint="write toolset:tool, such as app-builder:write_file",
+        )
+    return ToolId(namespace, name)
 
 
 def is_tool_name(text: str) -> bool:
@@ -153,8 +159,11 @@ def matches(pattern: str, path: str) -> bool:
     read as "everything" to some and as "one segment" to others, so it selects nothing: whoever
     means everything writes ``**``.  The work is bounded by pattern length x path length.
     """
-    if pattern == "*":
+    begins, ends = _edges(pattern)  # tells of most paths that they are others
+    if pattern == "*" or not (path.startswith(begins) and path.endswith(ends)):
         return False
+    if pattern == "**":
+        return True
     segments = path.split(".")
     # reached[i]: the pattern read so far can have consumed the first i segments.
     reached = [True] + [False] * len(segments)
@@ -168,6 +177,24 @@ def matches(pattern: str, path: str) -> bool:
             for here, segment in zip(reached, segments, strict=False)
         ]
     return reached[-1]
+
+
+def beginning(pattern: str) -> str:
+    """Return the text that every tool path begins with which ``pattern`` selects."""
+    return _edges(pattern)[0]
+
+
+@lru_cache(maxsize=4096)
+def _edges(pattern: str) -> tuple[str, str]:
+    """Return how every path that the pattern selects begins, and how it ends."""
+    begins, stars, _ = pattern.partition("*")
+    ends = pattern.rpartition("*")[2] if stars else pattern
+    # What stands beside ** may stand alone: garden.** selects garden as well.
+    if pattern.startswith("**", len(begins)):
+        begins = begins.removesuffix(".")
+    if pattern.endswith("**" + ends):
+        ends = ends.removeprefix(".")
+    return begins, ends
 
 
 def matches_text(pattern: str, text: str) -> bool:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from covalt_git.names import (
     BadNameError,
     ToolId,
+    beginning,
     check_branch,
     check_id,
     id_key,
@@ -180,6 +181,20 @@ def test_matching_equals_its_definition(pattern: list[str], path: list[str]) -> 
     expected = pattern != ["*"] and reference_path(pattern, path)
 
     assert matches(".".join(pattern), ".".join(path)) == expected
+
+
+@given(
+    pattern=st.lists(PATTERN_SEGMENTS, min_size=1, max_size=4),
+    path=st.lists(SEGMENTS, min_size=1, max_size=4),
+)
+@settings(deadline=None, max_examples=300)
+def test_what_a_pattern_selects_begins_as_it_does(pattern: list[str], path: list[str]) -> None:
+    text = ".".join(path)
+
+    if matches(".".join(pattern), text):
+        assert text.startswith(beginning(".".join(pattern)))
+    assert matches(text, text)
+    assert beginning(text) == text
 
 
 @given(pattern=st.text("ab*", max_size=8), text=st.text("ab", max_size=8))

@@ -5,6 +5,21 @@ is cached, so a changed ``covalt.yaml`` holds from the next question on.
 """
 
 from covalt_git.access.confirmation import confirmation
-from covalt_git.access.decisions import Action, Decision, Principal, UnknownRoleError, decide
+from covalt_git.access.decisions import (
+    Action,
+    Decision,
+    Principal,
+    UnknownRoleError,
+    decide,
+    sees_everything,
+)
 
-__all__ = ["Action", "Decision", "Principal", "UnknownRoleError", "confirmation", "decide"]
+__all__ = [
+    "Action",
+    "Decision",
+    "Principal",
+    "UnknownRoleError",
+    "confirmation",
+    "decide",
+    "sees_everything",
+]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.names import matches
+from covalt_git.names import beginning, matches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,6 +69,20 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: To
     return decision
 
 
+def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
+    """Tell whether no tool of any name could be hidden from ``principal``.
+
+    Raises:
+        UnknownRoleError: when the principal's role is not defined.
+    """
+    role = config.default_role if principal.role is None else principal.role
+    if role is None:
+        return not config.roles
+    if role not in config.roles:
+        raise UnknownRoleError(role, config.roles)
+    return config.roles[role].admin and not config.roles[role].deny
+
+
 def _without_role(config: ProjectConfig, principal: Principal) -> Decision:
     if config.roles:
         reason = f"{principal.id!r} has no role, and covalt.yaml names no default_role"
@@ -99,4 +114,12 @@ def _may_approve(name: str, role: RoleConfig, path: str) -> Decision:
 
 
 def _first_match(patterns: tuple[str, ...], path: str) -> str | None:
+    # Roles may have many patterns and projects many tools, most of which begin otherwise.
+    if not path.startswith(_beginnings(patterns)):
+        return None
     return next((pattern for pattern in patterns if matches(pattern, path)), None)
+
+
+@lru_cache(maxsize=256)
+def _beginnings(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(beginning(pattern) for pattern in patterns)

@@ -8,14 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.access import decide
+from covalt_git.access import decide, sees_everything
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.index.queries import Index
 from covalt_git.models.tool import Tool
-from covalt_git.names import BadNameError, ToolId
+from covalt_git.names import BadNameError, ToolId, is_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from covalt_git.access import Action, Decision, Principal
@@ -63,11 +65,30 @@ class Catalog:
         """Return those of the tools that exist for the principal."""
         return [tool for tool in tools if self._decide("see", tool).allowed]
 
-    def sees_toolset(self, toolset_id: str) -> bool:
-        """Tell whether a toolset exists for the principal: whether some tool of it would."""
-        toolset = read_toolset(self.root, toolset_id)
-        known = [tool.tool_id for tool in toolset.tools] or [f"{toolset_id}:tool"]
-        return bool(self.visible([named_tool(tool_id) for tool_id in known]))
+    def sees(self, tool_id: str) -> bool:
+        """Tell whether a tool of that id exists for the principal, or would, were it not gone."""
+        try:
+            return self._decide("see", named_tool(tool_id)).allowed
+        except BadNameError:  # of a record that somebody altered
+            return sees_everything(self.config, self.principal)
+
+    def sees_one_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
+        """Tell whether a toolset exists for the principal: whether some tool of it would.
+
+        ``tool_ids`` are those that it declares now; None where nobody knows which those are, because
+        its manifest cannot be read (see :meth:`Index.toolset_tools`).
+        """
+        if not is_id(toolset_id):  # a folder that no pattern of a role could name
+            return sees_everything(self.config, self.principal)
+        return any(self.sees(tool_id) for tool_id in tool_ids or (f"{toolset_id}:tool",))
+
+    def sees_all_of(self, toolset_id: str, tool_ids: Sequence[str] | None) -> bool:
+        """Tell whether no tool of a toolset is hidden, so that its files and errors may be shown."""
+        if sees_everything(self.config, self.principal):
+            return True
+        if tool_ids is None or not is_id(toolset_id):
+            return False
+        return all(self.sees(tool_id) for tool_id in tool_ids)
 
     def find_toolset(self, toolset_id: str) -> Toolset:
         """Return a toolset from the files.
@@ -75,12 +96,12 @@ class Catalog:
         Raises:
             UnknownNameError: naming the nearest that exists for the principal.
         """
-        known = [one for one in toolset_ids(self.root / "toolsets") if self.sees_toolset(one)]
-        if toolset_id not in known:
-            raise UnknownNameError(
-                "toolset", toolset_id, known, list_with="covalt-git toolset list"
-            )
-        return read_toolset(self.root, toolset_id)
+        if toolset_id in toolset_ids(self.root / "toolsets"):
+            toolset = read_toolset(self.root, toolset_id)
+            if self.sees_one_of(toolset_id, toolset.tool_ids):
+                return toolset
+        known = [name for name, ids in self._tool_ids().items() if self.sees_one_of(name, ids)]
+        raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
 
     def find(self, text: str) -> Found:
         """Return the tool that ``text`` names, from the files.
@@ -117,13 +138,17 @@ class Catalog:
             DisabledToolError: when it, or its toolset, is off; and what :meth:`find` raises.
         """
         found = self.find(text)
-        if not self._decide("call", found.tool).allowed:
+        if not self.may_call(found.tool).allowed:
             if found.toolset.enabled:
                 hint = f"enable it: toolsets/state/{found.toolset.id}.yaml or its toolset.yaml"
             else:
                 hint = f"covalt-git toolset enable {found.toolset.id}"
             raise DisabledToolError(f"{found.tool.tool_id} is disabled", hint=hint)
         return found
+
+    def may_call(self, tool: Tool) -> Decision:
+        """Decide whether the principal may call the tool, which may be switched off."""
+        return self._decide("call", tool)
 
     def may_approve(self, tool: Tool) -> Decision:
         """Decide whether the principal may approve a call of the tool."""
@@ -134,23 +159,31 @@ class Catalog:
 
     def _shown_errors(self, toolset: Toolset) -> list[Problem]:
         """Return the toolset's errors, or none where one may name a tool that is hidden."""
-        readable = toolset.manifest is not None
-        hides = len(self.visible(toolset.tools)) < len(toolset.tools)
-        if self.config.roles and (hides or not readable):
+        if not self.sees_all_of(toolset.id, toolset.tool_ids):
             return []
         return [one for one in toolset.problems if one.severity == "error"]
 
+    def _tool_ids(self) -> dict[str, list[str] | None]:
+        """Return all that may be named as the nearest: from the index, which spares reading it all."""
+        try:
+            with Index.of_project(self.root, self.config.workspace) as index:
+                index.sync_toolsets()
+                return index.toolset_tools()
+        except IndexUnusableError:
+            return {}
+
     def _unknown(self, text: str) -> UnknownNameError:
-        tools = [
-            tool
-            for toolset_id in toolset_ids(self.root / "toolsets")
-            for tool in read_toolset(self.root, toolset_id).tools
-        ]
-        known = [tool.tool_id for tool in self.visible(tools)]
+        every = [tool_id for ids in self._tool_ids().values() for tool_id in ids or ()]
+        known = [tool_id for tool_id in every if self.sees(tool_id)]
         list_with = "covalt-git tool list"
-        error = UnknownNameError("tool", text, known, list_with=list_with)
+        # One half of the id is mostly right, and then there are few to compare it with.
+        namespace, _, name = text.partition(":")
+        likely = [
+            one for one in known if one.startswith(f"{namespace}:") or one.endswith(f":{name}")
+        ]
+        error = UnknownNameError("tool", text, likely or known, list_with=list_with)
         # A tool's bare name is what people forget the toolset of.
-        same = [name for name in known if name.partition(":")[2] == text]
+        same = [one for one in known if one.partition(":")[2] == text]
         if same:
             error.hint = f"did you mean {same[0]!r}? list them with `{list_with}`"
         return error

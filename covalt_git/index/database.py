@@ -6,9 +6,9 @@ import contextlib
 import sqlite3
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from covalt_git import __version__
+from covalt_git import __version__, canonical_json
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ VERSION = zlib.crc32(f"{__version__}\n{SCHEMA}".encode()) & 0x7FFFFFFF
 """Kept in the file's ``user_version``: another schema, or another release, starts over."""
 
 BUSY_TIMEOUT_S = 30.0
+
+Row = dict[str, Any]
+"""The values of one row by their columns."""
 
 
 class IndexUnusableError(CovaltError):
@@ -118,6 +121,19 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         with contextlib.suppress(sqlite3.Error):  # the first error is the one to tell
             connection.rollback()
         raise
+
+
+def put(connection: sqlite3.Connection, table: str, row: Row) -> None:
+    """Write one row of a table, in place of the one of the same key."""
+    columns = ", ".join(row)
+    marks = ", ".join("?" for _ in row)
+    statement = f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - our own names
+    connection.execute(statement, list(row.values()))
+
+
+def as_text(value: Any) -> str:
+    """Return a JSON value as its columns hold it."""
+    return canonical_json.dumps(value).decode()
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -4,6 +4,7 @@
 --
 -- Tables and columns are the specification's (section 1); a column marked + is ours.
 -- JSON columns hold canonical JSON (RFC 8785).  Booleans are 0 and 1.
+-- A table whose rows are long has row ids: within a key's tree they would lie across pages.
 
 -- Installed toolset packages: toolsets/<id>/toolset.yaml and toolsets/state/<id>.yaml.
 CREATE TABLE toolsets (
@@ -32,7 +33,7 @@ CREATE TABLE toolset_files (
 
 -- Tools as they are in force: declaration, Python source and overrides merged.
 CREATE TABLE tools (
-    tool_id               TEXT PRIMARY KEY,       -- 'app-builder:write_file'
+    tool_id               TEXT NOT NULL PRIMARY KEY,  -- 'app-builder:write_file'
     toolset_id            TEXT REFERENCES toolsets (id) ON DELETE CASCADE,  -- NULL: builtin
     name                  TEXT NOT NULL,
     description           TEXT NOT NULL,
@@ -42,7 +43,7 @@ CREATE TABLE tools (
     entrypoint            TEXT,                   -- NULL: not a Python tool
     path                  TEXT NOT NULL UNIQUE,   -- + 'app-builder.write_file', for patterns
     definition            TEXT NOT NULL CHECK (json_valid(definition))  -- + models.tool.Tool
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- What is changed about a tool, by its toolset and by this project together.
 CREATE TABLE tool_overrides (
@@ -79,9 +80,11 @@ CREATE TABLE toolset_mcp_servers (
 -- A toolset with an error keeps the rows it had when it was last sound.
 CREATE TABLE toolset_readings (
     toolset_id TEXT PRIMARY KEY,
-    signature  TEXT NOT NULL,                     -- of the names, sizes and times of its files
+    signature  TEXT NOT NULL,                     -- of the modes, sizes and times of its paths
     sound      INTEGER NOT NULL CHECK (sound IN (0, 1)),
-    problems   TEXT NOT NULL CHECK (json_valid(problems))
+    problems   TEXT NOT NULL CHECK (json_valid(problems)),
+    tool_ids   TEXT NOT NULL CHECK (json_valid(tool_ids)),  -- of those it declares now; null: who knows
+    paths      BLOB NOT NULL                      -- what it was read from, NUL between them
 ) STRICT, WITHOUT ROWID;
 
 -- Chats: data/chats/<id>/store.git.
@@ -106,6 +109,15 @@ CREATE TABLE workspace_manifests (
     source     TEXT NOT NULL CHECK (source IN (
                    'tool_run', 'message', 'user_upload', 'edit', 'restore', 'merge', 'push')),
     source_ref TEXT,                              -- a call's or a message's id, else the record's
+    parents    TEXT NOT NULL CHECK (json_valid(parents)),  -- + all of them, parent_id the first
+    message_id TEXT,                              -- + the message it belongs to
+    leaf_message_id TEXT,                         -- + the newest message at or above it
+    title      TEXT NOT NULL,                     -- + what was done, in one line
+    by         TEXT NOT NULL,                     -- + who did it
+    changed_files INTEGER NOT NULL,               -- + against parent_id
+    -- + History is in the order of these two and the id: no manifest stands before its parents.
+    moment     TEXT NOT NULL,                     -- + created_at without Z, or a parent's if later
+    generation INTEGER NOT NULL,                  -- + 1, or one more than its parents' greatest
     PRIMARY KEY (chat_id, id)                     -- a fork shares commits with its origin
 ) STRICT, WITHOUT ROWID;
 
@@ -134,7 +146,7 @@ CREATE TABLE tool_calls (
     pre_manifest_id  TEXT,
     post_manifest_id TEXT,
     PRIMARY KEY (chat_id, id)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Approvals: refs/covalt/approvals.  Nothing is ever decided from this table.
 CREATE TABLE approvals (
@@ -151,9 +163,16 @@ CREATE TABLE approvals (
     expires_at   TEXT NOT NULL,
     decided_by   TEXT,
     decided_at   TEXT,
+    role         TEXT,                            -- of whoever asked for the call
+    branch       TEXT NOT NULL,                   -- that the call belongs to
+    base         TEXT,                            -- the branch's manifest when it was asked
+    superseded_by TEXT,                           -- the approval that asks again
     PRIMARY KEY (chat_id, execution_id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tools_by_toolset ON tools (toolset_id);
+CREATE INDEX manifests_in_order ON workspace_manifests (chat_id, moment, generation, id);
+CREATE INDEX manifests_by_source ON workspace_manifests (chat_id, source_ref);
+CREATE INDEX manifests_by_message ON workspace_manifests (chat_id, message_id);
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.access import Action, Decision, Principal, UnknownRoleError, decide
+from covalt_git.access import Action, Decision, Principal, UnknownRoleError, decide, sees_everything
 from covalt_git.models.project_config import ProjectConfig, RoleConfig
 from covalt_git.models.tool import Tool
 
@@ -39,6 +39,27 @@ def test_without_roles_the_person_at_this_machine_is_admin(action: Action) -> No
     assert decide(make_config(), ANA, action, make_tool()) == Decision(
         allowed=True, reason="no role is defined, so the person at this machine is admin"
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "everything"),
+    [
+        pytest.param(make_config(), True, id="no-roles"),
+        pytest.param(make_config(dev={"admin": True}), False, id="no-role"),
+        pytest.param(make_config("dev", dev={"admin": True}), True, id="admin"),
+        pytest.param(make_config("dev", dev={"admin": True, "deny": ["a.b"]}), False, id="denied"),
+        pytest.param(make_config("dev", dev={"allow": ["**"]}), False, id="allowed-by-pattern"),
+    ],
+)
+def test_only_whom_nothing_could_be_hidden_from_sees_everything(
+    config: ProjectConfig, *, everything: bool
+) -> None:
+    assert sees_everything(config, ANA) is everything
+
+
+def test_an_undefined_role_sees_not_even_that() -> None:
+    with pytest.raises(UnknownRoleError):
+        sees_everything(make_config(dev={}), Principal("ana", "ghost"))
 
 
 @pytest.mark.parametrize("action", ACTIONS)

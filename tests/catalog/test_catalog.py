@@ -120,6 +120,75 @@ def test_bare_name_is_completed_however_long_its_toolset_s_name_is(shelf: Shelf)
     assert "'a-toolset-with-a-rather-long-name:dig'" in caught.value.hint
 
 
+def test_a_toolset_is_found_and_an_unknown_one_told_with_the_nearest(shelf: Shelf) -> None:
+    assert shelf.catalog().find_toolset("garden").id == "garden"
+    for text in ("gardn", "../garden", "", "state", "Garden"):
+        with pytest.raises(UnknownNameError) as caught:
+            shelf.catalog().find_toolset(text)
+        assert caught.value.message == f"no toolset {text!r}"
+        near = "did you mean 'garden'? " if "arden" in text or text == "gardn" else ""
+        assert caught.value.hint == f"{near}list them with `covalt-git toolset list`"
+
+
+def test_hidden_toolset_is_one_that_does_not_exist(shelf: Shelf) -> None:
+    shelf.configure(GARDENER)
+    (shelf.root / "toolsets" / "Bad Vault").mkdir()
+    catalog = shelf.catalog("gardener")
+
+    assert catalog.find_toolset("garden").id == "garden"
+    for text in ("vault", "vaul", "Bad Vault", "Bad Vaul", "app-builder"):
+        with pytest.raises(UnknownNameError) as caught:
+            catalog.find_toolset(text)
+        assert caught.value.hint == "list them with `covalt-git toolset list`"
+    assert shelf.catalog("owner").find_toolset("Bad Vault").problems
+
+
+def test_nearest_may_be_a_tool_that_no_index_ever_had(shelf: Shelf) -> None:
+    shelf.toolset("shed", "rake", more="colour: red\n")
+
+    with pytest.raises(UnknownNameError) as caught:
+        shelf.catalog().find("shd:rake")
+
+    assert "did you mean 'shed:rake'?" not in caught.value.hint  # its manifest is none
+    shelf.toolset("shed", "rake", more="tool_overrides: [{tool_id: gone, name_override: x}]\n")
+    with pytest.raises(UnknownNameError, match="no tool 'shd:rake'") as caught:
+        shelf.catalog().find("shd:rake")
+    assert "did you mean 'shed:rake'?" in caught.value.hint
+
+
+def test_unknown_names_are_told_without_an_index_too(shelf: Shelf) -> None:
+    (shelf.root / "data").write_text("in its place")
+
+    with pytest.raises(UnknownNameError, match="no tool 'garden:watre'") as caught:
+        shelf.catalog().find("garden:watre")
+    assert caught.value.hint == "list them with `covalt-git tool list`"
+    with pytest.raises(UnknownNameError, match="no toolset 'gardn'"):
+        shelf.catalog().find_toolset("gardn")
+
+
+OPENED = """
+import sys
+from pathlib import Path
+from covalt_git.project import Project
+
+catalog = Project.open(Path(sys.argv[1])).catalog
+opened = []
+sys.addaudithook(lambda name, facts: opened.append(str(facts[0])) if name == "open" else None)
+catalog.find("garden:water")
+catalog.find_toolset("garden")
+print("\\n".join(opened))
+"""
+
+
+def test_one_toolset_is_found_without_reading_another(shelf: Shelf) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", OPENED, str(shelf.root)], capture_output=True, text=True, check=True
+    )
+
+    assert "garden/toolset.yaml" in said.stdout
+    assert not [line for line in said.stdout.splitlines() if "/vault/" in line or ".db" in line]
+
+
 @pytest.mark.parametrize(
     "text",
     ["garden:secret_bed", "garden.secret_bed", "vault:secret_door", "vault:water", "secret_door"],

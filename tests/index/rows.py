@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.files.new_project import create_project
 from covalt_git.index.queries import Index
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
-from covalt_git.models.commit_record import CallRecord
+from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import Chats, ChatStore
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.uploads import Upload
@@ -105,7 +106,9 @@ def ask(writer: Writer, **fields: Any) -> Approval:
     return approval
 
 
-def finish(writer: Writer, path: str, content: bytes, *, result: Any = None) -> str:
+def finish(
+    writer: Writer, path: str, content: bytes, *, result: Any = None, message_id: str | None = None
+) -> str:
     """Record a call that wrote a file; return its manifest."""
     call = pending(
         writer.chat,
@@ -113,6 +116,7 @@ def finish(writer: Writer, path: str, content: bytes, *, result: Any = None) -> 
         args={"path": path},
         status="running",
         base=writer.save_edits(),
+        message_id=message_id,
     )
     writer.put_call(call)
     (writer.chat.workspace / path).write_bytes(content)
@@ -127,6 +131,15 @@ def finish(writer: Writer, path: str, content: bytes, *, result: Any = None) -> 
         toolset=call.toolset,
     )
     return writer.finish_call(call, record, seen=writer.look())
+
+
+def say(writer: Writer, text: str) -> str:
+    """Put a message on the active branch; return its id."""
+    chat = writer.chat
+    message = MessageRecord(role="user", text=text)
+    record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+    writer.commit("message", record, chat.state(chat.head()).tree, subject=text)
+    return record.id
 
 
 def make_lively(root: Path) -> None:

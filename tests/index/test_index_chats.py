@@ -6,6 +6,9 @@ import hashlib
 import shutil
 from typing import TYPE_CHECKING
 
+import pytest
+
+from covalt_git.errors import UnknownNameError
 from covalt_git.workspaces.chats import finished_call, waiting_call
 from tests.index.rows import chats_of, open_index, synced
 
@@ -45,6 +48,35 @@ def test_calls_are_those_of_commits_and_of_refs(root: Path) -> None:
         assert index.call("c2", calls[0].id) is None
 
 
+def test_one_chat_is_asked_for_by_its_id(root: Path) -> None:
+    with open_index(root) as index:
+        index.sync()
+        rows = index.chat_rows()
+
+        assert [index.chat_row(row["id"]) for row in rows] == rows
+        assert index.chat_row("nothing") is None
+        assert index.chat_rows(2) == rows[:2]
+        for row in rows:
+            with chats_of(root).open(row["id"]) as chat:
+                assert row.items() >= chat.about().model_dump().items()
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_calls_are_listed_newest_first_page_by_page(root: Path, size: int) -> None:
+    with open_index(root) as index:
+        index.sync()
+        whole = index.calls("c1")
+        found = index.calls("c1", limit=size)
+        while page := index.calls("c1", limit=size, before=found[-1].id):
+            found += page
+
+        assert found == whole
+        assert whole == sorted(whole, key=lambda one: (one.started_at, one.id), reverse=True)
+        assert len(whole) == 7
+        with pytest.raises(UnknownNameError, match="no call 'nothing'"):
+            index.calls("c1", before="nothing")
+
+
 def test_a_large_result_is_whole_in_the_index(root: Path) -> None:
     with open_index(root) as index:
         index.sync()
@@ -63,6 +95,14 @@ def test_approvals_are_listed_by_state(root: Path) -> None:
         assert {row["execution_id"] for row in index.approvals()} == {
             one.execution_id for one in chat.approvals()
         }
+        assert index.approvals(chat_id="c1") == index.approvals()
+        assert index.approvals(chat_id="c2") == []
+        assert index.approvals("pending", chat_id="c1") == [waiting]
+        for row in index.approvals():
+            approval = chat.approval(row["execution_id"])
+            assert approval is not None
+            for name in ("role", "branch", "base", "superseded_by", "decided_by", "state"):
+                assert row[name] == getattr(approval, name)
 
 
 def test_files_of_every_manifest_are_those_of_its_tree(root: Path) -> None:

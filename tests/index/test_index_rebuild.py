@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -14,7 +15,18 @@ from covalt_git.installs import set_enabled
 from covalt_git.workspaces.chats import HEADS, ChatStore
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import Writer, writing
-from tests.index.rows import LATER, NOW, anew, ask, chats_of, dump, finish, open_index, synced
+from tests.index.rows import (
+    LATER,
+    NOW,
+    anew,
+    ask,
+    chats_of,
+    dump,
+    finish,
+    open_index,
+    say,
+    synced,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +107,7 @@ class Life:
             *(self.in_chat(what) for what in (self.upload, self.upload, self.edit, self.call)),
             *(self.in_chat(what) for what in (self.branch, self.checkout, self.ask, self.settle)),
             *(self.in_chat(what) for what in (self.forget, self.move_back, self.drop_branch)),
+            *(self.in_chat(what) for what in (self.say, self.merge, self.copy_commit)),
             *(self.new_chat, self.delete_chat, self.describe, self.add_file, self.remove_file),
             *(self.switch, self.override, self.break_and_mend, self.toolset, self.same_size),
         ]
@@ -167,6 +180,32 @@ class Life:
         branches = [one for one in chat.branches() if not one.active]
         if branches:
             git(chat, "update-ref", "-d", HEADS + self.random.choice(branches).name)
+
+    def say(self, _: ChatStore, writer: Writer) -> None:
+        say(writer, self.any_text())
+
+    def merge(self, chat: ChatStore, writer: Writer) -> None:
+        """Push a commit of two parents, whose clocks are anybody's."""
+        head, states = writer.save_edits(), sorted(chat.reachable())
+        if head is not None:
+            other = self.random.choice(states)
+            self.push(chat, head, f"{head}^{{tree}}", ["-m", "merge"], head, other)
+
+    def copy_commit(self, chat: ChatStore, writer: Writer) -> None:
+        """Put a commit's message, its record and all, into another, as cherry-pick and rebase do."""
+        head, states = writer.save_edits(), sorted(chat.reachable())
+        if head is not None:
+            copied = self.random.choice(states)
+            text = chat.store.read_commit(copied).message
+            self.push(chat, head, f"{copied}^{{tree}}", ["-m", text], head)
+
+    def push(
+        self, chat: ChatStore, head: str, tree: str, message: list[str], *parents: str
+    ) -> None:
+        arguments = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
+        when = self.random.choice(["2001-01-01T00:00:00Z", "2050-01-01T00:00:00Z"])
+        made = git(chat, "commit-tree", tree, *message, *arguments, when=when)
+        git(chat, "update-ref", f"{HEADS}{chat.active_branch()}", made, head)
 
     def new_chat(self) -> None:
         chats = chats_of(self.root)
@@ -251,8 +290,16 @@ class Life:
         self.did.append("toolset")
 
 
-def git(chat: ChatStore, *arguments: str) -> None:
-    subprocess.run(["git", "-C", str(chat.folder / "store.git"), *arguments], check=True)
+def git(chat: ChatStore, *arguments: str, when: str = NOW) -> str:
+    names = {"NAME": "Ann", "EMAIL": "ann@example.com", "DATE": when}
+    told = {
+        f"GIT_{who}_{key}": text for who in ("AUTHOR", "COMMITTER") for key, text in names.items()
+    }
+    command = ["git", "-C", str(chat.folder / "store.git"), *arguments]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | told
+    )
+    return done.stdout.strip()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.files.toolsets import read_toolset
+from covalt_git.index.signatures import is_as_seen, see
 from tests.files.projects import HEAD, HELLO, MANIFEST, put_hello
 from tests.index.rows import anew, dump, open_index, synced
 
@@ -115,6 +116,57 @@ def test_files_are_listed_with_their_place_in_the_project(root: Path) -> None:
         assert (root / file["stored_path"]).stat().st_size == file["size"]
 
 
+def test_one_toolset_is_asked_for_by_its_id(root: Path) -> None:
+    put_hello(root, MANIFEST + "colour: red\n")
+
+    with open_index(root) as index:
+        index.sync_toolsets()
+        rows = {row["id"]: row for row in index.toolsets()}
+        assert {name: index.toolset_row(name) for name in rows} == rows
+        assert index.toolset_row("nothing") is None
+        for name in rows:
+            assert index.tools(name) == [one for one in index.tools() if one.toolset_id == name]
+            assert index.problems(name) == list(read_toolset(root, name).problems)
+        for tool in index.tools():
+            assert index.tool(tool.tool_id) == tool
+        assert index.tool("hello:nothing") is None
+
+    assert (rows["hello"]["errors"], rows["hello"]["warnings"], rows["hello"]["tools"]) == (1, 0, 0)
+    assert (rows["data-lab"]["errors"], rows["data-lab"]["tools"]) == (0, 4)
+
+
+def test_tools_of_a_broken_toolset_are_named_as_its_files_name_them_now(root: Path) -> None:
+    put_hello(root)
+    with open_index(root) as index:
+        index.sync_toolsets()
+        assert index.toolset_tools()["hello"] == ["hello:greet"]
+        put_manifest(root, MANIFEST.replace("id: greet", "id: wave") + "colour: red\n")
+        index.sync_toolsets()
+        assert index.toolset_tools()["hello"] is None
+        put_manifest(root, MANIFEST.replace("id: greet", "id: wave").replace("tools.hello", "gone"))
+        index.sync_toolsets()
+
+        assert index.toolset_tools()["hello"] == ["hello:wave"]
+        assert [tool.tool_id for tool in index.tools("hello")] == ["hello:greet"]
+        assert list(index.toolset_tools()) == ["app-builder", "data-lab", "hello"]
+
+
+def test_a_tool_that_changed_is_another_one(root: Path) -> None:
+    put_hello(root)
+    with open_index(root) as index:
+        index.sync_toolsets()
+        before = index.tool("hello:greet")
+        assert before is not None
+        assert index.tool("hello:greet") == before
+        put_manifest(root, MANIFEST.replace("id: greet", "id: greet\n    name: Wave"))
+
+        index.sync_toolsets()
+
+        after = index.tool("hello:greet")
+        assert after is not None
+        assert (before.name, after.name) != (after.name, before.name)
+
+
 # --- overrides and servers -------------------------------------------------------------------------
 
 
@@ -192,6 +244,12 @@ def test_servers_are_rows_and_references_stay_references(
     assert far[5:] == ("[]", None, "https://a.b/", '{"X":"${API_KEY}"}', "{}", 0, None)
     assert web[:5] == ("web", "hello", "stdio", 1, "npx")
     assert web[5:] == ('["-y","web"]', ".", None, "{}", '{"K":"${API_KEY}"}', 1, None)
+    with open_index(tmp_path) as index:
+        one, two = index.mcp_servers("hello")
+        assert index.mcp_servers() == [one, two]
+        assert index.mcp_servers("other") == []
+    assert (one["id"], one["enabled"], one["headers"]) == ("far", False, {"X": "${API_KEY}"})
+    assert (two["id"], two["enabled"], two["args"]) == ("web", True, ["-y", "web"])
     assert b"s3cret" not in (tmp_path / "data" / "index.db").read_bytes()
 
 
@@ -217,6 +275,90 @@ def test_a_change_that_keeps_size_and_time_of_change_is_noticed(tmp_path: Path) 
     os.utime(toolset / "toolset.yaml", ns=(status.st_atime_ns, status.st_mtime_ns))
 
     assert list_toolsets(tmp_path)[0]["name"] == "Holla"
+
+
+def test_files_that_come_within_one_tick_of_the_clock_are_noticed(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    (toolset / "assets").mkdir()
+
+    for number in range(20):
+        name = f"assets/{number % 5}.txt"
+        (toolset / name).unlink() if (toolset / name).exists() else (toolset / name).write_text("")
+        with open_index(tmp_path) as index:
+            index.sync_toolsets()
+            found = {row["path"] for row in index.toolset_files("hello")}
+
+        assert (name in found) == (toolset / name).exists()
+
+
+def test_looking_again_writes_nothing(root: Path) -> None:
+    with open_index(root) as index:
+        index.sync_toolsets()
+        before = index.connection.total_changes
+
+        index.sync_toolsets()
+
+        assert before > 0
+        assert index.connection.total_changes == before
+
+
+def swap(toolset: Path) -> None:
+    """Let two files of one size and time change their names."""
+    (toolset / "a.txt").rename(toolset / "c.txt")
+    (toolset / "b.txt").rename(toolset / "a.txt")
+    (toolset / "c.txt").rename(toolset / "b.txt")
+
+
+def put_state(toolset: Path) -> None:
+    (toolset.parent / "state").mkdir()
+    (toolset.parent / "state" / "hello.yaml").write_text("enabled: false\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda toolset: (toolset / "new.txt").write_text("1"), id="new-file"),
+        pytest.param(lambda toolset: (toolset / "deep/er/new.txt").write_text("1"), id="deep-file"),
+        pytest.param(lambda toolset: (toolset / "deep/er").rmdir(), id="folder-gone"),
+        pytest.param(lambda toolset: (toolset / "deep").rename(toolset / "other"), id="renamed"),
+        pytest.param(lambda toolset: (toolset / "a.txt").chmod(0o755), id="mode"),
+        pytest.param(lambda toolset: (toolset / "a.txt").rename(toolset / "deep/a"), id="moved"),
+        pytest.param(lambda toolset: (toolset / "deep/er/x").symlink_to("/"), id="link"),
+        pytest.param(swap, id="names-swapped"),
+        pytest.param(put_state, id="state-file"),
+    ],
+)
+def test_every_kind_of_change_gives_another_signature(tmp_path: Path, change: Any) -> None:
+    toolset = put_hello(tmp_path)
+    (toolset / "deep" / "er").mkdir(parents=True)
+    for name in ("a.txt", "b.txt"):
+        (toolset / name).write_text(name)
+        os.utime(toolset / name, ns=(0, 0))
+    folder = os.open(toolset.parent, os.O_RDONLY)
+    try:
+        before = see(toolset.parent, "hello")
+        assert is_as_seen(folder, before)
+
+        change(toolset)
+
+        assert not is_as_seen(folder, before)
+        assert is_as_seen(folder, see(toolset.parent, "hello"))
+    finally:
+        os.close(folder)
+
+
+def test_what_python_leaves_behind_is_looked_at_once(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    cache = toolset / "tools" / "__pycache__"
+    cache.mkdir()
+    seen = see(toolset.parent, "hello")
+    folder = os.open(toolset.parent, os.O_RDONLY)
+
+    (cache / "hello.cpython-311.pyc").write_bytes(b"1")
+
+    assert is_as_seen(folder, seen)
+    assert b"__pycache__" not in seen.paths
+    os.close(folder)
 
 
 def make_state_a_folder(toolset: Path) -> None:

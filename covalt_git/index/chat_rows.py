@@ -1,0 +1,289 @@
+"""Filling the index from the chat stores: only what happened since, one transaction a chat.
+
+The same stores give the same rows, whichever way they came in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git import canonical_json
+from covalt_git.git_objects import BrokenStoreError
+from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
+from covalt_git.workspaces.chats import HEADS, finished_call, waiting_call
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from covalt_git.models.calls import ToolCall
+    from covalt_git.models.chats import WorkspaceManifest
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+Damaged = tuple[str, BrokenStoreError]
+
+
+def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
+    """Bring in the chats whose refs moved, and forget those that are gone.
+
+    Returns the chats whose store is damaged, with why; they keep the rows they had.
+    """
+    ids = chats.ids()
+    for row in connection.execute("SELECT id FROM chats").fetchall():
+        if row["id"] not in ids:
+            with transaction(connection):
+                connection.execute("DELETE FROM chats WHERE id = ?", (row["id"],))
+    damaged = []
+    for chat_id in ids:
+        try:
+            with chats.open(chat_id) as chat:
+                sync_chat(connection, chat)
+        except BrokenStoreError as error:
+            damaged.append((chat_id, error))
+    return damaged
+
+
+def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
+    """Bring in what happened in one chat since its refs were read last."""
+    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/")}
+    row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
+    before = _refs_read_last(row)
+    if before == refs:
+        return
+    with transaction(connection):
+        new = _new_manifests(connection, chat, refs, before)
+        if new is None:
+            connection.execute("DELETE FROM chats WHERE id = ?", (chat.id,))
+            new = _new_manifests(connection, chat, refs, {}) or []
+        _put_chat(connection, chat, refs)
+        for manifest in reversed(new):
+            _put_manifest(connection, chat, manifest)
+        _put_leaf(connection, chat)
+        _put_waiting(connection, chat)
+
+
+def _refs_read_last(row: sqlite3.Row | None) -> dict[str, str]:
+    try:
+        return dict(canonical_json.loads(row["refs"])) if row else {}
+    except canonical_json.NotJsonError as error:
+        raise DamagedError(f"refs that nobody wrote: {error}") from None
+
+
+def _new_manifests(
+    connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str], before: dict[str, str]
+) -> list[WorkspaceManifest] | None:
+    """Return the manifests that are not in the index, children first.
+
+    None when some that are in it cannot be reached any more: then the chat is read anew.
+    """
+    heads = [oid for ref, oid in refs.items() if ref.startswith(HEADS)]
+    met = set(heads)
+    waiting, found = list(heads), {}
+    while waiting:
+        oid = waiting.pop()
+        if oid in found or _position(connection, chat, oid) is not None:
+            continue
+        found[oid] = chat.manifest(oid)
+        met.update(found[oid].parents)
+        waiting.extend(found[oid].parents)
+    old_heads = {oid for ref, oid in before.items() if ref.startswith(HEADS)}
+    if not old_heads <= met:
+        return None
+    return _children_first(found)
+
+
+def _children_first(found: dict[str, WorkspaceManifest]) -> list[WorkspaceManifest]:
+    """Return the manifests so that every child stands before its parents."""
+    children = dict.fromkeys(found, 0)
+    for manifest in found.values():
+        for parent in manifest.parents:
+            if parent in children:
+                children[parent] += 1
+    ready = sorted(oid for oid, count in children.items() if count == 0)
+    ordered = []
+    while ready:
+        manifest = found[ready.pop()]
+        ordered.append(manifest)
+        for parent in manifest.parents:
+            if parent in children:
+                children[parent] -= 1
+                if children[parent] == 0:
+                    ready.append(parent)
+    return ordered
+
+
+def _put_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str]) -> None:
+    card = chat.card()
+    row: Row = {
+        "id": chat.id,
+        "title": card.title,
+        "created_at": card.created_at,
+        "active_branch": refs["HEAD"].removeprefix(HEADS),
+        "active_manifest_id": refs.get(refs["HEAD"]),
+        "active_leaf_message_id": None,
+        "refs": as_text(refs),
+    }
+    columns = ", ".join(row)
+    marks = ", ".join("?" for _ in row)
+    changes = ", ".join(f"{name} = excluded.{name}" for name in row)
+    connection.execute(
+        f"INSERT INTO chats ({columns}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {changes}",  # noqa: S608 - our own names
+        list(row.values()),
+    )
+
+
+def _put_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
+    """Write the message that the chat goes on from, once the manifest that knows it is there."""
+    connection.execute(
+        """
+        UPDATE chats SET active_leaf_message_id = (
+            SELECT leaf_message_id FROM workspace_manifests
+            WHERE chat_id = chats.id AND id = chats.active_manifest_id)
+        WHERE id = ?
+        """,
+        (chat.id,),
+    )
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Position:
+    """Where a manifest stands in its chat's history: never before its parents.
+
+    Those are other commits' clocks, so ``moment`` is not always when it was made, and two may have
+    the same; then ``generation``, the longest way to a first manifest, tells, and at last the id.
+    """
+
+    moment: str
+    generation: int
+    id: str
+
+
+def _position(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> Position | None:
+    """Return where a manifest stands, or None where the index does not have it."""
+    query = "SELECT moment, generation, id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
+    row = connection.execute(query, (chat.id, oid)).fetchone()
+    return None if row is None else Position(*row)
+
+
+def _place(
+    connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
+) -> Position:
+    """Return where a manifest belongs whose parents are in the index."""
+    parents = [_position(connection, chat, parent) for parent in manifest.parents]
+    placed = [parent for parent in parents if parent is not None]
+    # Without the Z a time of whole seconds sorts before the milliseconds that follow it.
+    moments = [manifest.created_at.removesuffix("Z"), *(parent.moment for parent in placed)]
+    generation = 1 + max((parent.generation for parent in placed), default=0)
+    return Position(max(moments), generation, manifest.id)
+
+
+def _leaf(
+    connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
+) -> str | None:
+    """Return the newest message at or above a manifest, along first parents."""
+    if manifest.source == "message":
+        return manifest.source_ref
+    query = "SELECT leaf_message_id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
+    row = connection.execute(query, (chat.id, manifest.parent_id)).fetchone()
+    return None if row is None else row["leaf_message_id"]
+
+
+def _put_manifest(
+    connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
+) -> None:
+    position = _place(connection, chat, manifest)
+    changes = chat.changes(manifest.parent_id, manifest.id)
+    put(
+        connection,
+        "workspace_manifests",
+        {
+            "id": manifest.id,
+            "chat_id": chat.id,
+            "parent_id": manifest.parent_id,
+            "tree_id": manifest.tree_id,
+            "created_at": manifest.created_at,
+            "source": manifest.source,
+            "source_ref": manifest.source_ref,
+            "parents": as_text(list(manifest.parents)),
+            "message_id": manifest.message_id,
+            "leaf_message_id": _leaf(connection, chat, manifest),
+            "title": manifest.title,
+            "by": manifest.record.by,
+            "changed_files": len(changes),
+            "moment": position.moment,
+            "generation": position.generation,
+        },
+    )
+    for change in changes:
+        if change.new is not None:
+            _put_blob(connection, chat, change.new.oid)
+    call = finished_call(manifest)
+    if call is not None and not _has_earlier(connection, call, position):
+        _put_call(connection, call)
+
+
+def _has_earlier(connection: sqlite3.Connection, call: ToolCall, position: Position) -> bool:
+    """Tell whether an earlier manifest has the call: git's cherry-pick and rebase copy commits."""
+    row = connection.execute(
+        """
+        SELECT moment, generation, m.id FROM tool_calls AS c
+        JOIN workspace_manifests AS m ON m.chat_id = c.chat_id AND m.id = c.post_manifest_id
+        WHERE c.chat_id = ? AND c.id = ?
+        """,
+        (call.chat_id, call.id),
+    ).fetchone()
+    return row is not None and Position(*row) < position
+
+
+def _put_call(connection: sqlite3.Connection, call: ToolCall) -> None:
+    row = call.as_json()
+    for name in ("args", "result", "render_plan"):
+        row[name] = None if row[name] is None else as_text(row[name])
+    put(connection, "tool_calls", row)
+
+
+def _put_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> None:
+    query = "SELECT 1 FROM blobs WHERE chat_id = ? AND oid = ?"
+    if connection.execute(query, (chat.id, oid)).fetchone():
+        return
+    content = chat.store.read_blob(oid)
+    digest = hashlib.sha256(content).hexdigest()
+    row = {"chat_id": chat.id, "oid": oid, "sha256": digest, "size": len(content)}
+    put(connection, "blobs", row)
+
+
+def _put_waiting(connection: sqlite3.Connection, chat: ChatStore) -> None:
+    """Write the calls that wait or run, and all approvals, in place of those that were there."""
+    connection.execute(
+        "DELETE FROM tool_calls WHERE chat_id = ? AND status IN ('pending', 'running')", (chat.id,)
+    )
+    connection.execute("DELETE FROM approvals WHERE chat_id = ?", (chat.id,))
+    done = "SELECT 1 FROM tool_calls WHERE chat_id = ? AND id = ?"
+    for call in chat.calls():
+        if connection.execute(done, (chat.id, call.id)).fetchone():
+            continue  # its commit is there, only the process died before it forgot the ref
+        _put_call(connection, waiting_call(call))
+    for approval in chat.approvals():
+        put(
+            connection,
+            "approvals",
+            {
+                "execution_id": approval.execution_id,
+                "call_id": approval.call_id,
+                "chat_id": chat.id,
+                "tool_id": approval.tool_id,
+                "args": as_text(approval.args),
+                "reasons": as_text(list(approval.reasons)),
+                "state": approval.state,
+                "requested_by": approval.by,
+                "created_at": approval.created_at,
+                "expires_at": approval.expires_at,
+                "decided_by": approval.decided_by,
+                "decided_at": approval.decided_at,
+                "role": approval.role,
+                "branch": approval.branch,
+                "base": approval.base,
+                "superseded_by": approval.superseded_by,
+            },
+        )

@@ -1,0 +1,105 @@
+"""A chat's history as lists and pictures show it, and the SQL of its order: newest first.
+
+No manifest stands before one that was made from it, whatever clocks say; see ``workspace_manifests``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git import canonical_json
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping, Sequence
+
+    from covalt_git.models.calls import CallStatus
+    from covalt_git.models.commit_record import Source
+
+ALL_BRANCHES = """
+history AS (
+    SELECT id, parents, moment, generation FROM workspace_manifests WHERE chat_id = :chat_id
+)
+"""
+"""Every manifest of ``:chat_id``."""
+
+# CROSS JOIN keeps the planner from looking through the whole chat at every step.
+ANCESTORS = """
+history AS (
+    SELECT id, parents, moment, generation FROM workspace_manifests
+    WHERE chat_id = :chat_id AND id = :head
+    UNION
+    SELECT m.id, m.parents, m.moment, m.generation
+    FROM history AS h CROSS JOIN json_each(h.parents) AS p
+    CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = p.value
+    ORDER BY moment DESC, generation DESC, id DESC LIMIT :steps
+)
+"""
+"""The manifest ``:head`` and its ancestors, the newest ``:steps`` of them; -1 for all."""
+
+NEWEST_FIRST = "ORDER BY h.moment DESC, h.generation DESC, h.id DESC"
+
+
+class Line(NamedTuple):
+    """A manifest and those it was made from: as much as a picture of the history needs."""
+
+    id: str
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One manifest as a list of a chat's history shows it.
+
+    ``tool_id``, ``status`` and ``error`` are those of the call that made it.  ``branches`` are the
+    branches that are at it.  ``changed_files`` counts the paths that differ from its first parent.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    tree_id: str
+    created_at: str
+    source: Source
+    source_ref: str | None
+    message_id: str | None
+    title: str
+    by: str
+    tool_id: str | None
+    status: CallStatus | None
+    error: str | None
+    changed_files: int
+    branches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """A part of a chat's history; ``more`` tells whether anything is older than the last row."""
+
+    rows: tuple[HistoryRow, ...]
+    more: bool
+
+
+def read_line(row: sqlite3.Row) -> Line:
+    """Return the line of a row."""
+    return Line(row["id"], tuple(canonical_json.loads(row["parents"])))
+
+
+def read_history_row(row: sqlite3.Row, heads: Mapping[str, Sequence[str]]) -> HistoryRow:
+    """Return a row as it is shown; ``heads`` has the names of the branches by manifest."""
+    return HistoryRow(
+        id=row["id"],
+        parents=tuple(canonical_json.loads(row["parents"])),
+        tree_id=row["tree_id"],
+        created_at=row["created_at"],
+        source=row["source"],
+        source_ref=row["source_ref"],
+        message_id=row["message_id"],
+        title=row["title"],
+        by=row["by"],
+        tool_id=row["tool_id"],
+        status=row["status"],
+        error=row["error"],
+        changed_files=row["changed_files"],
+        branches=tuple(heads.get(row["id"], ())),
+    )

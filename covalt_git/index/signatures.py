@@ -1,0 +1,110 @@
+"""Noticing that a toolset's files changed from what the file system says of them, without reading any.
+
+A toolset's signature is a digest of the mode, size, times and inode of every path it is read from.
+The paths are remembered with it: whether nothing changed takes one ``lstat`` a path and no listing,
+because a file that comes or goes changes the time of the folder it is in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import marshal
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.files.toolsets import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TICK_NS = 20_000_000
+"""More than the ticks of any kernel that we run on."""
+
+_MOST_LOOKS = 6
+
+_Facts = tuple[int, int, int, int, int]
+"""Mode, size in bytes, times of modification and of change in nanoseconds, inode."""
+
+_MODE, _CHANGED = 0, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A toolset as the file system tells of it.
+
+    ``paths`` are those it is read from, relative to ``toolsets/`` and with a NUL between them: names
+    need not be text.
+    """
+
+    paths: bytes
+    signature: str
+
+
+def see(toolsets: Path, toolset_id: str) -> Seen:
+    """Return what the file system says of a toolset now.
+
+    File systems keep time in ticks of some milliseconds: of what changed in this very tick, nothing
+    would tell the next change.  So it waits until the newest change is older than that.
+    """
+    looks = 0
+    while True:
+        started = time.time_ns()
+        found = _look(toolsets, toolset_id)
+        newest = max((facts[_CHANGED] for facts in found.values() if facts), default=0)
+        now = time.time_ns()
+        looks += 1
+        # What changed in the future did so by another clock than ours, and no waiting helps.
+        if looks == _MOST_LOOKS or newest <= started - _TICK_NS or newest > now:
+            paths = sorted(found)
+            return Seen(b"\0".join(paths), _signature([found[path] for path in paths]))
+        time.sleep(max(0, newest + _TICK_NS - now) / 1e9)
+
+
+def is_as_seen(toolsets: int, before: Seen) -> bool:
+    """Tell whether nothing of a toolset changed; ``toolsets`` is the folder, open."""
+    facts: list[_Facts | None] = []
+    for path in before.paths.split(b"\0"):
+        try:
+            facts.append(_facts(os.stat(path, dir_fd=toolsets, follow_symlinks=False)))
+        except OSError:
+            facts.append(None)
+    return _signature(facts) == before.signature
+
+
+def _look(toolsets: Path, toolset_id: str) -> dict[bytes, _Facts | None]:
+    """Return the facts of every path, those of a folder from before it was listed.
+
+    So whatever comes into a folder while this looks makes the facts old.
+    """
+    top = os.fsencode(toolsets) + b"/"
+    state = os.fsencode(f"{STATE_FOLDER}/{toolset_id}.yaml")
+    found = {state: _lstat(top + state)}
+    waiting = [os.fsencode(toolset_id)]
+    while waiting:
+        path = waiting.pop()
+        found[path] = facts = _lstat(top + path)
+        if facts and stat.S_ISDIR(facts[_MODE]):
+            with contextlib.suppress(OSError), os.scandir(top + path) as entries:
+                names = [entry.name for entry in entries if entry.name != b"__pycache__"]
+                waiting += [path + b"/" + name for name in names]
+    return found
+
+
+def _lstat(path: bytes) -> _Facts | None:
+    try:
+        return _facts(os.lstat(path))
+    except OSError:  # gone, or where nobody can look
+        return None
+
+
+def _facts(status: os.stat_result) -> _Facts:
+    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _signature(facts: list[_Facts | None]) -> str:
+    # The second version of this format has no references: equal facts have equal bytes.
+    return hashlib.sha256(marshal.dumps(facts, 2)).hexdigest()

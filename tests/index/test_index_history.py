@@ -1,0 +1,292 @@
+"""A chat's history as the index tells it is the one in its store, in an order that holds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.workspaces.chats import HEADS, ChatStore
+from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.writing import writing
+from tests.index.rows import anew, chats_of, finish, open_index, say, synced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from covalt_git.index.history import HistoryRow
+    from covalt_git.index.queries import Index
+
+
+def git(chat: ChatStore, *arguments: str, when: str = "2026-11-20T17:24:00Z") -> str:
+    """Return what stock git prints; what it commits, Ann does at ``when``."""
+    names = {"NAME": "Ann", "EMAIL": "ann@example.com", "DATE": when}
+    told = {
+        f"GIT_{who}_{key}": text for who in ("AUTHOR", "COMMITTER") for key, text in names.items()
+    }
+    command = ["git", "-C", str(chat.folder / "store.git"), *arguments]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | told
+    )
+    return done.stdout.strip()
+
+
+def push(chat: ChatStore, branch: str, *parents: str, message: str, when: str) -> str:
+    """Move a branch to a commit that git made from these parents; return it."""
+    made_from = [part for parent in parents for part in ("-p", parent)]
+    tree = f"{parents[0]}^{{tree}}"
+    made = git(chat, "commit-tree", tree, "-m", message, *made_from, when=when)
+    git(chat, "update-ref", HEADS + branch, made)
+    return made
+
+
+@pytest.fixture
+def chat(root: Path) -> Iterator[ChatStore]:
+    """A chat with messages, two branches, a merge of them, and clocks that disagree."""
+    with chats_of(root).new("long", title="Long") as chat:
+        with writing(chat) as writer:
+            writer.upload([Upload("a.txt", b"1"), Upload("b.txt", b"2")])
+            first = say(writer, "make a page")
+            finish(writer, "page.html", b"<p>", message_id=first)
+            done = finish(writer, "page.html", b"<p>\n", message_id=first)
+            writer.create_branch("idea", done)
+            second = say(writer, "make it blue")
+            finish(writer, "page.css", b"blue", message_id=second)
+            writer.checkout("idea")
+        ahead = push(
+            chat, "idea", str(chat.head()), message="Fix it\n\nmore", when="2050-01-01T00:00:00Z"
+        )
+        behind = push(chat, "idea", ahead, message="late", when="2001-01-01T00:00:00Z")
+        main = str(chat.branch("main").manifest_id)
+        push(chat, "main", main, behind, message="merge idea", when="2026-11-20T17:24:00Z")
+        with writing(chat) as writer:
+            finish(writer, "idea.txt", b"red")
+        yield chat
+
+
+@pytest.fixture
+def index(root: Path, chat: ChatStore) -> Iterator[Index]:
+    with open_index(root) as index:
+        index.sync_chat(chat)
+        yield index
+
+
+def history(index: Index, head: str | None = None) -> tuple[HistoryRow, ...]:
+    page = index.manifests("long", head=head, limit=1000)
+    assert not page.more
+    return page.rows
+
+
+def test_every_row_says_what_its_manifest_says(index: Index, chat: ChatStore) -> None:
+    rows = history(index)
+
+    assert {row.id for row in rows} == set(chat.reachable())
+    heads = {one.name: one.manifest_id for one in chat.branches()}
+    for row in rows:
+        manifest = chat.manifest(row.id)
+        call = manifest.record.call
+        assert (row.parents, row.tree_id) == (manifest.parents, manifest.tree_id)
+        assert (row.source, row.source_ref) == (manifest.source, manifest.source_ref)
+        assert (row.title, row.by) == (manifest.title, manifest.record.by)
+        assert (row.created_at, row.message_id) == (manifest.created_at, manifest.message_id)
+        assert row.changed_files == len(chat.changes(manifest.parent_id, manifest.id))
+        assert (row.tool_id, row.status) == ((call.tool_id, call.status) if call else (None, None))
+        assert set(row.branches) == {name for name, oid in heads.items() if oid == row.id}
+
+
+def test_titles_tell_what_was_done(index: Index) -> None:
+    titles = {row.title for row in history(index)}
+
+    assert titles == {
+        "uploaded a.txt, b.txt",
+        "message: make a page",
+        "message: make it blue",
+        "app-builder:write_file success",
+        "push: Fix it",
+        "push: late",
+        "push: merge idea",
+    }
+
+
+def test_no_manifest_stands_before_one_made_from_it_whatever_clocks_say(index: Index) -> None:
+    rows = history(index)
+
+    place = {row.id: at for at, row in enumerate(rows)}
+    assert all(place[row.id] < place[parent] for row in rows for parent in row.parents)
+    times = [row.created_at for row in rows]
+    assert times != sorted(times, reverse=True)
+
+
+def test_a_merge_has_all_its_parents(index: Index, chat: ChatStore) -> None:
+    merge = next(row for row in history(index) if row.title == "push: merge idea")
+
+    assert len(merge.parents) == 2
+    assert merge.branches == ("main",)
+    assert index.heads("long") == {
+        one.name: one.manifest_id for one in chat.branches() if one.manifest_id
+    }
+
+
+def test_the_history_of_a_manifest_is_its_ancestors(index: Index, chat: ChatStore) -> None:
+    everything = [row.id for row in history(index)]
+    for oid in everything:
+        listed = git(chat, "rev-list", oid).split()
+
+        rows = [row.id for row in history(index, oid)]
+
+        assert set(rows) == set(listed)
+        assert rows == [one for one in everything if one in listed]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 100])
+@pytest.mark.parametrize("of", ["all", "main", "idea"])
+def test_pages_follow_one_another(index: Index, size: int, of: str) -> None:
+    head = None if of == "all" else index.heads("long")[of]
+    whole = history(index, head)
+    found: list[HistoryRow] = []
+    more = True
+
+    while more:
+        before = found[-1].id if found else None
+        page = index.manifests("long", head=head, limit=size, before=before)
+        more = page.more
+        lines = index.lines("long", head=head, limit=size, before=before)
+        found += page.rows
+
+        assert len(page.rows) == size or not more
+        assert [(line.id, line.parents) for line in lines] == [
+            (row.id, row.parents) for row in found
+        ]
+
+    assert tuple(found) == whole
+
+
+def test_a_page_goes_on_only_behind_what_is_there(index: Index) -> None:
+    for ask in (index.manifests, index.lines):
+        with pytest.raises(UnknownNameError) as caught:
+            ask("long", before="0" * 40)
+
+        assert str(caught.value) == (
+            f"no manifest {'0' * 40!r}\n  hint: list them with `covalt-git chat log long --all`"
+        )
+
+
+def test_a_chat_without_manifests_has_an_empty_history(index: Index) -> None:
+    index.sync()
+
+    assert index.manifests("empty") == index.manifests("nowhere")
+    assert index.manifests("empty").rows == ()
+    assert index.lines("empty") == []
+    assert index.heads("empty") == index.heads("nowhere") == {}
+
+
+# Names
+
+
+def outcome(resolve: object, *arguments: object) -> str:
+    assert callable(resolve)
+    try:
+        return str(resolve(*arguments))
+    except CovaltError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def test_names_mean_what_they_mean_to_the_store(index: Index, chat: ChatStore) -> None:
+    names = ["HEAD", "main", "idea", "nothing", "", "../x", "0000", "abc", "f" * 40, "g" * 40]
+    names += ["01234567-0000-7000-8000-000000000000", "main~1"]
+    for row in history(index):
+        names += [row.id, row.id[:12], row.id[:7], row.id[:9] + "z", str(row.source_ref)]
+    lost = git(chat, "commit-tree", "-m", "lost", "main^{tree}")
+    blob = git(chat, "rev-parse", "main:a.txt")
+
+    for name in [*names, lost, lost[:10], blob, blob[:10]]:
+        assert outcome(index.resolve, chat, name) == outcome(chat.resolve, name)
+
+
+def test_names_of_an_empty_chat_are_told_as_the_store_does(index: Index, root: Path) -> None:
+    with chats_of(root).open("empty") as chat:
+        for name in ("HEAD", "main", "0123456", "nothing"):
+            assert outcome(index.resolve, chat, name) == outcome(chat.resolve, name)
+
+
+def test_a_name_of_what_happened_just_now_is_known(index: Index, chat: ChatStore) -> None:
+    before = str(chat.head())
+    with writing(chat) as writer:
+        made = finish(writer, "new.txt", b"new")
+    assert index.resolve(chat, made[:10]) == made
+
+    git(chat, "update-ref", HEADS + "idea", before)
+    with pytest.raises(UnknownNameError):
+        index.resolve(chat, made)
+
+
+# Messages
+
+
+def test_a_chat_goes_on_from_the_newest_message_of_its_branch(
+    index: Index, chat: ChatStore
+) -> None:
+    rows = {row.title: row for row in history(index)}
+    for branch, title in (("idea", "message: make a page"), ("main", "message: make it blue")):
+        git(chat, "symbolic-ref", "HEAD", HEADS + branch)
+
+        index.sync_chat(chat)
+
+        row = index.chat_row("long")
+        assert row is not None
+        assert row["active_leaf_message_id"] == rows[title].source_ref
+        assert row.items() >= chat.about().model_dump().items()
+
+
+def test_the_manifest_of_a_message_is_the_last_of_its_calls(index: Index) -> None:
+    rows = history(index)
+    for row in rows:
+        if row.source == "message":
+            of_it = [one.id for one in rows if row.source_ref in {one.message_id, one.source_ref}]
+
+            assert index.message_manifest("long", str(row.source_ref)) == of_it[0]
+    assert index.message_manifest("long", "nothing") is None
+    assert index.message_manifest("nowhere", "nothing") is None
+
+
+def test_a_message_of_two_branches_has_the_manifest_of_the_active_one(
+    index: Index, chat: ChatStore
+) -> None:
+    with writing(chat) as writer:
+        message = say(writer, "try both")
+        writer.create_branch("other", str(chat.head()))
+        here = finish(writer, "here", b"1", message_id=message)
+        writer.checkout("other")
+        there = finish(writer, "there", b"1", message_id=message)
+        index.sync_chat(chat)
+        assert index.message_manifest("long", message) == there
+
+        writer.checkout("idea")
+        index.sync_chat(chat)
+
+        assert index.message_manifest("long", message) == here
+
+
+# What git does
+
+
+def test_a_call_that_git_copied_is_the_one_that_was_made(
+    root: Path, tmp_path: Path, index: Index, chat: ChatStore
+) -> None:
+    made = next(row for row in history(index) if row.tool_id)
+    text = chat.store.read_commit(made.id).message
+    head = str(chat.head())
+    copy = push(chat, "idea", head, message=text, when="2001-01-01T00:00:00Z")
+    index.sync_chat(chat)
+
+    call = index.call("long", str(made.source_ref))
+
+    assert call is not None
+    assert call.post_manifest_id == made.id
+    rows = {row.id: row for row in history(index)}
+    assert rows[copy].status == rows[made.id].status == "success"
+    assert synced(root) == anew(root, tmp_path / "anew.db")
