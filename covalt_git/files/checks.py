@@ -37,6 +37,12 @@ Sources = dict[str, ToolSource]
 _COMPOSING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
 """Keywords through which a schema can declare arguments elsewhere than in ``properties``."""
 
+_SHOWS = {
+    "html": (("artifact", "content"), "{artifact: artifacts/page.html}"),
+    "frame": (("url", "port"), '{port: "$return.port"}'),
+}
+"""Renderers that show nothing unless one of these keys is there, and a configuration with one."""
+
 
 def read_sources(
     manifest: Reading[ToolsetManifest], folder: Path, files: BundleFiles
@@ -264,6 +270,8 @@ def _check_overrides(
         legacy = declared.renderer if declared else None
         kind = override.renderer or (legacy.type if legacy else None)
         if override.renderer_config is None:
+            if override.renderer is not None:
+                yield from _check_shown(reading, (*loc, "renderer"), override.renderer, {})
             continue
         if kind is None:
             yield reading.problem(
@@ -287,9 +295,27 @@ def _check_config(
 ) -> Iterator[Problem]:
     if reading.document is not None:
         yield from part_problems(reading.document, loc, config, config_model(renderer))
+    yield from _check_shown(reading, loc, renderer, config)
     artifact = config.get("artifact")
     if isinstance(artifact, str) and not artifact.startswith("$"):
         yield from _named_file(reading, (*loc, "artifact"), artifact, files)
+
+
+def _check_shown(
+    reading: Reading[ToolsetManifest], loc: Loc, renderer: str, config: dict[str, Any]
+) -> Iterator[Problem]:
+    """Warn of a renderer that has nothing to show: its calls work all the same."""
+    keys, example = _SHOWS.get(renderer, ((), ""))
+    misspelt = config.keys() - config_model(renderer).model_fields.keys()
+    if keys and not misspelt and all(config.get(key) is None for key in keys):
+        yield reading.problem(
+            codes.MISSING_KEY,
+            loc,
+            f"{renderer} shows nothing without {' or '.join(map(repr, keys))}",
+            hint=f"configure it: {example}",
+            key=True,
+            severity="warning",
+        )
 
 
 def _check_named_files(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import docstring_parser
@@ -87,13 +88,19 @@ def read_tool(source: bytes, function: str) -> ToolSource:
         NoFunctionError: where the module gives that name to nothing, or to a class.
     """
     try:
-        names = read_names(parse(source))
+        names = _names_of(source)
         definitions = names.functions(function)
         if not definitions:
             return _from_elsewhere(names, function)
         return _read_definitions(definitions, names, source)
     except RecursionError:
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
+
+
+@lru_cache(maxsize=8)
+def _names_of(source: bytes) -> ModuleNames:
+    """Parse a module once for all the tools that stand in it; nothing changes what this returns."""
+    return read_names(parse(source))
 
 
 def _read_definitions(

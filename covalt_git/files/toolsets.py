@@ -6,10 +6,13 @@ can be shown in place, and is not sound: none of its tools may be called.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.files.artifact_checks import check_artifacts
 from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
 from covalt_git.files.checks import check_manifest, read_sources
 from covalt_git.files.reading import Reading, read_yaml, shown_path
@@ -22,7 +25,6 @@ from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from covalt_git.models.tool import Tool
 
@@ -57,6 +59,13 @@ class Toolset:
         """The digest of all its files."""
         return self.files.digest
 
+    @property
+    def tool_ids(self) -> list[str] | None:
+        """The ids of the tools that it declares, or None where its manifest cannot be read."""
+        if self.manifest is None:
+            return None
+        return [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
+
     def tool(self, name: str) -> Tool | None:
         """Return one of its tools by the name within it."""
         return next((tool for tool in self.tools if tool.id.name == name), None)
@@ -69,14 +78,22 @@ def toolset_ids(folder: Path) -> list[str]:
     """
     if not folder.is_dir():
         return []
-    return sorted(
-        entry.name
-        for entry in folder.iterdir()
-        if entry.is_dir()
-        and entry.name not in RESERVED_TOOLSET_IDS
-        and not entry.name.startswith((".", "__"))
-        and readable(entry.name) == entry.name
-    )
+    with os.scandir(folder) as entries:
+        return sorted(
+            entry.name
+            for entry in entries
+            if _is_folder(entry)
+            and entry.name not in RESERVED_TOOLSET_IDS
+            and not entry.name.startswith((".", "__"))
+            and readable(entry.name) == entry.name
+        )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell a folder, or a link to one; a link may also lead nowhere, or in a circle."""
+    if entry.is_symlink():
+        return Path(entry.path).is_dir()
+    return entry.is_dir()
 
 
 def read_toolset(root: Path, toolset_id: str) -> Toolset:
@@ -102,6 +119,7 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
             in_force = state.value or ToolsetState(enabled=False)
             tools = tools_in_force(manifest.value, in_force, sources, files.digest)
         problems += _state_problems(manifest.value, state)
+    problems += check_artifacts(manifest, folder, files)
     return Toolset(
         id=toolset_id,
         folder=folder,

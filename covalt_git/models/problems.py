@@ -31,6 +31,12 @@ WRONG_PARAMETERS = "CG303"
 NO_FILE = "CG304"
 FORBIDDEN_FILE = "CG305"
 PYTHON_SYNTAX = "CG306"
+PAGE_EXTERNAL = "CG307"
+PAGE_SIBLING = "CG308"
+PAGE_CONNECTS = "CG309"
+PAGE_STORES = "CG310"
+PAGE_LEAVES = "CG311"
+PAGE_POWERS = "CG312"
 
 NAMESPACE_TAKEN = "CG401"
 ORPHAN_STATE = "CG402"
@@ -59,6 +65,12 @@ TITLES = {
     NO_FILE: "a file that is named but not there",
     FORBIDDEN_FILE: "a file that a toolset may not hold",
     PYTHON_SYNTAX: "Python that does not parse",
+    PAGE_EXTERNAL: "a page with a part that would come from the network",
+    PAGE_SIBLING: "a page with a part in another file",
+    PAGE_CONNECTS: "a page whose script asks the network",
+    PAGE_STORES: "a page that would keep something in the browser",
+    PAGE_LEAVES: "a page that would leave its frame, or hold another one",
+    PAGE_POWERS: "a page that uses what its frame has switched off",
     NAMESPACE_TAKEN: "a namespace with two owners",
     ORPHAN_STATE: "a state file without its toolset",
 }

@@ -8,6 +8,7 @@ before the host, no backslash (a slash to browsers), no control character (they 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from covalt_git.paths import check_path
 from covalt_git.render.interpolate import PLACES, Expression, split
@@ -15,8 +16,8 @@ from covalt_git.render.interpolate import PLACES, Expression, split
 PORTS = range(1024, 65536)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
-_HOST = r"https?://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
-_ADDRESS = re.compile(_HOST + r"(?::(?P<port>[0-9]{1,5}))?(?:[/?#].*)?", re.IGNORECASE)
+_HOST = r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
+_ADDRESS = re.compile(_HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
 _SETTLED_HOST = re.compile(_HOST + r"[:/?#]", re.IGNORECASE)
 _SETTLED_PORT = re.compile(_HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
 _AMBIGUOUS = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -26,6 +27,16 @@ _MAX_SHOWN = 100
 
 class RefusedError(Exception):
     """A render plan may not lead there; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An http or https address in its parts; scheme and host in lower case, ``rest`` from the path on."""
+
+    scheme: str
+    host: str
+    port: int | None
+    rest: str
 
 
 def check_file(value: object, template: object, *, place: str) -> str:
@@ -73,22 +84,35 @@ def check_url(value: object, template: object) -> str:
     Raises:
         RefusedError: for everything else.
     """
-    address = None
-    if isinstance(value, str) and not _AMBIGUOUS.search(value):
-        address = _ADDRESS.fullmatch(value)
-    if address is None or not isinstance(template, str):
+    if not isinstance(value, str) or not isinstance(template, str):
         raise RefusedError(f"{_shown(value)} is not an http or https address")
+    address = read_address(value)
     first, *more = split(template)
     before = first if isinstance(first, str) else ""
     if before and not more:
-        return address[0]
+        return value
     settled = _SETTLED_HOST.match(before)
     allowed = (settled["host"].lower(),) if settled else LOCAL_HOSTS
-    if address["host"].lower() not in allowed:
+    if address.host not in allowed:
         raise RefusedError(f"{_shown(value)} does not lead to {' or '.join(allowed)}")
-    if address["port"] is not None and not _SETTLED_PORT.match(before):
-        check_port(address["port"])
-    return address[0]
+    if address.port is not None and not _SETTLED_PORT.match(before):
+        check_port(address.port)
+    return value
+
+
+def read_address(value: object) -> Address:
+    """Return an http or https address in its parts.
+
+    Raises:
+        RefusedError: when it is none, or one that two readers could understand differently.
+    """
+    found = None
+    if isinstance(value, str) and not _AMBIGUOUS.search(value):
+        found = _ADDRESS.fullmatch(value)
+    if found is None:
+        raise RefusedError(f"{_shown(value)} is not an http or https address")
+    port = int(found["port"]) if found["port"] else None
+    return Address(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
 
 
 def _chosen_place(template: str) -> str | None:

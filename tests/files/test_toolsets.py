@@ -212,6 +212,16 @@ def test_toolsets_are_the_folders_that_are_neither_hidden_nor_the_machine_s(tmp_
     assert toolset_ids(tmp_path / "nowhere") == []
 
 
+def test_a_link_is_a_toolset_where_it_leads_to_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "file").write_text("")
+    targets = {"folder": "a", "circle": "circle", "nowhere": "b", "text": "file", "odd": "file/x"}
+    for name, target in targets.items():
+        (tmp_path / name).symlink_to(target)
+
+    assert toolset_ids(tmp_path) == ["a", "folder"]
+
+
 def test_a_linked_toolset_is_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     put_hello(elsewhere)

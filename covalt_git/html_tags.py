@@ -1,0 +1,118 @@
+"""The tags of an HTML page, found where a browser finds them.
+
+A small scanner follows the tokens of the HTML standard (13.2.5) as far as tags and their attributes
+need; ``html.parser`` follows them less, and differently in each version of Python.  It reads a page
+once from its start to its end, whatever the page holds.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_RAW_TEXT = frozenset(
+    {"iframe", "noembed", "noframes", "noscript", "script", "style", "textarea", "title", "xmp"}
+)
+"""Elements that hold text and no tags; ``noscript`` is one where scripts run, as they do here."""
+
+_MARKUP = re.compile(
+    r"<(?:(?P<comment>!--)|(?P<end>/?)(?P<name>[a-z][^\t\n\f\r />]*)|(?P<doctype>!doctype)|[!?/])",
+    re.IGNORECASE,
+)
+_COMMENT_END = re.compile(r"(?<=<!--)-?>|--!?>")
+_DECLARATION_END = re.compile(">")
+_NAME = r"(?P<name> =[^\t\n\f\r />=]*+ | [^\t\n\f\r />=]++ )"
+_VALUE = r"""
+    [\t\n\f\r ]*+ = [\t\n\f\r ]*+
+    (?P<value> "[^"]*+(?:"|\Z) | '[^']*+(?:'|\Z) | [^\t\n\f\r >"'][^\t\n\f\r >]*+ | (?=>) )
+"""
+_ATTRIBUTE = re.compile(rf"{_NAME} (?:{_VALUE})?+", re.VERBOSE)
+_TAG_END = re.compile(rf"(?: [\t\n\f\r /]++ | {_NAME} (?:{_VALUE})?+ )*+ >", re.VERBOSE)
+"""Attributes up to the end of a tag: a ``>`` within quotes ends none, a quote never closed all."""
+
+_SCRIPT_MARKUP = re.compile(r"<!--|-->|<(?P<end>/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A tag or doctype of a page, and the place of its first character and of the first after it.
+
+    The name is in lower case; an end tag's begins with ``/``.
+    """
+
+    name: str
+    start: int
+    end: int
+
+
+def tags(page: str) -> Iterator[Tag]:
+    """Yield the tags and doctypes of a page in their order."""
+    position: int | None = 0
+    while position is not None and (found := _MARKUP.search(page, position)):
+        position = _end_of_markup(page, found)
+        name = (found["name"] or found["doctype"] or "").lower()
+        if position is None or not name:
+            continue
+        yield Tag(f"{found['end'] or ''}{name}", found.start(), position)
+        if name in _RAW_TEXT and not found["end"]:
+            position = _end_of_text(page, name, position)
+
+
+def attributes(page: str, tag: Tag) -> dict[str, str]:
+    """Return the attributes of a tag, names in lower case; of two with one name the first counts."""
+    found: dict[str, str] = {}
+    start = tag.start + len("<") + len(tag.name)
+    for attribute in _ATTRIBUTE.finditer(page, start, tag.end - len(">")):
+        value = attribute["value"] or ""
+        if value[:1] in {'"', "'"}:
+            value = value[1:-1]
+        found.setdefault(attribute["name"].lower(), html.unescape(value))
+    return found
+
+
+def text_of(page: str, tag: Tag) -> str:
+    """Return what stands in an element that holds text and no tags, such as a script."""
+    return page[tag.end : _end_of_text(page, tag.name, tag.end)]
+
+
+def _end_of_markup(page: str, found: re.Match[str]) -> int | None:
+    """Return the place behind a tag, comment or declaration, or None where it never ends."""
+    if found["name"]:
+        closed = _TAG_END.match(page, found.end())
+    elif found["comment"]:
+        closed = _COMMENT_END.search(page, found.end())
+    else:
+        closed = _DECLARATION_END.search(page, found.end())
+    return closed.end() if closed else None
+
+
+def _end_of_text(page: str, name: str, position: int) -> int | None:
+    """Return the place of the end tag of an element that holds text, or None without one."""
+    if name == "script":
+        return _end_of_script(page, position)
+    closed = re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE).search(page, position)
+    return closed.start() if closed else None
+
+
+def _end_of_script(page: str, position: int) -> int | None:
+    """Return the place of a script's end tag: not of one that a script in a comment closes."""
+    commented = nested = False
+    while found := _SCRIPT_MARKUP.search(page, position):
+        position = found.end()
+        if found[0] == "<!--":
+            commented = True
+            position -= len("--")  # they may be those of -->
+        elif found[0] == "-->":
+            commented = nested = False
+        elif not found["end"]:
+            nested = commented
+        elif not nested:
+            return found.start()
+        else:
+            nested = False
+    return None
