@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 
 .PHONY: run test check browser format clean
 
-# A sample project in $(SAMPLE), some work done in it, and what there is to see.
+# A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 

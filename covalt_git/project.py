@@ -52,7 +52,7 @@ class Project:
 
     def index(self) -> Index:
         """Open the index; close it after use."""
-        return Index.open(self.root, self.chats, self.root / "data" / "index.db")
+        return Index.of_project(self.root, self.config.workspace)
 
     def engine(self, waiting: Callable[[str], None] | None = None) -> Engine:
         """Return the engine that makes calls; ``waiting`` is told when a chat is busy."""

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make run` does: a sample project, a chat with some work in it, and what there is to see.
+# What `make run` does: a sample project, a chat with some work in it, and the server that shows it.
 set -eu
 say() { printf '\n$ covalt-git %s\n' "$*"; }
 run() { say "$@"; covalt-git "$@"; }
@@ -26,9 +26,9 @@ cat <<END
 
 The sample project is in $SAMPLE; its chat "weather" is a git store:
   cd $SAMPLE && git -C data/chats/weather/store.git log --graph --all --stat
-Try next:
+Beside the pages there is the command line:
   PATH="$(dirname "$(command -v covalt-git)"):\$PATH"
-  covalt-git chat show weather                      # the last call, as its author meant it
   covalt-git call weather data-lab:summarize --arg path=weather.csv --open
-  covalt-git call weather app-builder:run_command --arg command='wc -l *.csv'   # asks first
 END
+say serve
+exec covalt-git serve

@@ -66,6 +66,7 @@ class AskedAgainError(CovaltError):
             hint=f"covalt-git approval approve {outcome.approval.execution_id}",
         )
         self.outcome = outcome
+        self.execution_id = outcome.approval.execution_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Approvals:
             _check_bound(approval, call)
             # Read only now: the toolset may have been edited while this waited for the chat.
             found = _still_callable(caller, asked)
-            check_runnable(found)
+            check_runnable(found.tool, found.toolset.state)
             if chat.active_branch() != approval.branch:
                 raise CovaltError(
                     f"the call belongs to the branch {approval.branch!r}",

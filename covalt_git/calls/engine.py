@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.workspaces.chats import ChatStore
 
 WAIT_S = 600.0
@@ -93,10 +94,10 @@ class Engine:
             InvalidArgumentsError: with everything that is wrong; nothing is recorded.
             SandboxNeededError: when the toolset may not run here.
         """
-        self._checked(request)
+        self.check(request)
         with self.writing(chat) as writer:
             # Again, because the toolset may have been edited while this waited for the chat.
-            found = self._checked(request)
+            found = self.check(request)
             reasons = confirmation(self.config, found.tool, request.args)
             base = writer.save_edits()
             call = PendingCall(
@@ -127,9 +128,14 @@ class Engine:
         """Hold the chat's lock, after the calls that came before."""
         return writing(chat, by=self.principal.id, timeout_s=WAIT_S, waiting=self.waiting)
 
-    def _checked(self, request: Request) -> Found:
+    def check(self, request: Request) -> Found:
+        """Return the tool of a call that could be made now.
+
+        Raises:
+            UnknownNameError: and what else :meth:`call` raises before it waits for the chat.
+        """
         found = self.catalog.find_callable(request.tool_id)
-        check_runnable(found)
+        check_runnable(found.tool, found.toolset.state)
         check_arguments(found.tool, request.args)
         return found
 
@@ -238,19 +244,19 @@ class Engine:
         )
 
 
-def check_runnable(found: Found) -> None:
-    """Make sure that this version and machine can run the tool.
+def check_runnable(tool: Tool, state: ToolsetState) -> None:
+    """Make sure that this version and machine can run the tool of a toolset in that state.
 
     Raises:
         NotRunnableError: for a tool that is not Python.
         SandboxNeededError: for an imported toolset.
     """
-    if found.tool.kind != "python":
+    if tool.kind != "python":
         raise NotRunnableError(
-            f"{found.tool.tool_id} is an HTTP tool, which this version reads but does not call yet",
+            f"{tool.tool_id} is an HTTP tool, which this version reads but does not call yet",
             hint="covalt-git tool list shows the tools that run",
         )
-    sandbox.check_trust(found.toolset.id, found.toolset.state)
+    sandbox.check_trust(tool.toolset_id, state)
 
 
 def check_arguments(tool: Tool, args: JsonObject) -> None:

@@ -28,6 +28,7 @@ COMMANDS = {
     "chat": "Make chats; look at, branch and change their workspaces.",
     "call": "Call a tool in a chat.",
     "approval": "Settle the calls that wait for a person.",
+    "serve": "Show the project in your browser.",
     "index": "Rebuild or inspect the index, a cache of the files.",
 }
 

@@ -11,7 +11,6 @@ import click
 
 from covalt_git.cli import output, render_text
 from covalt_git.cli.session import indexed, json_option, project, synced, written, wrong_call
-from covalt_git.names import check_id
 from covalt_git.workspaces.uploads import Upload
 
 if TYPE_CHECKING:
@@ -40,8 +39,7 @@ def command() -> None:
 def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
     """Make a chat with an empty workspace."""
     opened = project()
-    chosen = check_id(chat_id, "chat") if chat_id is not None else _next_id(opened.chats.ids())
-    with opened.chats.new(chosen, title=title) as chat:
+    with opened.chats.new(chat_id, title=title) as chat:
         indexed(opened, chat)
         about = chat.about()
         if as_json:
@@ -95,7 +93,7 @@ def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
             output.as_json(_manifest_json(shown, changes) | {"record": _record(shown)})
             return
         output.say(f"{shown.id}", bold=True)
-        output.say(f"{_title(shown)}, {shown.created_at}, by {shown.record.by}")
+        output.say(f"{shown.title}, {shown.created_at}, by {shown.record.by}")
         output.changes(changes)
         output.notes(shown.record.workspace)
         if shown.record.call is not None:
@@ -175,7 +173,7 @@ def log(
         for one in found:
             names = f" ({', '.join(heads[one.id])})" if one.id in heads else ""
             failed = one.record.call is not None and one.record.call.status == "error"
-            line = f"{one.id[: output.SHORT]}{names}  {_title(one)}"
+            line = f"{one.id[: output.SHORT]}{names}  {one.title}"
             output.say(line, fg="red" if failed else None)
             output.say(
                 f"    {one.created_at}  {_summary(chat.changes(one.parent_id, one.id))}", dim=True
@@ -315,13 +313,6 @@ def _list_branches(chat: ChatStore, *, as_json: bool) -> None:
         output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
 
 
-def _next_id(ids: Sequence[str]) -> str:
-    number = 1
-    while f"c{number}" in ids:
-        number += 1
-    return f"c{number}"
-
-
 def _read(path: Path) -> bytes:
     if not path.is_file():
         raise wrong_call(f"there is no file {str(path)!r}")
@@ -345,16 +336,6 @@ def _heads(chat: ChatStore) -> dict[str, list[str]]:
         if one.manifest_id is not None:
             heads.setdefault(one.manifest_id, []).append(f"*{one.name}" if one.active else one.name)
     return heads
-
-
-def _title(manifest: WorkspaceManifest) -> str:
-    record = manifest.record
-    if record.call is not None:
-        error = f": {record.call.error}" if record.call.error else ""
-        return f"{record.call.tool_id} {record.call.status}{error}".partition("\n")[0]
-    if record.upload:
-        return "uploaded " + ", ".join(one.path for one in record.upload)
-    return manifest.source.replace("_", " ")
 
 
 def _summary(changes: Iterable[FileChange]) -> str:

@@ -30,11 +30,12 @@ def list_toolsets(*, as_json: bool) -> None:
         index.sync_toolsets()
         rows = index.toolsets()
         tools = index.tools()
+        tool_ids = index.toolset_tools()
     visible = Counter(tool.toolset_id for tool in opened.catalog.visible(tools))
     rows = [
         row | {"tools": visible[row["id"]]}
         for row in rows
-        if opened.catalog.sees_toolset(row["id"])
+        if opened.catalog.sees_one_of(row["id"], tool_ids.get(row["id"], ()))
     ]
     if as_json:
         output.as_json(rows)

@@ -1,0 +1,85 @@
+"""``covalt-git serve``."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import webbrowser
+from pathlib import Path
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.cli.session import json_option
+from covalt_git.serving.server import Serving, serve
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Listen on this port; 0 stands for any that is free.",
+)
+@click.option("--host", help="Listen on this host, 127.0.0.1 by default.")
+@click.option(
+    "--root", type=click.Path(path_type=Path), help="Serve the project in this folder instead."
+)
+@click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
+@click.option("--verbose", is_flag=True, help="Print a line for every request.")
+@json_option
+def command(
+    port: int | None,
+    host: str | None,
+    root: Path | None,
+    *,
+    opened: bool,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Show the project in your browser, until Ctrl-C.
+
+    Prints the address to open.  Whoever has it may do all that you may; the token in it is new at
+    every start, unless COVALT_GIT_TOKEN gives one.
+    """
+    given = click.get_current_context().find_root().obj
+
+    def ready(serving: Serving) -> None:
+        _tell(serving, as_json=as_json)
+        if opened:
+            # In a thread, as a browser of the terminal would keep us until it is closed.
+            threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
+
+    serve(
+        given["root"] if root is None else root,
+        on_ready=ready,
+        on_request=_tell_request if verbose else None,
+        host=host,
+        port=port,
+        role=given["role"],
+    )
+    output.say("stopped", err=True)
+
+
+def _tell(serving: Serving, *, as_json: bool) -> None:
+    listener = serving.listener
+    if listener.moved_from is not None:
+        output.say(f"port {listener.moved_from} is taken, so it is {listener.port}", err=True)
+    if listener.open_to_others:
+        output.say(
+            "warning: other machines can reach this by the names in server.allowed_hosts of "
+            "covalt.yaml, and nothing is encrypted, not the token either",
+            err=True,
+            fg="yellow",
+        )
+    if as_json:
+        about = {"url": serving.url, "host": listener.host, "port": listener.port}
+        click.echo(json.dumps(about | {"pid": os.getpid()}))
+        return
+    name = serving.root.name
+    output.say(f"serving {name!r} until Ctrl-C; open in your browser:", err=True)
+    click.echo(serving.url)
+
+
+def _tell_request(line: str) -> None:
+    output.say(line, err=True, dim=True)

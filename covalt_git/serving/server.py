@@ -1,0 +1,96 @@
+"""Serving one project: its pages, and the token that opens them."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.access import UnknownRoleError
+from covalt_git.errors import CovaltError
+from covalt_git.project import Project
+from covalt_git.serving.listening import Listener, listen
+from covalt_git.serving.places import Places, told
+from covalt_git.serving.uvicorn_server import Server
+from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_server.app import create_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.serving.asgi import App
+
+TOKEN_VARIABLE = "COVALT_GIT_TOKEN"  # noqa: S105 - where a token is found, not one
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,}")
+
+
+class WeakTokenError(CovaltError):
+    """The token that the environment gives would not do."""
+
+    code = "weak_token"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A project that is being served: where, and the token that opens it."""
+
+    root: Path
+    listener: Listener
+    token: str
+
+    @property
+    def url(self) -> str:
+        """The address that opens the project in a browser; whoever has it may do everything."""
+        return f"http://{self.listener.host}:{self.listener.port}/?token={self.token}"
+
+
+def serve(
+    start: Path,
+    *,
+    on_ready: Callable[[Serving], None],
+    on_request: Callable[[str], None] | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    role: str | None = None,
+) -> None:
+    """Serve the project that ``start`` is in until Ctrl-C or SIGTERM.
+
+    ``on_ready`` is told once requests are answered, ``on_request`` a line for each of them.
+
+    Raises:
+        NotAProjectError: when there is no project.
+        BrokenConfigError: when its ``covalt.yaml`` cannot be used.
+        UnknownRoleError: when that does not define ``role``.
+        CannotListenError: when it cannot listen where it should.
+        WeakTokenError: when ``COVALT_GIT_TOKEN`` is too easy to guess or does not fit an address.
+    """
+    project = Project.open(start, role=role)
+    if role is not None and role not in project.config.roles:
+        raise UnknownRoleError(role, project.config.roles)
+    token = _token()
+    listener = listen(project.config.server, host=host, port=port)
+    with listener.socket:
+        pages = create_app(project.root, token=token, port=listener.port, role=role)
+        # The places of /mcp, /.well-known/oauth-protected-resource and /git.
+        app: App = Places(WSGIBridge(pages), {})
+        serving = Serving(project.root, listener, token)
+        server = Server(
+            app if on_request is None else told(app, on_request), lambda: on_ready(serving)
+        )
+        server.run([listener.socket])
+
+
+def _token() -> str:
+    """Return the token that the environment gives, or a new one."""
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token is None:
+        return secrets.token_urlsafe(32)
+    if not _TOKEN.fullmatch(token):
+        raise WeakTokenError(
+            f"{TOKEN_VARIABLE} has to be 16 or more letters, digits or any of -._~",
+            hint=f"export {TOKEN_VARIABLE}=$(openssl rand -hex 32)",
+        )
+    return token
