@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import playwright.sync_api
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -40,10 +41,22 @@ class Browser:
 
 def find_browser(profile: Path) -> Browser:
     """Return the browser of this machine; without one the test is skipped, and fails in CI."""
+    return Browser(_program(), profile)
+
+
+def launched(driver: playwright.sync_api.Playwright) -> playwright.sync_api.Browser:
+    """Return the same browser, started by a driver that clicks, types and takes pictures.
+
+    The one who asked closes it.
+    """
+    return driver.chromium.launch(executable_path=_program(), args=OPTIONS)
+
+
+def _program() -> str:
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
         missing("Chromium", "apt-get install chromium")
-    return Browser(str(program), profile)
+    return str(program)
 
 
 def missing(what: str, how: str) -> None:

@@ -1,1 +1,4 @@
-"""The preview server's package: its pages and its HTTP API live here, and nothing else does."""
+"""The preview server: pages and an HTTP API over the engine of the command line, and nothing else.
+
+:func:`covalt_server.app.create_app` puts it together.
+"""

@@ -28,7 +28,9 @@ def wheel_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The scripts of the wheel, built from this checkout and installed where nothing else is."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    skip = shutil.ignore_patterns(".git", ".venv", ".sample", "data", "__pycache__", ".*_cache")
+    skip = shutil.ignore_patterns(
+        *(".git", ".venv", ".sample", "data", "node_modules", "__pycache__", ".*_cache")
+    )
     shutil.copytree(REPOSITORY, source, ignore=skip)
     built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],

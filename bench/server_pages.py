@@ -1,0 +1,209 @@
+"""How fast the preview server answers: every page on a large project, and an artifact beside Jinja.
+
+    python bench/server_pages.py [--json] [--toolsets 400] [--calls 1000] [--rounds 20]
+
+- *pages*: the time inside the server (no network) of every page, on a project of 400 toolsets and a
+  chat of 1,000 calls; the median of the rounds, in milliseconds.  All must stay below 50.
+- *artifact*: a page of a toolset with its data injected, beside a page that Jinja renders from the
+  same data at the same size, both on the same server over real connections that stay open, in
+  alternating rounds; the ratio of requests a second.  It must reach 1.15.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flask import render_template_string
+
+from bench.projects import CHAT, make_chat, make_toolsets
+from covalt_git.calls.engine import Request
+from covalt_git.models.project_config import ServerConfig
+from covalt_git.project import Project
+from covalt_git.serving.listening import listen
+from covalt_git.serving.places import Places
+from covalt_git.serving.uvicorn_server import Server
+from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_git.workspaces.uploads import Upload
+from covalt_server.app import create_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flask import Flask
+
+TOKEN = "bench-token-0123456789"
+LIMIT_MS = 50
+RATIO = 1.15
+REQUESTS_IN_A_ROUND = 200
+
+JINJA_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{{ data.title }}</title>
+<style>{{ style | safe }}</style></head><body><h1>{{ data.title }}</h1><table>
+{%- for row in data.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor -%}
+</table></body></html>"""
+
+
+def pages(root: Path, chart: str) -> Iterator[tuple[str, str]]:
+    """Yield every kind of page and an address of it, from the project as it is."""
+    project = Project.open(root)
+    with project.chats.open(CHAT) as chat:
+        head = str(chat.head())
+        middle = next(one.id for at, one in enumerate(chat.log(head)) if at == 100)
+        call = next(one.record.id for one in chat.log(head) if one.record.call)
+        path = next(iter(chat.files(head)))
+        other = next(one.name for one in chat.branches() if not one.active)
+    yield "start", "/"
+    yield "toolsets", "/toolsets"
+    yield "toolset", "/toolsets/app-builder"
+    yield "toolset's file", "/toolsets/app-builder/files/toolset.yaml"
+    yield "tools", "/tools"
+    yield "tools, searched", "/tools?q=weather"
+    yield "tool", f"/tools/data-lab:select_rows?chat={CHAT}"
+    yield "chats", "/chats"
+    yield "history", f"/chats/{CHAT}"
+    yield "history, older", f"/chats/{CHAT}?before={middle}"
+    yield "state", f"/chats/{CHAT}/states/{head}"
+    yield "difference", f"/chats/{CHAT}/diff?old={other}&new=HEAD"
+    yield "files", f"/chats/{CHAT}/files"
+    yield "files of a state", f"/chats/{CHAT}/files?at={middle}"
+    yield "file", f"/chats/{CHAT}/files/{path}"
+    yield "call", f"/chats/{CHAT}/calls/{call}"
+    yield "call with a chart", f"/chats/charts/calls/{chart}"
+    yield "approvals", "/approvals"
+
+
+def measure_pages(app: Flask, addresses: list[tuple[str, str]], rounds: int) -> dict[str, float]:
+    """Return the median milliseconds of each page, the rounds going over all pages in turn."""
+    client = app.test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+    times: dict[str, list[float]] = {name: [] for name, _ in addresses}
+    for one in range(rounds + 1):
+        for name, address in addresses:
+            start = time.perf_counter()
+            answer = client.get(address, headers={"Host": "127.0.0.1:8787"})
+            took = (time.perf_counter() - start) * 1000
+            if answer.status_code != 200:
+                sys.exit(f"{address} answers {answer.status_code}: {answer.text[:500]}")
+            if one:  # the first round warms what stays warm in a server
+                times[name].append(took)
+    return {name: statistics.median(every) for name, every in times.items()}
+
+
+def measure_artifact(app_of: Callable[[int], Flask], chart: str, rounds: int) -> dict[str, Any]:
+    """Return requests a second of the artifact and of the Jinja page, and their sizes."""
+    listener = listen(ServerConfig(), host=None, port=0)
+    with listener.socket:
+        ready = threading.Event()
+        server = Server(Places(WSGIBridge(app_of(listener.port)), {}), ready.set)
+        thread = threading.Thread(target=server.run, args=([listener.socket],), daemon=True)
+        thread.start()
+        ready.wait(10)
+        wanted = {
+            "artifact": (f"/artifacts/charts/{chart}", {"Sec-Fetch-Dest": "iframe"}),
+            "jinja": ("/bench/jinja", {}),
+        }
+        rates: dict[str, list[float]] = {name: [] for name in wanted}
+        sizes = {}
+        connection = http.client.HTTPConnection("127.0.0.1", listener.port)
+        for one in range(rounds + 1):
+            for name, (path, headers) in wanted.items():
+                start = time.perf_counter()
+                for _ in range(REQUESTS_IN_A_ROUND):
+                    connection.request(
+                        "GET", path, headers={"Authorization": f"Bearer {TOKEN}", **headers}
+                    )
+                    answer = connection.getresponse()
+                    body = answer.read()
+                    if answer.status != 200:
+                        sys.exit(f"{path} answers {answer.status}: {body[:500]!r}")
+                sizes[name] = len(body)
+                if one:
+                    rates[name].append(REQUESTS_IN_A_ROUND / (time.perf_counter() - start))
+        connection.close()
+        server.should_exit = True
+        thread.join(10)
+    found: dict[str, Any] = {name: statistics.median(every) for name, every in rates.items()}
+    return {**found, "ratio": found["artifact"] / found["jinja"], "bytes": sizes}
+
+
+def make_chart(root: Path) -> str:
+    """Call a tool with an HTML artifact on real data; return the call's id."""
+    project = Project.open(root)
+    csv = (root / "toolsets/data-lab/assets/weather.csv").read_bytes()
+    with project.chats.new("charts", title="Charts") as chat:
+        with project.engine().writing(chat) as writer:
+            writer.upload([Upload("weather.csv", csv)])
+        done = project.engine().call(chat, Request("data-lab:summarize", {"path": "weather.csv"}))
+        if done.call.status != "success":
+            sys.exit(str(done.error))
+        return done.call.id
+
+
+def with_jinja_page(app: Flask, root: Path, chart: str) -> Flask:
+    """Give the app a page that Jinja renders from the artifact's data, filled up to its size."""
+    project = Project.open(root)
+    with project.chats.open("charts") as chat:
+        call = next(one.record.call for one in chat.log(chat.head()) if one.record.id == chart)
+        assert call is not None
+        result = call.result
+    rows = [[name, *map(str, column.values())] for name, column in _columns(result)]
+    data = {"title": "weather.csv", "rows": rows}
+    artifact = (root / "toolsets/data-lab/artifacts/chart.html").stat().st_size
+    wanted = artifact + len(json.dumps(result))
+    with app.app_context():
+        bare = len(render_template_string(JINJA_PAGE, data=data, style=""))
+    style = ("/* filled */ " * 4000)[: max(0, wanted - bare)]
+    app.add_url_rule(
+        "/bench/jinja", "jinja", lambda: render_template_string(JINJA_PAGE, data=data, style=style)
+    )
+    return app
+
+
+def _columns(result: Any) -> list[tuple[str, dict[str, Any]]]:
+    columns = result.get("columns", []) if isinstance(result, dict) else []
+    return [(str(one.get("name", at)), one) for at, one in enumerate(columns)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--toolsets", type=int, default=400)
+    parser.add_argument("--calls", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--json", action="store_true", dest="as_json")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "project")
+        make_toolsets(root, asked.toolsets)
+        make_chat(root, calls=asked.calls)
+        chart = make_chart(root)
+        app = create_app(root, token=TOKEN, port=8787)
+        took = measure_pages(app, list(pages(root, chart)), asked.rounds)
+        rates = measure_artifact(
+            lambda port: with_jinja_page(create_app(root, token=TOKEN, port=port), root, chart),
+            chart,
+            asked.rounds,
+        )
+    if asked.as_json:
+        print(json.dumps({"pages_ms": took, "artifact": rates}, indent=2))
+        return
+    print(f"pages, {asked.toolsets} toolsets, a chat of {asked.calls} calls; limit {LIMIT_MS} ms")
+    for name, value in sorted(took.items(), key=lambda one: -one[1]):
+        print(f"  {name:20} {value:7.1f} ms{'' if value < LIMIT_MS else '  TOO SLOW'}")
+    sizes = " and ".join(f"{size:,}" for size in rates["bytes"].values())
+    print(
+        f"artifact {rates['artifact']:,.0f}/s, Jinja page {rates['jinja']:,.0f}/s ({sizes} bytes)"
+    )
+    met = "" if rates["ratio"] >= RATIO else "  TOO SLOW"
+    print(f"  ratio {rates['ratio']:.2f}, must reach {RATIO}{met}")
+
+
+if __name__ == "__main__":
+    main()

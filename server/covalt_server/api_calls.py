@@ -1,0 +1,280 @@
+"""The API's calls: making one, following it while it runs, and looking at those that were made."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+import itertools
+import json
+import queue
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+from werkzeug.wrappers import Response
+
+from covalt_git.calls.engine import Request
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.models.base import JsonObject
+from covalt_git.models.calls import (
+    CallError,
+    CallStatus,
+    RenderPlan,
+    SandboxLevel,
+    ToolCall,
+    ToolsetVersion,
+)
+from covalt_git.workspaces import commits
+from covalt_server import current, refusals
+from covalt_server.changes import Change, Notes, notes, told
+from covalt_server.contract import Answer, Asked, operation, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
+
+    Events = queue.SimpleQueue[bytes | None]
+
+HEARTBEAT_S = 15.0
+_ENDS = {
+    "success": "ToolCallCompleted",
+    "error": "ToolCallError",
+    "pending": "ApprovalRequired",
+}
+
+
+class CallTool(Asked):
+    """A call to make."""
+
+    chat_id: str = Field(max_length=200)
+    tool_id: str = Field(max_length=200)
+    args: JsonObject = Field(default_factory=dict)
+    message_id: str | None = Field(
+        None, max_length=200, description="The message of the conversation that it belongs to."
+    )
+
+
+class ListCalls(Asked):
+    """Which part of a chat's calls."""
+
+    chat_id: str = Field(max_length=200)
+    limit: int = Field(100, ge=1, le=500)
+    before: str | None = Field(
+        None, max_length=200, description="Go on behind this call, the last of the page before."
+    )
+
+
+class GetCall(Asked):
+    """Which call."""
+
+    chat_id: str = Field(max_length=200)
+    call_id: str = Field(max_length=200)
+
+
+class CallFacts(Answer):
+    """What lists and details say of a call alike."""
+
+    id: str
+    chat_id: str
+    message_id: str | None
+    tool_id: str
+    status: CallStatus
+    error: str | None = Field(description="code: message")
+    started_at: str
+    finished_at: str | None
+    pre_manifest_id: str | None
+    post_manifest_id: str | None
+
+
+class CallRow(CallFacts):
+    """A call in a list; ``renderer`` is what shows its result."""
+
+    renderer: str | None
+
+
+class CallList(Answer):
+    """Part of a chat's calls, newest first."""
+
+    calls: tuple[CallRow, ...]
+    more: bool
+
+
+class CallAnswer(CallFacts):
+    """A call as it stands: finished, with what it changed; or waiting, with what is asked."""
+
+    args: JsonObject
+    result: Any
+    render_plan: RenderPlan | None
+    execution_id: str | None = Field(description="The approval that it waits for, or waited for.")
+    reasons: tuple[str, ...] = Field(description="Why a person is asked, while it waits.")
+    changes: tuple[Change, ...] = Field(description="The files that it changed.")
+    output: str = Field(description="What the tool printed.")
+    notes: Notes
+    error_detail: CallError | None = Field(description="The error with its hint and traceback.")
+    by: str | None = Field(description="Who made it.")
+    sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")
+    toolset: ToolsetVersion | None = Field(description="The code that ran, or would.")
+
+
+@operation("POST", errors=(404, 409, 501))
+def call_tool(asked: CallTool) -> CallAnswer:
+    """Call a tool; the answer comes when it has ended, or waits for a person.
+
+    A tool that fails is no error of this operation: the answer's ``status`` is ``error``.
+    """
+    chat = current.chat(asked.chat_id)
+    outcome = current.project().engine().call(chat, _request(asked))
+    current.indexed(chat)
+    return answer(chat, outcome.call)
+
+
+@operation("POST", errors=(404, 409, 501), media="application/x-ndjson")
+def stream(asked: CallTool) -> Response:
+    """Call a tool and follow it: one JSON object a line, each with its ``event``.
+
+    - ``ToolCallStarted`` at once: ``chat_id``, ``tool_id``, ``at``
+    - ``Waiting`` while another one writes to the chat: ``holder``
+    - ``Heartbeat`` every 15 seconds in which nothing else was said: ``at``
+    - at the end one of ``ToolCallCompleted``, ``ToolCallError`` and ``ApprovalRequired``, with
+      ``call``, the answer of call_tool; a ``ToolCallError`` of a call that was refused after all
+      has ``call`` null and, in ``refusal``, what a refused request is answered with
+
+    Where it can be refused before it starts, it is, with a plain error answer.  A client that goes
+    away ends nothing: the call goes on and is recorded.
+    """
+    opened = current.project()
+    current.chat(asked.chat_id)
+    opened.engine().check(_request(asked))
+    events: Events = queue.SimpleQueue()
+    threading.Thread(target=_follow, args=(opened, asked, events), name="covalt-git call").start()
+    started = {"chat_id": asked.chat_id, "tool_id": asked.tool_id, "at": commits.now()}
+    first = _line("ToolCallStarted", **started)
+    return Response(itertools.chain((first,), lines(events)), mimetype="application/x-ndjson")
+
+
+@operation("GET", errors=(404,))
+def list_calls(asked: ListCalls) -> CallList:
+    """List a chat's calls of tools that exist for the role, newest first."""
+    chat = current.chat(asked.chat_id)
+    index, catalog = current.index(), current.catalog()
+    index.sync_chat(chat)
+    if asked.before is not None:
+        _known_call(chat, asked.before)
+    before, rest, calls = asked.before, True, list[ToolCall]()
+    while rest and len(calls) <= asked.limit:
+        found = index.calls(chat.id, limit=asked.limit + 1, before=before)
+        calls += [call for call in found if catalog.sees(call.tool_id)]
+        rest = len(found) > asked.limit
+        before = found[-1].id if found else None
+    rows = tuple(_call_row(call) for call in calls[: asked.limit])
+    return CallList(calls=rows, more=len(calls) > asked.limit)
+
+
+@operation("GET", errors=(404,), tagged=True)
+def get_call(asked: GetCall) -> CallAnswer:
+    """Tell all about one call."""
+    chat = current.chat(asked.chat_id)
+    current.index().sync_chat(chat)
+    call = _known_call(chat, asked.call_id)
+    if call.post_manifest_id is not None:
+        tag(call.post_manifest_id)
+    return answer(chat, call)
+
+
+def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
+    """Return all about a call as it stands: of its manifest, or while it has none of its ref."""
+    told_of = {name: getattr(call, name) for name in ToolCall.model_fields}
+    if call.post_manifest_id is not None:
+        return CallAnswer(**told_of, **_ended(chat, call.post_manifest_id))
+    waits = next((one for one in chat.calls() if one.id == call.id), None)
+    approval = chat.approval(waits.execution_id) if waits and waits.execution_id else None
+    return CallAnswer(
+        **told_of,
+        execution_id=waits.execution_id if waits else None,
+        reasons=approval.reasons if approval else (),
+        changes=(),
+        output="",
+        notes=Notes(),
+        error_detail=None,
+        by=waits.by if waits else None,
+        sandbox=None,
+        toolset=waits.toolset if waits else None,
+    )
+
+
+def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
+    manifest = chat.manifest(manifest_id)
+    record = manifest.record.call
+    assert record is not None  # the manifest is one of a call
+    return {
+        "execution_id": record.execution_id,
+        "reasons": (),
+        "changes": told(chat.changes(manifest.parent_id, manifest.id)),
+        "output": record.output,
+        "notes": notes(manifest.record.workspace),
+        "error_detail": record.error,
+        "by": manifest.record.by,
+        "sandbox": record.sandbox,
+        "toolset": record.toolset,
+    }
+
+
+def _known_call(chat: ChatStore, call_id: str) -> ToolCall:
+    """Return a call of a tool that exists for the role; the chat is in the index already."""
+    call = current.index().call(chat.id, call_id)
+    if call is None or not current.catalog().sees(call.tool_id):
+        raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
+    return call
+
+
+def _call_row(call: ToolCall) -> CallRow:
+    names = CallFacts.model_fields
+    renderer = call.render_plan.renderer if call.render_plan else None
+    return CallRow(**{name: getattr(call, name) for name in names}, renderer=renderer)
+
+
+def _request(asked: CallTool) -> Request:
+    return Request(asked.tool_id, asked.args, asked.message_id)
+
+
+def _follow(opened: Project, asked: CallTool, events: Events) -> None:
+    """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
+    try:
+        engine = opened.engine(lambda holder: events.put(_line("Waiting", holder=holder)))
+        with opened.chats.open(asked.chat_id) as chat:
+            outcome = engine.call(chat, _request(asked))
+            with suppress(IndexUnusableError), opened.index() as index:
+                index.sync_chat(chat)
+            call = answer(chat, outcome.call)
+        event = _ENDS[outcome.call.status]
+        events.put(_line(event, call=call.model_dump(mode="json"), refusal=None))
+    except CovaltError as error:
+        events.put(_line("ToolCallError", call=None, refusal=error.as_json()))
+    except Exception:
+        events.put(_line("ToolCallError", call=None, refusal=refusals.bug().as_json()))
+        raise
+    finally:
+        events.put(None)
+
+
+def lines(events: Events, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
+    """Yield the events as they come, and a heartbeat where none came for so many seconds."""
+    while True:
+        try:
+            line = events.get(timeout=heartbeat_s)
+        except queue.Empty:
+            line = _line("Heartbeat", at=commits.now())
+        if line is None:
+            return
+        yield line
+
+
+def _line(event: str, **facts: object) -> bytes:
+    return json.dumps({"event": event, **facts}, ensure_ascii=False).encode() + b"\n"
+
+
+OPERATIONS = (call_tool, stream, list_calls, get_call)

@@ -1,0 +1,295 @@
+"""The API's tools: which there are for the principal, what each takes, and what a call would meet."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.access import confirmation
+from covalt_git.calls import engine
+from covalt_git.errors import CovaltError
+from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.models.base import JsonObject
+from covalt_git.models.renderers import Renderer
+from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_server import current
+from covalt_server.contract import Answer, Asked, Nothing, operation
+
+if TYPE_CHECKING:
+    from covalt_git.models.tool import Tool
+
+GroupKind = Literal["builtin", "toolset", "mcp_server"]
+
+
+class ListTools(Asked):
+    """Which tools to list."""
+
+    q: str = Field("", max_length=200, description="Words that a tool's id, name or text has.")
+
+
+class GetTool(Asked):
+    """Which tool."""
+
+    tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
+
+
+class CheckArguments(Asked):
+    """Arguments to check without calling anything."""
+
+    tool_id: str = Field(max_length=200)
+    args: JsonObject = Field(default_factory=dict)
+
+
+class ToolFacts(Answer):
+    """What lists and details say of a tool alike."""
+
+    tool_id: str
+    name: str
+    description: str
+    toolset_id: str
+    kind: Literal["python", "http"]
+    requires_confirmation: tuple[str, ...] = Field(
+        description="Why a person would be asked before a call, in words; none: nobody is asked."
+    )
+    enabled: bool
+    callable: bool = Field(description="Whether a call could be made now.")
+    why_not: str = Field(description="Why no call could be made now, in words; else empty.")
+
+
+class ToolRow(ToolFacts):
+    """A tool in a list; ``renderer`` is the type of the one that shows its result."""
+
+    renderer: str | None
+
+
+class ToolDetail(ToolFacts):
+    """All about a tool as it is in force; ``limits`` are those that a call would have."""
+
+    toolset_name: str
+    path: str = Field(description="Its id as agents and patterns see it.")
+    renderer: Renderer | None
+    input_schema: JsonObject
+    output_schema: JsonObject | None
+    annotations: Annotations
+    examples: tuple[Example, ...]
+    limits: Limits
+    security: Security | None
+    entrypoint: str | None
+    http: HttpRequest | None
+
+
+class ToolGroup(Answer):
+    """The tools of one owner."""
+
+    kind: GroupKind
+    id: str
+    name: str
+    enabled: bool
+    note: str = Field(description="What keeps its tools from being called, in words; else empty.")
+    tools: tuple[ToolRow, ...]
+
+
+class ToolGroups(Answer):
+    """The tools, by whom they belong to."""
+
+    groups: tuple[ToolGroup, ...]
+
+
+class AvailableTool(Answer):
+    """A tool as an agent is told of it; ``name`` is its path, such as app-builder.write_file."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    annotations: Annotations
+
+
+class AvailableTools(Answer):
+    """The tools that may be called now."""
+
+    tools: tuple[AvailableTool, ...]
+
+
+class ArgumentProblem(Answer):
+    """What is wrong with one argument; ``path`` is its place, such as $.rows[3].name."""
+
+    path: str
+    message: str
+
+
+class ArgumentsChecked(Answer):
+    """What a call with these arguments would meet."""
+
+    problems: tuple[ArgumentProblem, ...]
+    confirmation: tuple[str, ...] = Field(
+        description="Why a person would be asked before this call, in words."
+    )
+
+
+@operation("GET")
+def list_tools(asked: ListTools) -> ToolGroups:
+    """List the tools that exist for the role, by toolset and MCP server.
+
+    With ``q``, those whose id, name or description has every one of its words.
+    """
+    words = asked.q.casefold().split()
+    tools: dict[str, list[Tool]] = {}
+    for tool in current.catalog().visible(current.index().tools()):
+        if _has(tool, words):
+            tools.setdefault(tool.toolset_id, []).append(tool)
+    groups = [
+        ToolGroup(
+            kind="toolset",
+            id=row["id"],
+            name=row["name"] or row["id"],
+            enabled=row["enabled"],
+            note=_note(row),
+            tools=tuple(tool_row(tool, row) for tool in tools.get(row["id"], ())),
+        )
+        for row in visible_toolsets()
+        if row["id"] in tools or not words
+    ]
+    return ToolGroups(groups=(*groups, *([] if words else _servers())))
+
+
+@operation("GET", errors=(404, 409), tagged=True)
+def get_tool(asked: GetTool) -> ToolDetail:
+    """Tell all about one tool: its schemas, how its result is shown, its limits."""
+    found = current.catalog().find(asked.tool_id)
+    tool, toolset = found.tool, found.toolset
+    return ToolDetail(
+        **_facts(tool, _why_not(tool, toolset.state, enabled=toolset.enabled)),
+        toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
+        path=tool.path,
+        renderer=tool.renderer,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+        examples=tool.examples,
+        limits=engine.limits_of(tool, current.project().config),
+        security=tool.security,
+        entrypoint=tool.entrypoint,
+        http=tool.http,
+    )
+
+
+@operation("GET", tagged=True)
+def get_available_tools(_: Nothing) -> AvailableTools:
+    """List the tools that the role may call now, as an agent's host needs them."""
+    rows = {row["id"]: row for row in visible_toolsets()}
+    tools = [
+        tool
+        for tool in current.catalog().visible(current.index().tools())
+        if tool_row(tool, rows[tool.toolset_id]).callable
+    ]
+    return AvailableTools(
+        tools=tuple(
+            AvailableTool(
+                name=tool.path,
+                description=tool.description,
+                input_schema=tool.input_schema,
+                annotations=tool.annotations,
+            )
+            for tool in tools
+        )
+    )
+
+
+@operation("POST", errors=(404, 409))
+def check_arguments(asked: CheckArguments) -> ArgumentsChecked:
+    """Check arguments against a tool's schema; nothing is called.
+
+    A tool whose schema does not say everything may still refuse them when it is called.
+    """
+    tool = current.catalog().find(asked.tool_id).tool
+    problems: tuple[ArgumentProblem, ...] = ()
+    try:
+        engine.check_arguments(tool, asked.args)
+    except InvalidArgumentsError as error:
+        problems = tuple(
+            ArgumentProblem(path=one.path, message=one.message) for one in error.problems
+        )
+    reasons = confirmation(current.project().config, tool, asked.args)
+    return ArgumentsChecked(problems=problems, confirmation=reasons)
+
+
+def visible_toolsets() -> list[JsonObject]:
+    """Return the index's rows of the toolsets that exist for the role."""
+    tool_ids = current.index().toolset_tools()
+    catalog = current.catalog()
+    return [
+        row
+        for row in current.index().toolsets()
+        if catalog.sees_one_of(row["id"], tool_ids.get(row["id"], []))
+    ]
+
+
+def tool_row(tool: Tool, row: JsonObject) -> ToolRow:
+    """Return a tool as lists show it; ``row`` is the index's of its toolset."""
+    state = ToolsetState(source_type=row["source_type"])
+    why_not = "its toolset has errors"
+    if row["sound"]:
+        why_not = _why_not(tool, state, enabled=row["enabled"])
+    return ToolRow(**_facts(tool, why_not), renderer=tool.renderer.type if tool.renderer else None)
+
+
+def _why_not(tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
+    """Return why a tool of a sound toolset cannot be called now, or nothing."""
+    if not enabled:
+        return "its toolset is disabled"
+    decision = current.catalog().may_call(tool)
+    if not decision.allowed:
+        return decision.reason
+    try:
+        engine.check_runnable(tool, state)
+    except CovaltError as error:
+        return error.message
+    return ""
+
+
+def _facts(tool: Tool, why_not: str) -> JsonObject:
+    return {
+        "tool_id": tool.tool_id,
+        "name": tool.name,
+        "description": tool.description,
+        "toolset_id": tool.toolset_id,
+        "kind": tool.kind,
+        "requires_confirmation": confirmation(current.project().config, tool, {}),
+        "enabled": tool.enabled,
+        "callable": not why_not,
+        "why_not": why_not,
+    }
+
+
+def _note(row: JsonObject) -> str:
+    if not row["sound"]:
+        return "it has errors, so none of its tools can be called"
+    return "" if row["enabled"] else "it is disabled"
+
+
+def _has(tool: Tool, words: list[str]) -> bool:
+    text = f"{tool.tool_id} {tool.name} {tool.description}".casefold()
+    return all(word in text for word in words)
+
+
+def _servers() -> list[ToolGroup]:
+    """Return the MCP servers that toolsets declare; which tools they have is not known yet."""
+    return [
+        ToolGroup(
+            kind="mcp_server",
+            id=row["id"],
+            name=row["id"],
+            enabled=row["enabled"],
+            note=f"declared by {row['toolset_id']}; this version does not connect to MCP servers yet",
+            tools=(),
+        )
+        for row in current.index().mcp_servers()
+        if current.catalog().sees_one_of(row["id"], ())
+    ]
+
+
+OPERATIONS = (list_tools, get_tool, get_available_tools, check_arguments)

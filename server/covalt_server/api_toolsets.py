@@ -1,0 +1,203 @@
+"""The API's toolsets: which there are, what is in one, and switching it on and off."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.errors import Problem
+from covalt_git.files.bundle_files import FileKind
+from covalt_git.installs import set_enabled
+from covalt_git.models.toolset_state import Grant
+from covalt_server import current
+from covalt_server.api_tools import ToolRow, tool_row, visible_toolsets
+from covalt_server.contract import Answer, Asked, Nothing, operation
+
+if TYPE_CHECKING:
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.base import JsonObject
+
+
+class GetToolset(Asked):
+    """Which toolset."""
+
+    toolset_id: str = Field(max_length=200)
+
+
+class EnableToolset(Asked):
+    """Which toolset, and whether it is to be on."""
+
+    toolset_id: str = Field(max_length=200)
+    enabled: bool
+
+
+class ToolsetFacts(Answer):
+    """What lists and details say of a toolset alike.
+
+    Of a toolset with errors, name, version and description are as they were when it had none.
+    """
+
+    id: str
+    name: str
+    version: str
+    description: str
+    enabled: bool
+    sound: bool = Field(
+        description="Whether it has no error; else none of its tools can be called."
+    )
+    imported: bool = Field(description="Whether somebody else wrote it.")
+    source_type: Literal["zip", "local", "url"] | None
+    source_ref: str | None
+    installed_at: str | None
+    digest: str | None = Field(description="Of all its files; null while it was never sound.")
+    errors: int
+    warnings: int
+
+
+class ToolsetRow(ToolsetFacts):
+    """A toolset in a list; ``tools`` counts those that exist for the role."""
+
+    tools: int
+
+
+class ToolsetFile(Answer):
+    """A file of a toolset; ``sha256`` is in hex, ``size`` in bytes."""
+
+    path: str
+    kind: FileKind
+    sha256: str
+    size: int
+
+
+class McpServerRow(Answer):
+    """An MCP server that a toolset declares."""
+
+    id: str
+    server_type: Literal["stdio", "sse", "streamable-http"]
+    enabled: bool
+    requires_confirmation: bool
+    command: str | None
+    args: tuple[str, ...]
+    url: str | None
+
+
+class ToolsetDetail(ToolsetFacts):
+    """A toolset with all that is in it.
+
+    For a role from which a tool of it is hidden there are no files, servers, grants and problems:
+    they would tell of that tool.
+    """
+
+    tools: tuple[ToolRow, ...]
+    files: tuple[ToolsetFile, ...]
+    mcp_servers: tuple[McpServerRow, ...]
+    grants: dict[str, Grant]
+    problems: tuple[Problem, ...]
+
+
+class ToolsetList(Answer):
+    """The toolsets."""
+
+    toolsets: tuple[ToolsetRow, ...]
+
+
+class ToolsetSwitched(Answer):
+    """A toolset as it is now; ``changed`` tells whether it was otherwise before."""
+
+    toolset_id: str
+    enabled: bool
+    changed: bool
+
+
+@operation("GET", tagged=True)
+def list_toolsets(_: Nothing) -> ToolsetList:
+    """List the toolsets of which the role may see a tool.
+
+    For a role from which a tool of one is hidden, its errors and warnings are not counted.
+    """
+    catalog = current.catalog()
+    visible = Counter(tool.toolset_id for tool in catalog.visible(current.index().tools()))
+    tool_ids = current.index().toolset_tools()
+    rows = []
+    for row in visible_toolsets():
+        tools = visible[row["id"]]
+        everything = tools == row["tools"]
+        if not row["sound"]:  # the index has its tools as they were
+            everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
+        rows.append(ToolsetRow(**_told(row, everything=everything), tools=tools))
+    return ToolsetList(toolsets=tuple(rows))
+
+
+@operation("GET", errors=(404,), tagged=True)
+def get_toolset(asked: GetToolset) -> ToolsetDetail:
+    """Tell all about one toolset: its tools, files, MCP servers, grants and problems."""
+    catalog = current.catalog()
+    toolset = catalog.find_toolset(asked.toolset_id)
+    row = current.index().toolset_row(toolset.id) or {}
+    row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
+    row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
+    everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
+    return ToolsetDetail(
+        **_told(row, everything=everything),
+        tools=tuple(tool_row(tool, row) for tool in catalog.visible(toolset.tools)),
+        files=_files(toolset) if everything else (),
+        mcp_servers=_servers(toolset) if everything else (),
+        grants=toolset.state.grants if everything else {},
+        problems=toolset.problems if everything else (),
+    )
+
+
+@operation("POST", errors=(404,))
+def enable_toolset(asked: EnableToolset) -> ToolsetSwitched:
+    """Switch a toolset on or off; only its state file is written."""
+    toolset = current.catalog().find_toolset(asked.toolset_id)
+    changed = set_enabled(current.project().root, toolset.id, enabled=asked.enabled)
+    current.index().sync_toolsets()
+    return ToolsetSwitched(toolset_id=toolset.id, enabled=asked.enabled, changed=changed)
+
+
+def _told(row: JsonObject, *, everything: bool) -> JsonObject:
+    """Return what lists and details tell alike of a toolset, of its row in the index."""
+    names = ("sound", "enabled", "source_type", "source_ref", "installed_at", "digest")
+    return {name: row.get(name) for name in names} | {
+        "errors": row.get("errors", 0) if everything else 0,
+        "warnings": row.get("warnings", 0) if everything else 0,
+        "id": row["id"],
+        "name": row.get("name") or row["id"],
+        "version": row.get("version") or "",
+        "description": row.get("description") or "",
+        "imported": row["source_type"] is not None,
+    }
+
+
+def _files(toolset: Toolset) -> tuple[ToolsetFile, ...]:
+    return tuple(
+        ToolsetFile(path=file.path, kind=file.kind, sha256=file.sha256, size=file.size)
+        for file in toolset.files.files
+    )
+
+
+def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:
+    """Return the MCP servers of which the role may see a tool."""
+    if toolset.manifest is None:
+        return ()
+    return tuple(
+        McpServerRow(
+            id=server.id,
+            server_type=server.server_type,
+            enabled=toolset.enabled and server.enabled,
+            requires_confirmation=server.requires_confirmation,
+            command=server.command,
+            args=server.args,
+            url=server.url,
+        )
+        for server in toolset.manifest.mcp_servers
+        if current.catalog().sees_one_of(server.id, ())
+    )
+
+
+OPERATIONS = (list_toolsets, get_toolset, enable_toolset)

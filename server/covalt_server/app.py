@@ -1,0 +1,90 @@
+"""The Flask app: the parts of the server, put together for one project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flask import Flask, jsonify, request
+
+from covalt_git.files.project_files import read_config
+from covalt_server import (
+    api_approvals,
+    api_calls,
+    api_chats,
+    api_tools,
+    api_toolsets,
+    api_workspace,
+    artifacts,
+    contract,
+    current,
+    openapi,
+    pages_approvals,
+    pages_calls,
+    pages_chats,
+    pages_home,
+    pages_tools,
+    pages_toolsets,
+    pages_workspace,
+    refusals,
+    shell,
+)
+from covalt_server.guard import Guard
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from werkzeug.wrappers import Response
+
+MAX_BODY_BYTES = 16 << 20
+"""What a request may send; only an upload may send more, as its operation says."""
+
+OPERATIONS: tuple[contract.Operation[Any, Any], ...] = (
+    *api_toolsets.OPERATIONS,
+    *api_tools.OPERATIONS,
+    *api_chats.OPERATIONS,
+    *api_workspace.OPERATIONS,
+    *api_calls.OPERATIONS,
+    *api_approvals.OPERATIONS,
+)
+
+PAGES = (
+    pages_home.pages,
+    pages_toolsets.pages,
+    pages_tools.pages,
+    pages_chats.pages,
+    pages_calls.pages,
+    pages_workspace.pages,
+    pages_approvals.pages,
+    artifacts.pages,
+)
+
+
+def create_app(root: Path, *, token: str, port: int, role: str | None = None) -> Flask:
+    """Return the server of the project at ``root``, which listens on ``port``.
+
+    Whoever brings ``token`` acts as the person at this machine, under ``role`` where it is given.
+
+    Raises:
+        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+    """
+    app = Flask("covalt_server")
+    app.config.update(
+        COVALT_PORT=port,
+        MAX_CONTENT_LENGTH=MAX_BODY_BYTES,
+        MAX_FORM_MEMORY_SIZE=MAX_BODY_BYTES,
+    )
+    app.jinja_env.trim_blocks = True
+    app.jinja_env.lstrip_blocks = True
+    Guard(token, port, read_config(root).server.allowed_hosts).install(app)
+    current.install(app, root, role)
+    contract.install(app, OPERATIONS)
+    app.add_url_rule("/api/openapi.json", "openapi", _document)
+    for pages in PAGES:
+        app.register_blueprint(pages)
+    shell.install(app)
+    refusals.install(app, [one.name for one in OPERATIONS])
+    return app
+
+
+def _document() -> Response:
+    return jsonify(openapi.document(OPERATIONS, request.host_url.rstrip("/")))

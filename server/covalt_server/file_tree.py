@@ -1,0 +1,62 @@
+"""A list of paths as the tree that people see: folders first, then files, each by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+Leaf = TypeVar("Leaf")
+
+
+@dataclass(slots=True)
+class TreeFolder(Generic[Leaf]):
+    """A folder; ``files`` holds what is known of each file by its name."""
+
+    name: str
+    path: str
+    folders: dict[str, TreeFolder[Leaf]] = field(default_factory=dict)
+    files: dict[str, Leaf] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Leaf]:
+        """Go through all files below, in the order they are shown."""
+        for folder in self.folders.values():
+            yield from folder
+        yield from self.files.values()
+
+    def __len__(self) -> int:
+        """How many files there are below."""
+        return len(self.files) + sum(len(folder) for folder in self.folders.values())
+
+    def at(self, path: str) -> TreeFolder[Leaf]:
+        """Return the folder at a path below this one, made where there is none yet."""
+        folder = self
+        for name in path.split("/") if path else ():
+            below = f"{folder.path}/{name}" if folder.path else name
+            folder = folder.folders.setdefault(name, TreeFolder(name, below))
+        return folder
+
+    def sort(self) -> None:
+        """Bring everything below into the order of names, as people read them."""
+        for folder in self.folders.values():
+            folder.sort()
+        self.folders = dict(sorted(self.folders.items(), key=lambda one: _key(one[0])))
+        self.files = dict(sorted(self.files.items(), key=lambda one: _key(one[0])))
+
+
+def tree(files: Mapping[str, Leaf], empty_folders: Iterable[str] = ()) -> TreeFolder[Leaf]:
+    """Return the tree of files by path, and of the folders that have none."""
+    root: TreeFolder[Leaf] = TreeFolder("", "")
+    for path, leaf in files.items():
+        above, _, name = path.rpartition("/")
+        root.at(above).files[name] = leaf
+    for path in empty_folders:
+        root.at(path)
+    root.sort()
+    return root
+
+
+def _key(name: str) -> tuple[str, str]:
+    return name.casefold(), name

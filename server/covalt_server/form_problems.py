@@ -1,0 +1,86 @@
+"""What is wrong with the value of a form, told at the field where a person can mend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from covalt_git import json_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from covalt_git.models.base import JsonObject
+    from covalt_server.form_fields import Field
+
+_REQUIRED = "this is required"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong at one field; the path is the field's name in the form."""
+
+    path: str
+    message: str
+
+
+def wrong(
+    schema: JsonObject, value: Any, fields: Field, mistyped: Sequence[FieldProblem] = ()
+) -> tuple[FieldProblem, ...]:
+    """Return all that is wrong, each at the field that a person can mend it in."""
+    by_loc: dict[json_schema.Loc, Field] = {}
+    for one in fields.walk():
+        by_loc.setdefault(one.loc, one)
+    known = {one.path for one in mistyped}
+    found = [
+        problem
+        for loc, message in json_schema.value_problems(schema, value)
+        for problem in _placed(loc, message, by_loc, value)
+        if problem.path not in known
+    ]
+    return tuple(dict.fromkeys([*mistyped, *found]))
+
+
+def _placed(
+    loc: json_schema.Loc, message: str, by_loc: Mapping[json_schema.Loc, Field], value: Any
+) -> list[FieldProblem]:
+    """Return a problem at its field; one of a union in the words of the branch that is shown."""
+    length = next(size for size in range(len(loc), -1, -1) if loc[:size] in by_loc)
+    at, rest = by_loc[loc[:length]], loc[length:]
+    if rest:
+        return [FieldProblem(at.name, with_place(rest, message))]
+    told: list[FieldProblem] = []
+    for place, words in at.offers.problems(_part(value, loc)) if at.offers else ():
+        told += _placed((*loc, *place), words, by_loc, value) if place else [_told(at, words)]
+    return told or [_told(at, message)]
+
+
+def _told(at: Field, message: str) -> FieldProblem:
+    """Return a problem of a field; that a part of it is missing is told at that part."""
+    missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
+    if missing is not None:
+        return FieldProblem(missing.name, _REQUIRED)
+    return FieldProblem(at.name, _REQUIRED if at.is_blank and at.required else message)
+
+
+def _part(value: Any, loc: json_schema.Loc) -> Any:
+    """Return a part of a value; null where the engine left an empty name out of its place."""
+    for part in loc:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def with_place(place: json_schema.Loc, message: str) -> str:
+    """Return a message that names the place within a field that shows more than one value."""
+    return f"{json_schema.json_path(place)}: {message}" if place else message
+
+
+def by_path(problems: Iterable[FieldProblem]) -> dict[str, list[str]]:
+    """Return the messages of each field."""
+    found: dict[str, list[str]] = {}
+    for one in problems:
+        found.setdefault(one.path, []).append(one.message)
+    return found

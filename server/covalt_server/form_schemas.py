@@ -1,0 +1,144 @@
+"""A schema as one place of a value sees it: what it refers to and all of its ``allOf`` in it.
+
+Schemas come from other people and may be wrong: a keyword whose value is of another kind than it
+should be is as good as absent here, and ``covalt_git.json_schema`` tells what is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, TypeGuard
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from covalt_git.models.base import JsonObject
+
+_MAX_PARTS = 200
+"""References, parts of ``allOf`` and branches that are followed to offer one place."""
+
+_IMPLIED = {
+    "object": ("properties", "additionalProperties", "patternProperties", "required"),
+    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+"""What a schema without a ``type`` is about: no value is excluded by it, but one is expected."""
+
+
+class Flattening:
+    """Follows the references of one place, and no more of them than is sensible."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._left = _MAX_PARTS
+
+    def flat(self, schema: Any) -> JsonObject | None:
+        """Return a schema with what it refers to and all of its ``allOf`` in it.
+
+        None for what leads outside, in circles or too far.
+        """
+        self._left -= 1
+        if self._left < 0:
+            return None
+        if not isinstance(schema, dict):
+            return {}
+        if "$dynamicRef" in schema:
+            return None
+        parts = list_at(schema, "allOf")
+        if "$ref" in schema:
+            target = _target(schema["$ref"], self._root)
+            if target is None:
+                return None
+            parts = [titled(target, schema) if isinstance(target, dict) else target, *parts]
+        flat: JsonObject = {}
+        for part in parts:
+            more = self.flat(part)
+            if more is None:
+                return None
+            flat = merged(flat, more)
+        own = {key: value for key, value in schema.items() if key not in {"$ref", "allOf"}}
+        return merged(flat, own)
+
+
+def _target(ref: Any, root: JsonObject) -> Any:
+    """Return the schema that a reference leads to, or None: a pointer or an anchor within root."""
+    if not isinstance(ref, str) or not ref.startswith("#"):
+        return None
+    if ref != "#" and not ref.startswith("#/"):
+        defined = object_at(root, "$defs").values()
+        anchored = (
+            one for one in defined if isinstance(one, dict) and one.get("$anchor") == ref[1:]
+        )
+        return next(anchored, None)
+    place: Any = root
+    for part in ref.split("/")[1:]:
+        key = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(place, dict):
+            place = place.get(key)
+        elif isinstance(place, list) and re.fullmatch(r"\d{1,9}", key) and int(key) < len(place):
+            place = place[int(key)]
+        else:
+            return None
+    return place
+
+
+def merged(under: JsonObject, over: JsonObject) -> JsonObject:
+    """Return two schemas as one: parts and needs of both, else what the second one says."""
+    both = {**under, **over}
+    for key in ("properties", "patternProperties"):
+        if key in under and key in over:
+            both[key] = {**object_at(under, key), **object_at(over, key)}
+    if "required" in under and "required" in over:
+        both["required"] = [*list_at(under, "required"), *list_at(over, "required")]
+    return both
+
+
+def titled(schema: JsonObject, reference: Any) -> JsonObject:
+    """Return a schema with the name by which it is referred to, if it has no title itself."""
+    ref = reference.get("$ref") if isinstance(reference, dict) else None
+    name = ref.rpartition("/")[2] if isinstance(ref, str) else ""
+    return {"title": unquote(name), **schema} if name else schema
+
+
+def types_of(schema: JsonObject) -> list[str]:
+    """Return the types that a schema names, or the one that its keywords are about."""
+    named = schema.get("type")
+    if named is not None:
+        names = named if isinstance(named, list) else [named]
+        return [name for name in names if isinstance(name, str)]
+    return next(([name] for name, keys in _IMPLIED.items() if any(k in schema for k in keys)), [])
+
+
+def object_at(schema: JsonObject, key: str) -> JsonObject:
+    """Return the object of a keyword."""
+    found = schema.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(schema: JsonObject, key: str) -> list[Any]:
+    """Return the list of a keyword."""
+    found = schema.get(key)
+    return found if isinstance(found, list) else []
+
+
+def text_at(schema: JsonObject, key: str) -> str:
+    """Return the text of a keyword."""
+    found = schema.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def number_at(schema: JsonObject, key: str) -> int | float | None:
+    """Return the number of a keyword."""
+    found = schema.get(key)
+    return found if is_number(found) else None
+
+
+def count_at(schema: JsonObject, key: str) -> int | None:
+    """Return the number of a keyword that counts."""
+    found = number_at(schema, key)
+    return int(found) if found is not None and found >= 0 else None
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Tell whether a value is a number to JSON, to which true is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

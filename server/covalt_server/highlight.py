@@ -1,0 +1,286 @@
+"""Texts as people read them: code with colours and line numbers, and git's patches.
+
+All of it is HTML for our own pages, with classes only; ``static/code.css`` gives tokens their colour
+and ``static/text.css`` gives listings their form.  Colours are a comfort: a text that is too long
+for them, or takes Pygments too long (some of its lexers are quadratic, and texts come from tools),
+is shown without.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+from pygments import lexers
+from pygments.formatters.html import HtmlFormatter
+
+from covalt_server.patches import read_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pygments.token import _TokenType
+
+    from covalt_server.patches import Kind, PatchedFile, PatchLine
+
+MOST_COLOURED = 512 << 10
+MOST_COLOURED_LINES = 10_000
+LONGEST_COLOURED_LINE = 2_000
+"""Characters and lines; beyond any of these a text has no colours."""
+
+MOST_SHOWN = 2 << 20
+MOST_SHOWN_LINES = 20_000
+"""Characters and lines; what comes behind them is not shown, and the page says so."""
+
+MOST_PATCH_LINES = 5_000
+LONGEST_PATCH_LINE = 2_000
+"""Lines of a patch, and characters of one of them, that are shown."""
+
+PATIENCE_S = 1.0
+"""How long Pygments may look at one text."""
+
+_FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
+# A block that scrolls sideways must be within reach of the keyboard.
+_BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
+_HINT = Markup('<p class="hint">{}</p>')
+_BADGE = Markup('<span class="badge">{}</span>')
+_COUNT = Markup('<span class="count-{}">{}{:,}</span>')
+_PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
+_PATCH_LINE = Markup('<span class="line {}"><span class="number">{}</span>{}\n</span>')
+_SIGNS: dict[Kind, str] = {"add": "+", "del": "\N{MINUS SIGN}"}
+
+# Those whose lexers yield again and again, so that they can be stopped: tried with 64 KiB of what
+# makes lexers slow.  Others think about some texts for minutes before they yield anything.
+_COLOURED = {
+    *("apacheconf", "awk", "bash", "batch", "c", "clojure", "cmake", "console", "cpp", "csharp"),
+    *("css", "dart", "desktop", "diff", "docker", "elixir", "emacs-lisp", "erlang", "fish"),
+    *("fsharp", "gherkin", "go", "graphql", "groovy", "haskell", "html", "http", "ini", "java"),
+    *("javascript", "json", "json5", "jsonnet", "jsx", "julia", "kotlin", "less", "lua", "make"),
+    *("markdown", "meson", "nasm", "nginx", "nixos", "objective-c", "ocaml", "perl", "php"),
+    *("powershell", "properties", "protobuf", "pycon", "python", "restructuredtext", "ruby"),
+    *("rust", "scala", "scheme", "scss", "solidity", "splus", "sql", "swift", "systemd"),
+    *("terraform", "tex", "toml", "tsx", "typescript", "vim", "xml", "yaml", "zig"),
+}
+_ALSO = {
+    "json": ("*.ipynb", "*.geojson"),
+    "html": ("*.vue", "*.svelte"),
+    "ini": ("*.env",),
+}
+_INTERPRETERS = {"node": "javascript", "deno": "typescript", "bun": "typescript"}
+_SHEBANG = re.compile(r"#!\s*(?:\S*/env(?:\s+-\S+)*\s+)?(?:\S*/)?([A-Za-z]+)")
+_NAME = re.compile(r"[a-z0-9_.+#/-]{1,40}")
+# A second document of YAML rarely begins with an empty line or a heading; Markdown does.
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*\n(?=[ \t]*\n|#+ )")
+
+# What nobody would see, or what makes a line read otherwise than it runs ("Trojan Source",
+# CVE-2021-42574): controls, marks of direction, spaces without width, halves of a character.
+# The joiners of scripts and emoji (U+200C, U+200D) stay.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def highlighted(
+    text: str,
+    *,
+    language: str = "auto",
+    path: str | None = None,
+    anchor: str | None = "L",
+    until: float | None = None,
+) -> Markup:
+    """Return ``text`` as a listing, its language named, or found from its path and itself.
+
+    Line 12 is ``#L12``; a page with two listings gives each its own ``anchor``.  Without one the
+    lines have no numbers.  ``until`` is the moment, on the monotonic clock, when patience ends.
+    """
+    text = _newlines(text)
+    shown = _beginning(text)
+    lines = _coloured(
+        shown,
+        language_of(shown, language=language, path=path),
+        until=time.monotonic() + PATIENCE_S if until is None else until,
+    )
+    if lines is None:
+        lines = str(escape(shown)).split("\n")
+    if len(lines) > 1 and not lines[-1]:
+        del lines[-1]
+    listed: Iterable[str] = (_made_visible(line) + "\n" for line in lines)
+    if anchor is not None:
+        listed = _numbered(listed, anchor=str(escape(anchor)), width=len(str(len(lines))))
+    return _notice(text, shown) + _BLOCK.format(
+        "code",
+        Markup("".join(listed)),  # noqa: S704 - escaped above, by Pygments or by escape()
+    )
+
+
+def diff(patch: str) -> Markup:
+    """Return git's patch as a listing for each file, added and deleted lines marked as such."""
+    left = MOST_PATCH_LINES
+    files: list[Markup] = []
+    for file in read_patch(patch):
+        files.append(_patched(file, file.lines[:left]))
+        left -= min(left, len(file.lines))
+    return Markup("\n").join(files)
+
+
+def language_of(text: str, *, language: str = "auto", path: str | None = None) -> str:
+    """Return the name that Pygments has for the language of a text; ``text`` where none is known.
+
+    A language that was named wins, then the name of the file; the text itself is believed only
+    where it says what it is.
+    """
+    found = _named(language) or (_of_file(path) if path else None) or _of_content(text)
+    return found or "text"
+
+
+def _named(language: str) -> str | None:
+    name = language.strip().lower()
+    if not _NAME.fullmatch(name):
+        return None
+    return _aliases().get(name) or _of_file(f"file.{name}")
+
+
+@lru_cache(maxsize=1)
+def _aliases() -> dict[str, str]:
+    return {alias: names[0] for _, names, _, _ in _languages() for alias in map(str.lower, names)}
+
+
+@lru_cache(maxsize=256)
+def _of_file(path: str) -> str | None:
+    name = path.rpartition("/")[2]
+    for _, names, patterns, _ in _languages():
+        if any(fnmatchcase(name, pattern) for pattern in (*patterns, *_ALSO.get(names[0], ()))):
+            return names[0]
+    return None
+
+
+@lru_cache(maxsize=1)
+def _languages() -> list[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
+    """Return what Pygments knows of the languages that have colours, without loading a lexer."""
+    known = [one for one in lexers.get_all_lexers(plugins=False) if one[1]]
+    return sorted(one for one in known if one[1][0] in _COLOURED or one[1][0] == "text")
+
+
+def _of_content(text: str) -> str | None:
+    """Return the language that the first lines of a text name, or that all of it is."""
+    if shebang := _SHEBANG.match(text):
+        return _named(_INTERPRETERS.get(shebang[1], shebang[1]))
+    start = text[:256].lstrip().lower()
+    if start.startswith(("<!doctype html", "<html")):
+        return "html"
+    if start.startswith("<?xml"):
+        return "xml"
+    if start.startswith("diff --git "):
+        return "diff"
+    if start.startswith(("{", "[")) and _is_json(text):
+        return "json"
+    if text.startswith(("---\n", "%YAML ")):
+        return "markdown" if _FRONT_MATTER.match(text) else "yaml"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _coloured(text: str, language: str, *, until: float) -> list[str] | None:
+    """Return the HTML of each line, or None for a text that does without colours."""
+    if language == "text":
+        return None
+    if len(text) > MOST_COLOURED or text.count("\n") > MOST_COLOURED_LINES:
+        return None
+    if max(map(len, text.split("\n"))) > LONGEST_COLOURED_LINE:
+        return None
+    lexer = lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    written = io.StringIO()
+    try:
+        _FORMATTER.format(_in_time(lexer.get_tokens(text), until), written)
+    except TimeoutError:
+        return None
+    return written.getvalue().split("\n")
+
+
+def _in_time(
+    tokens: Iterable[tuple[_TokenType, str]], until: float
+) -> Iterator[tuple[_TokenType, str]]:
+    for token in tokens:
+        if time.monotonic() > until:
+            raise TimeoutError
+        yield token
+
+
+def _numbered(lines: Iterable[str], *, anchor: str, width: int) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        place = f"{anchor}{number}"
+        # Not a stop of the Tab key: there may be thousands.
+        link = f'<a class="number" href="#{place}" tabindex="-1">{number:>{width}}</a>'
+        yield f'<span class="line" id="{place}">{link}{line}</span>'
+
+
+def _made_visible(line: str) -> str:
+    return _UNSEEN.sub(
+        lambda one: f'<span class="unseen-character">U+{ord(one[0]):04X}</span>', line
+    )
+
+
+def _newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _beginning(text: str) -> str:
+    """Return as much of a text as a page can show: whole lines, if it has more than one."""
+    if len(text) > MOST_SHOWN:
+        cut = text[:MOST_SHOWN]
+        text = cut[: cut.rfind("\n") + 1] or cut
+    lines = text.split("\n", MOST_SHOWN_LINES)
+    return "\n".join([*lines[:MOST_SHOWN_LINES], ""]) if len(lines) > MOST_SHOWN_LINES else text
+
+
+def _notice(text: str, shown: str) -> Markup:
+    """Say how much of a text is shown, where it is not all of it."""
+    if len(shown) == len(text):
+        return Markup()
+    lines = text.count("\n") + (not text.endswith("\n"))
+    if lines > 1:
+        return _HINT.format(f"The first {shown.count(chr(10)):,} of {lines:,} lines.")
+    return _HINT.format(f"The first {len(shown):,} of {len(text):,} characters.")
+
+
+def _patched(file: PatchedFile, shown: list[PatchLine]) -> Markup:
+    facts = [_BADGE.format(what) for what in file.what]
+    for kind, sign in _SIGNS.items():
+        if count := file.count(kind):
+            facts.append(_COUNT.format(kind, sign, count))
+    parts = [_PATCH_HEAD.format(_safe(file.path), Markup(" ").join(facts))]
+    if shown:
+        parts.append(_BLOCK.format("code diff", Markup().join(_patch_lines(shown))))
+    if left := len(file.lines) - len(shown):
+        parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
+    return Markup('<details class="patch" open>{}</details>').format(Markup().join(parts))
+
+
+def _patch_lines(lines: list[PatchLine]) -> Iterator[Markup]:
+    numbers = [number for line in lines for number in (line.old, line.new) if number]
+    width = len(str(max(numbers, default=0)))
+    for line in lines:
+        sides = " ".join(f"{number or '':>{width}}" for number in (line.old, line.new))
+        text = line.text[:LONGEST_PATCH_LINE]
+        if cut := len(line.text) - len(text):
+            text += f"\N{HORIZONTAL ELLIPSIS} {cut:,} more"
+        yield _PATCH_LINE.format(line.kind, sides, _safe(text))
+
+
+def _safe(text: str) -> Markup:
+    """Return a text as HTML that shows all of it, what nobody would see too."""
+    return Markup(_made_visible(str(escape(text))))  # noqa: S704 - escaped right here

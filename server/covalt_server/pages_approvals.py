@@ -1,0 +1,59 @@
+"""The calls that wait for a person: what exactly would run, and the two buttons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from flask import Blueprint, render_template, request
+
+from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.models.calls import ApprovalState
+from covalt_server import api_approvals, contract, shell
+from covalt_server.shown import as_code
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+pages = Blueprint("approvals", __name__)
+
+STATES: tuple[str, ...] = get_args(ApprovalState)
+
+
+@pages.get("/approvals")
+def approval_list() -> str:
+    """List the approvals that wait, or those in another state, newest first."""
+    asked = contract.parsed(api_approvals.ListApprovals, contract.from_query(request.args))
+    found = api_approvals.list_approvals(asked).approvals
+    return render_template(
+        "approval_list.html", approvals=found[::-1], state=asked.state, states=STATES
+    )
+
+
+@pages.get("/approvals/<execution_id>")
+def approval(execution_id: str) -> str:
+    """Show what one approval is about."""
+    asked = api_approvals.GetApproval(execution_id=execution_id)
+    shown = api_approvals.get_approval(asked)
+    return render_template("approval.html", approval=shown, arguments=as_code(shown.args))
+
+
+@pages.post("/approvals/<execution_id>/approve")
+def approve(execution_id: str) -> Response:
+    """Approve a call: it runs now, and its result is the next page.
+
+    Where the files or the tool changed since it was asked, nothing runs and the new question is.
+    """
+    asked = api_approvals.ApproveCall(execution_id=execution_id)
+    try:
+        done = api_approvals.approve_call(asked)
+    except AskedAgainError as again:
+        new = again.execution_id
+        return shell.back("approvals.approval", execution_id=new, said="asked_again")
+    return shell.back("calls.call", chat_id=done.chat_id, call_id=done.id)
+
+
+@pages.post("/approvals/<execution_id>/deny")
+def deny(execution_id: str) -> Response:
+    """Deny a call: it never runs."""
+    done = api_approvals.deny_call(api_approvals.DenyCall(execution_id=execution_id))
+    return shell.back("calls.call", chat_id=done.chat_id, call_id=done.id, said="denied")

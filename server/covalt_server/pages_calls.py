@@ -1,0 +1,62 @@
+"""One call: its result as the tool's author meant it, and everything that is known about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from flask import Blueprint, current_app, g, render_template, request
+
+from covalt_git.files.state_files import read_state
+from covalt_git.files.toolsets import STATE_FOLDER
+from covalt_git.models.toolset_state import NetworkGrant
+from covalt_server import api_calls, current, highlight, markdown
+from covalt_server.shown import Place, as_code, shown
+
+if TYPE_CHECKING:
+    from covalt_server.api_calls import CallAnswer
+
+pages = Blueprint("calls", __name__)
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>")
+def call(chat_id: str, call_id: str) -> str:
+    """Show a call; one that still waits or runs is shown as that."""
+    asked = api_calls.GetCall(chat_id=chat_id, call_id=call_id)
+    found = api_calls.get_call(asked)
+    chat = current.chat(chat_id)
+    finished = found.post_manifest_id is not None
+    result = shown(chat, found, _place(found)) if finished else None
+    if result is not None and result.frame is not None:
+        g.frames = (result.frame.origin,)
+    return render_template(
+        "call.html",
+        call=found,
+        shown=result,
+        arguments=as_code(found.args),
+        result=as_code(found.result) if finished else None,
+        diffs=[
+            (one, highlight.diff(chat.patch(one)))
+            for one in chat.changes(found.pre_manifest_id, found.post_manifest_id)
+        ]
+        if finished
+        else [],
+        active_branch=chat.active_branch(),
+    )
+
+
+@pages.post("/preview/document")
+def preview() -> str:
+    """Return the fragment that an editor shows beside the Markdown that is being typed."""
+    return str(markdown.rendered(request.get_data(as_text=True)))
+
+
+def _place(found: CallAnswer) -> Place:
+    """Return where the result is shown, and which hosts its toolset was granted."""
+    toolset_id = found.tool_id.partition(":")[0]
+    file = current.project().root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+    state = read_state(file, file.name).value
+    grants = state.grants.values() if state is not None else ()
+    hosts = {host for one in grants if isinstance(one, NetworkGrant) for host in one.hosts}
+    name = urlsplit(request.host_url).hostname or ""
+    return Place(port=current_app.config["COVALT_PORT"], host=name, granted=frozenset(hosts))

@@ -1,0 +1,163 @@
+"""The pages of a chat: its history with its branches, one state, and what differs between two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, render_template, request
+
+from covalt_server import api_chats, api_workspace, current, highlight, history_graph, shell
+from covalt_server.contract import Nothing
+from covalt_server.state_choices import choices
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markupsafe import Markup
+    from werkzeug.wrappers import Response
+
+    from covalt_git.models.chats import Branch
+    from covalt_git.models.commit_record import Source
+    from covalt_server.api_chats import ChatDetail, ManifestRow
+
+pages = Blueprint("chats", __name__)
+
+PAGE = 100
+"""The states on one page of a history."""
+
+_RETRIED: frozenset[Source] = frozenset({"tool_run", "message"})
+_AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
+
+
+@pages.get("/chats")
+def chat_list() -> str:
+    """List the chats, newest first."""
+    found = api_chats.list_chats(Nothing())
+    return render_template("chat_list.html", chats=found.chats, damaged=found.damaged)
+
+
+@pages.post("/chats")
+def make() -> Response:
+    """Make a chat, and go there."""
+    title = request.form.get("title", "").strip()
+    chat_id = request.form.get("chat_id", "").strip() or None
+    chat = api_chats.create_chat.ask(title=title, chat_id=chat_id)
+    return shell.back("chats.history", chat_id=chat.id, said="made")
+
+
+@pages.get("/chats/<chat_id>")
+def history(chat_id: str) -> str:
+    """Show the states of a chat's files, newest first, and where its folder is."""
+    branch = request.args.get("branch") or None
+    before = request.args.get("before") or None
+    chat = api_chats.get_chat.ask(chat_id=chat_id)
+    page = api_chats.list_manifests.ask(chat_id=chat_id, branch=branch, before=before, limit=PAGE)
+    lanes, cells = _picture(chat, branch, before, page.manifests)
+    return render_template(
+        "history.html",
+        chat=chat,
+        rows=page.manifests,
+        more=page.more,
+        lanes=lanes,
+        cells=cells,
+        branch=branch,
+        before=before,
+        suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
+    )
+
+
+@pages.get("/chats/<chat_id>/states/<manifest>")
+def state(chat_id: str, manifest: str) -> str:
+    """Show one state of a chat's files: what made it, and what that changed."""
+    shown = api_chats.get_workspace_manifest.ask(chat_id=chat_id, manifest=manifest)
+    before = shown.parents[0] if shown.parents else ""
+    branches = api_chats.list_branches.ask(chat_id=chat_id).branches
+    return render_template(
+        "state.html",
+        chat_id=chat_id,
+        state=shown,
+        before=before,
+        diff=api_workspace.get_workspace_diff.ask(chat_id=chat_id, old=before, new=shown.id),
+        patch=highlight.diff,
+        branches=branches,
+        heads_here=[one for one in branches if one.manifest_id == shown.id],
+        choices=choices(chat_id, branches),
+        suggested=suggested(branches, shown.source),
+    )
+
+
+@pages.post("/chats/<chat_id>/branches")
+def branch(chat_id: str) -> Response:
+    """Make a branch, and bring the folder to it if that was asked."""
+    name = request.form.get("name", "").strip()
+    start = request.form.get("from_manifest") or None
+    api_chats.create_branch.ask(chat_id=chat_id, name=name, from_manifest=start)
+    if "switch" not in request.form:
+        return shell.back("chats.history", chat_id=chat_id, said="branched")
+    api_chats.switch_branch.ask(chat_id=chat_id, branch=name)
+    return shell.back("chats.history", chat_id=chat_id, said="branched_off")
+
+
+@pages.post("/chats/<chat_id>/switch")
+def switch(chat_id: str) -> Response:
+    """Bring the folder to a branch."""
+    api_chats.switch_branch.ask(chat_id=chat_id, branch=request.form.get("branch", ""))
+    return _afterwards(chat_id, "switched")
+
+
+@pages.post("/chats/<chat_id>/edits")
+def save(chat_id: str) -> Response:
+    """Make what a person changed in the folder a state."""
+    saved = api_chats.save_edits.ask(chat_id=chat_id)
+    return _afterwards(chat_id, "saved" if saved.changed else "unchanged")
+
+
+@pages.get("/chats/<chat_id>/diff")
+def difference(chat_id: str) -> str:
+    """Show what differs between two states, or between one and the folder as it is now."""
+    old, new = request.args.get("old", "HEAD"), request.args.get("new", "")
+    branches = api_chats.list_branches.ask(chat_id=chat_id).branches
+    return render_template(
+        "difference.html",
+        chat_id=chat_id,
+        old=old,
+        new=new,
+        diff=api_workspace.get_workspace_diff.ask(chat_id=chat_id, old=old, new=new),
+        patch=highlight.diff,
+        choices=choices(chat_id, branches, old, new),
+    )
+
+
+def _picture(
+    chat: ChatDetail, branch: str | None, before: str | None, rows: Sequence[ManifestRow]
+) -> tuple[int, list[Markup]]:
+    """Return how many lanes the picture of some rows has, and the cell of each.
+
+    It is laid out from the newest row on, so that its lines go on from page to page.
+    """
+    heads = {one.name: one.manifest_id for one in chat.branches}
+    head = heads.get(branch) if branch else None
+    lines = current.index().lines(chat.id, head=head, limit=len(rows), before=before)
+    laid = history_graph.layout(lines, trunk=head or chat.active_manifest_id)[
+        len(lines) - len(rows) :
+    ]
+    lanes = history_graph.lanes_of(laid)
+    kinds = ["" if one.files_changed else "hollow" for one in rows]
+    cells = [
+        history_graph.svg(row, lanes, kind=kind) for row, kind in zip(laid, kinds, strict=False)
+    ]
+    return min(lanes, history_graph.MOST_WIDE), cells
+
+
+def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
+    """Return a name for a branch that begins where ``source`` made a state, as DESIGN names them."""
+    word = "retry" if source in _RETRIED else "edit"
+    taken = {one.name for one in branches}
+    return next(
+        name for number in range(1, len(taken) + 2) if (name := f"{word}-{number}") not in taken
+    )
+
+
+def _afterwards(chat_id: str, said: str) -> Response:
+    page = _AFTERWARDS.get(request.form.get("to", ""), "chats.history")
+    return shell.back(page, chat_id=chat_id, said=said)

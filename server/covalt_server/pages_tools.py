@@ -1,0 +1,107 @@
+"""The tool picker, and a tool's own page with the form that calls it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, jsonify, render_template, request
+
+from covalt_git import canonical_json
+from covalt_server import api_calls, api_chats, api_tools, current, form_values, shell
+from covalt_server.contract import Nothing
+from covalt_server.shown import as_code
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+    from covalt_server.api_tools import ToolDetail
+    from covalt_server.form_values import Submitted
+
+pages = Blueprint("tools", __name__)
+
+OPEN_GROUPS = 6
+"""How many groups stand open; with more of them, they are folded until one looks for something."""
+
+NEW_CHAT = ""
+"""The choice of a chat that is made for the call."""
+
+
+@pages.get("/tools")
+def tool_picker() -> str:
+    """Offer the tools by where they come from, or those that are like what was searched."""
+    asked = request.args.get("q", "").strip()
+    every = api_tools.list_tools(api_tools.ListTools()).groups
+    groups = api_tools.list_tools(api_tools.ListTools(q=asked[:200])).groups if asked else every
+    return render_template(
+        "tool_picker.html",
+        groups=groups,
+        unfolded=bool(asked) or len(groups) <= OPEN_GROUPS,
+        asked=asked,
+        found=sum(len(group.tools) for group in groups),
+        total=sum(len(group.tools) for group in every),
+        chat=_known_chat(request.args.get("chat")),
+    )
+
+
+@pages.get("/tools/<tool_id>")
+def tool(tool_id: str) -> str:
+    """Show a tool and the form to call it; ``?args=`` or ``?example=`` fills the form."""
+    found = _tool(tool_id)
+    return _page(found, _opened(found), chat_id=request.args.get("chat"))
+
+
+@pages.post("/tools/<tool_id>")
+def call(tool_id: str) -> Response | str:
+    """Call the tool, or show the form again with what is wrong, or with what was asked of it."""
+    found = _tool(tool_id)
+    form = form_values.submitted(found.input_schema, request.form, examples=found.examples)
+    if form.wants == "check":
+        return jsonify(form.answer())
+    chat_id = request.form.get("chat", NEW_CHAT)
+    if form.wants == "redraw":
+        return _page(found, form, chat_id=chat_id)
+    if chat_id == NEW_CHAT:
+        chat_id = api_chats.create_chat(api_chats.CreateChat(title=found.name)).id
+    done = api_calls.call_tool(
+        api_calls.CallTool(chat_id=chat_id, tool_id=found.tool_id, args=form.value)
+    )
+    if done.execution_id is not None and done.status == "pending":
+        return shell.back("approvals.approval", execution_id=done.execution_id)
+    return shell.back("calls.call", chat_id=chat_id, call_id=done.id)
+
+
+def _tool(tool_id: str) -> ToolDetail:
+    return api_tools.get_tool(api_tools.GetTool(tool_id=tool_id[:200]))
+
+
+def _opened(found: ToolDetail) -> Submitted:
+    """Return the form with the arguments that the address brings, or the schema's defaults."""
+    schema, examples = found.input_schema, found.examples
+    example = request.args.get("example", -1, type=int)
+    if 0 <= example < len(examples):
+        return form_values.opened(schema, examples[example].args, examples=examples)
+    try:
+        given: Any = canonical_json.loads(request.args["args"])
+    except (KeyError, canonical_json.NotJsonError):
+        return form_values.opened(schema, examples=examples)
+    return form_values.opened(schema, given, examples=examples)
+
+
+def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
+    chats = api_chats.list_chats(Nothing()).chats
+    chosen = _known_chat(chat_id)
+    if chosen is None and chat_id != NEW_CHAT and chats:
+        chosen = chats[0].id
+    return render_template(
+        "tool.html",
+        tool=found,
+        form=form,
+        chats=chats,
+        chosen=chosen or NEW_CHAT,
+        schema=as_code(found.input_schema),
+        output_schema=as_code(found.output_schema) if found.output_schema else None,
+    )
+
+
+def _known_chat(chat_id: str | None) -> str | None:
+    return chat_id if chat_id in current.project().chats.ids() else None

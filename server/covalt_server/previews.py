@@ -1,0 +1,158 @@
+"""How a file of a workspace is shown: as what its name and its bytes say it is, cut to fit a page.
+
+Nothing is rendered here: the pages highlight what is text and sanitise what is Markdown.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from covalt_server.media_types import TEXT, media_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Kind = Literal["empty", "image", "document", "table", "json", "page", "text", "encoded", "binary"]
+
+MAX_TEXT = 128 << 10
+"""The characters of a text that a page shows."""
+
+MAX_ROWS = 200
+MAX_COLUMNS = 60
+MAX_CELL = 500
+_SNIFFED = 8000
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys((".md", ".markdown"), "document"),
+    **dict.fromkeys((".csv", ".tsv"), "table"),
+    **dict.fromkeys((".json", ".geojson", ".ipynb", ".webmanifest"), "json"),
+    **dict.fromkeys((".html", ".htm", ".xhtml", ".svg"), "page"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The first rows of a table of comma separated values."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int]
+    more_rows: bool
+    more_columns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What of a file can be shown, and as what.
+
+    ``text`` is empty for what is no text; ``whole`` tells that nothing of it was cut off; ``pretty``
+    is the same JSON, indented, where that differs from how it is written.
+    """
+
+    kind: Kind
+    text: str = ""
+    whole: bool = True
+    table: Table | None = None
+    pretty: str | None = None
+
+    @property
+    def editable(self) -> bool:
+        """Tell whether it is a text that an editor gives back as it was."""
+        return self.kind not in {"image", "binary", "encoded"} and self.whole
+
+
+def preview(path: str, content: bytes) -> Preview:
+    """Return how a file is shown."""
+    if not content:
+        return Preview("empty")
+    media = media_type(content)
+    if media.startswith("image/"):
+        return Preview("image", whole=False)
+    if media != TEXT:
+        if b"\0" in content or _CONTROL.search(content, 0, _SNIFFED):
+            return Preview("binary", whole=False)
+        return Preview("encoded", content[:MAX_TEXT].decode("latin-1"), len(content) <= MAX_TEXT)
+    text = content.decode("utf-8")
+    wanted = _KINDS.get(PurePosixPath(path).suffix.lower(), "text")
+    whole = len(text) <= MAX_TEXT
+    # A table of its first rows is still a table; half a document or half of JSON is only text.
+    if wanted == "table":
+        return Preview("table", first(text), whole, table=_table(path, text))
+    if wanted == "json" and whole:
+        return _json(text)
+    return Preview(wanted if whole or wanted == "page" else "text", first(text), whole)
+
+
+def first(text: str) -> str:
+    """Return as much of a text as a page shows, its last line whole where there are lines."""
+    if len(text) <= MAX_TEXT:
+        return text
+    end = text.rfind("\n", 0, MAX_TEXT)
+    return text[: end + 1 or MAX_TEXT]
+
+
+def _json(text: str) -> Preview:
+    try:
+        pretty = json.dumps(json.loads(text), indent=2, ensure_ascii=False) + "\n"
+    except (ValueError, RecursionError):
+        return Preview("text", text)
+    return Preview("json", text, pretty=None if pretty.strip() == text.strip() else pretty)
+
+
+def _table(path: str, text: str) -> Table | None:
+    """Return the table's beginning, or None where it has no two columns or no rows."""
+    delimiter = "\t" if path.lower().endswith(".tsv") else _delimiter(text)
+    try:
+        # One more than is shown tells that there are more.
+        read = [row for _, row in zip(range(MAX_ROWS + 2), _rows(text, delimiter), strict=False)]
+    except csv.Error:
+        return None
+    if not read:
+        return None
+    titles, *rows = read
+    width = max(len(titles), *(len(row) for row in rows)) if rows else len(titles)
+    columns = min(width, MAX_COLUMNS)
+    shown = tuple(_cells(row, columns) for row in rows[:MAX_ROWS])
+    return Table(
+        titles=_cells(titles, columns),
+        rows=shown,
+        numeric=frozenset(at for at in range(columns) if _is_numeric([row[at] for row in shown])),
+        more_rows=len(rows) > MAX_ROWS,
+        more_columns=width > columns,
+    )
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
+    return (row for row in csv.reader(lines, delimiter=delimiter) if row)
+
+
+def _delimiter(text: str) -> str:
+    """Return what separates the values: whatever the first line has most of."""
+    line = text.partition("\n")[0]
+    return max(",;\t|", key=line.count)
+
+
+def _cells(row: list[str], columns: int) -> tuple[str, ...]:
+    short = [cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…" for cell in row[:columns]]
+    return tuple(short + [""] * (columns - len(short)))
+
+
+def _is_numeric(cells: list[str]) -> bool:
+    found = [cell for cell in cells if cell.strip()]
+    return bool(found) and all(_number(cell) for cell in found)
+
+
+def _number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

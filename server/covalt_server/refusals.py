@@ -1,0 +1,88 @@
+"""Errors as they are told: in the API's one shape, or as a page to whoever came for a page."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from flask import current_app, jsonify, make_response, render_template, request
+from werkzeug.exceptions import HTTPException
+
+from covalt_git.errors import CovaltError, UnknownNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flask import Flask
+    from werkzeug.wrappers import Response
+
+_WORDS = {
+    HTTPStatus.NOT_FOUND: ("there is nothing here", "start from /"),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("this is not done by that method", "see /api/openapi.json"),
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: ("the request is too large", "send less at once"),
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: ("the file has no such range", "ask for the whole"),
+}
+
+
+def install(app: Flask, operations: Iterable[str]) -> None:
+    """Have an app tell every error so; ``operations`` are the names that a typo may have meant."""
+    known = tuple(operations)
+
+    def missing(error: HTTPException) -> Response:
+        return told(_http_error(error, known), error)
+
+    app.register_error_handler(CovaltError, told)
+    app.register_error_handler(HTTPException, missing)
+    app.register_error_handler(Exception, _bug)
+
+
+def told(error: CovaltError, cause: HTTPException | None = None) -> Response:
+    """Return the answer that tells of an error."""
+    status = cause.code if cause is not None and cause.code else error.http_status
+    if wants_json():
+        answer = jsonify(error.as_json())
+    else:
+        template = "no_token.html" if status == HTTPStatus.UNAUTHORIZED else "error.html"
+        words = HTTPStatus(status).phrase
+        answer = make_response(render_template(template, error=error, status=status, words=words))
+    answer.status_code = status
+    for name, value in cause.get_headers() if cause is not None else ():
+        if name in {"Allow", "Content-Range"}:
+            answer.headers[name] = value
+    if status == HTTPStatus.UNAUTHORIZED:
+        answer.headers["WWW-Authenticate"] = 'Bearer realm="covalt-git"'
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def wants_json() -> bool:
+    """Tell whether the request is one of a program."""
+    return request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json"
+
+
+def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltError:
+    status = HTTPStatus(error.code or HTTPStatus.INTERNAL_SERVER_ERROR)
+    if status == HTTPStatus.NOT_FOUND and request.path.startswith("/api/"):
+        name = request.path.removeprefix("/api/")
+        return UnknownNameError("operation", name, operations, list_with="/api/openapi.json")
+    words, hint = _WORDS.get(status, (status.phrase.lower(), ""))
+    found = CovaltError(words, hint=hint)
+    found.code = status.phrase.lower().replace(" ", "_").replace("-", "_")
+    found.http_status = status
+    return found
+
+
+def _bug(error: Exception) -> Response:
+    """Tell of a mistake of ours no more than that it was made; the log has the rest."""
+    current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
+    return told(bug())
+
+
+def bug() -> CovaltError:
+    """Return what is told of a mistake of ours."""
+    found = CovaltError(
+        "covalt-git made a mistake of its own", hint="the terminal it runs in shows where"
+    )
+    found.code = "internal_error"
+    found.http_status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return found

@@ -1,0 +1,54 @@
+// Comfort on every page; each of them works without it.
+
+// "/" goes to the search field, as everywhere where people search.
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, textarea, select, [contenteditable], .cm-editor");
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
+  const field = document.querySelector("[data-search]");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+});
+
+// Moments in the reader's own words; the exact one stays in the title.
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+const STEPS = [["minute", 60], ["hour", 3600], ["day", 86400], ["week", 604800]];
+
+function sayTimes(root = document) {
+  for (const element of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(element.dateTime);
+    const seconds = (moment - Date.now()) / 1000;
+    const age = Math.abs(seconds);
+    element.title = moment.toLocaleString();
+    if (age < 45) {
+      element.textContent = seconds < 0 ? "just now" : "in a moment";
+    } else if (age < 30 * 86400) {
+      const [unit, length] = STEPS.findLast(([, size]) => age >= size) ?? STEPS[0];
+      element.textContent = relative.format(Math.round(seconds / length), unit);
+    } else {
+      element.textContent = moment.toLocaleDateString();
+    }
+  }
+}
+
+sayTimes();
+setInterval(sayTimes, 30_000);
+document.addEventListener("covalt:more", () => sayTimes()); // part of a page came later
+
+// A form that was sent is not sent twice, and its button says that work goes on.
+document.addEventListener("submit", (event) => {
+  const button = event.submitter;
+  if (event.defaultPrevented || !button || event.target.method !== "post") return;
+  // After the browser has collected the fields: a disabled button would not be among them.
+  setTimeout(() => {
+    button.disabled = true;
+    button.classList.add("busy");
+  });
+});
+window.addEventListener("pageshow", () => {
+  for (const button of document.querySelectorAll("button.busy")) {
+    button.disabled = false;
+    button.classList.remove("busy");
+  }
+});

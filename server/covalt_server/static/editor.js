@@ -1,0 +1,139 @@
+// Turns <textarea data-editor> into an editor with colours, line numbers and search.  The textarea
+// stays the field of its form: it always holds the text, so sending the form is the same with and
+// without this.  data-language or data-path says what is written; data-preview="/address" shows,
+// beside the editor, what that address makes of the text.
+
+const PAUSE = 300; // milliseconds without a key, after which the preview follows
+const unsaved = new Set();
+
+async function edit(root = document) {
+  const fields = [...root.querySelectorAll("textarea[data-editor]")];
+  const found = fields.filter((field) => field.dataset.editor !== "on");
+  if (!found.length) return;
+  for (const field of found) field.dataset.editor = "on";
+  const editor = await import("./vendor/codemirror.js");
+  for (const field of found) open(field, editor);
+}
+
+function open(field, { EditorState, EditorView, basics }) {
+  const place = document.createElement("div");
+  place.className = "editor";
+  const following = field.dataset.preview ? preview(field) : null;
+
+  const changed = EditorView.updateListener.of((update) => {
+    if (!update.docChanged) return;
+    field.value = update.state.doc.toString();
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  const label = field.labels?.[0];
+  const view = new EditorView({
+    parent: place,
+    doc: field.value,
+    extensions: [
+      basics(field.dataset.language, field.dataset.path),
+      changed,
+      EditorState.readOnly.of(field.readOnly),
+      EditorView.cspNonce.of(document.querySelector("meta[name=csp-nonce]")?.content ?? ""),
+      EditorView.contentAttributes.of({
+        "aria-label": field.getAttribute("aria-label") ?? label?.textContent.trim() ?? "Text",
+        "aria-description": "Tab indents; Escape and then Tab leaves the editor.",
+      }),
+    ],
+  });
+
+  // Others may write into the field too: an example one click away, the browser going back.
+  field.addEventListener("input", () => {
+    const text = field.value;
+    const same = text === view.state.doc.toString();
+    if (!same) view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
+    note(field);
+    following?.later(text);
+  });
+  label?.addEventListener("click", () => view.focus());
+
+  field.hidden = true;
+  field.required = false; // the browser cannot point at a hidden field; the server still asks for it
+  if (following) {
+    const beside = document.createElement("div");
+    beside.className = "beside";
+    beside.append(place, following.element);
+    field.after(beside);
+    following.now(field.value);
+  } else {
+    field.after(place);
+  }
+  note(field);
+}
+
+// The fragment of HTML that an address of ours makes of the text; the latest answer stays where a
+// newer one fails.
+function preview(field) {
+  const element = document.createElement("section");
+  element.className = "document preview";
+  element.tabIndex = 0;
+  element.setAttribute("aria-label", "Preview");
+  let timer;
+  let asked = new AbortController();
+
+  async function now(text) {
+    asked.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    try {
+      const answer = await fetch(field.dataset.preview, {
+        method: "POST",
+        headers: { "Content-Type": "text/plain; charset=utf-8" },
+        body: text,
+        signal,
+      });
+      if (!answer.ok) throw new Error(`the preview answered ${answer.status}`);
+      const html = await answer.text();
+      if (signal.aborted) return;
+      const { scrollTop, scrollLeft } = element;
+      element.innerHTML = html;
+      element.scrollTo(scrollLeft, scrollTop);
+      delete element.dataset.trouble;
+    } catch (error) {
+      if (!signal.aborted) element.dataset.trouble = error.message;
+    }
+  }
+
+  function later(text) {
+    clearTimeout(timer);
+    timer = setTimeout(now, PAUSE, text);
+  }
+  return { element, now, later };
+}
+
+// What the page came with is what the server has, unless the page says that it could not save it.
+function note(field) {
+  const saved = field.value === field.defaultValue && !("unsaved" in field.dataset);
+  if (saved) unsaved.delete(field);
+  else unsaved.add(field);
+}
+
+// Ctrl-S or Cmd-S anywhere in the form saves it, by its own button.
+document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() !== "s" || !(event.ctrlKey || event.metaKey) || event.altKey) return;
+  const form = event.target.closest?.("form:has(textarea[data-editor=on])");
+  if (!form || event.shiftKey) return;
+  event.preventDefault();
+  form.requestSubmit(form.querySelector("button:not([type]), [type=submit]"));
+});
+
+window.addEventListener("submit", (event) => {
+  if (event.defaultPrevented) return;
+  for (const field of unsaved) if (field.form === event.target) unsaved.delete(field);
+});
+window.addEventListener("beforeunload", (event) => {
+  for (const field of unsaved) if (!field.isConnected) unsaved.delete(field);
+  if (unsaved.size) event.preventDefault();
+});
+
+// A page that comes back whole from the browser's memory has its editor, and its text to save.
+window.addEventListener("pageshow", (event) => {
+  if (!event.persisted) return;
+  for (const field of document.querySelectorAll("textarea[data-editor=on]")) note(field);
+});
+document.addEventListener("htmx:after:swap", (event) => edit(event.target));
+edit();

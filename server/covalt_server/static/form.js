@@ -1,0 +1,97 @@
+// A tool's form without reloads.  The server draws it and knows what is right; this asks it again:
+// while somebody types (what is wrong?), and when a button changes the form (how does it look now?).
+// A page is `<form class="form" id="..." method="post" data-check="...">` with the macro `inputs`.
+
+const PAUSE = 250; // ms of not typing
+
+for (const form of document.querySelectorAll("form[data-check]")) enliven(form);
+
+function enliven(form) {
+  let edits = 0; // counts what was typed, so that no answer to something older is shown
+  let waiting = 0;
+  const touched = new Set(); // ids of boxes: an empty form need not be told that it is empty
+
+  form.classList.add("live");
+
+  form.addEventListener("input", (event) => {
+    edits += 1;
+    touched.add(event.target.id);
+    clearTimeout(waiting);
+    waiting = setTimeout(check, PAUSE);
+  });
+
+  form.addEventListener("change", (event) => {
+    if (!event.target.matches("[data-redraw]")) return;
+    redraw(event.target.closest(".chooser").querySelector("button"));
+  });
+
+  form.addEventListener("submit", (event) => {
+    clearTimeout(waiting);
+    if (!event.submitter?.matches("[name=_add], [name=_remove], [name=_use], [name=_example]")) return;
+    event.preventDefault();
+    redraw(event.submitter);
+  });
+
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    form.requestSubmit();
+  });
+
+  async function check() {
+    const asked = edits;
+    const answer = await send(form.dataset.check, "_check", "1", "application/json").catch(() => null);
+    if (!answer?.ok || asked !== edits) return;
+    show((await answer.json()).problems);
+  }
+
+  // Problems appear where somebody has typed, and go wherever they are shown.
+  function show(problems) {
+    const told = new Map();
+    for (const { path, message } of problems) told.set(path, [...(told.get(path) ?? []), message]);
+    for (const place of form.querySelectorAll("[data-error]")) {
+      const boxes = [...form.querySelectorAll(`[aria-describedby~="${CSS.escape(place.id)}"]`)];
+      const isSeen = place.textContent !== "" || boxes.some(isTouched);
+      const text = isSeen ? (told.get(place.dataset.error) ?? []).join("\n") : "";
+      if (place.textContent !== text) place.textContent = text;
+      for (const box of boxes.filter((one) => one.tagName !== "FIELDSET")) {
+        if (text) box.setAttribute("aria-invalid", "true");
+        else box.removeAttribute("aria-invalid");
+      }
+    }
+  }
+
+  function isTouched(box) {
+    if (box.tagName !== "FIELDSET") return touched.has(box.id);
+    return [...box.elements].some((one) => touched.has(one.id));
+  }
+
+  // Shows the form as the server draws it after a button, and goes on where the server says.
+  async function redraw(button) {
+    const asked = edits;
+    const answer = await send(form.action, button.name, button.value, "text/html").catch(() => null);
+    if (asked !== edits) return redraw(button);
+    const page = answer && new DOMParser().parseFromString(await answer.text(), "text/html");
+    const drawn = page?.getElementById(form.id)?.querySelector("[data-inputs]");
+    if (!drawn) return HTMLFormElement.prototype.submit.call(withButton(button));
+    const held = document.activeElement?.id;
+    form.querySelector("[data-inputs]").replaceWith(document.adoptNode(drawn));
+    const next = form.querySelector("[autofocus]") ?? (held && document.getElementById(held));
+    next?.focus();
+    if (touched.size) check();
+  }
+
+  function send(address, name, value, accept) {
+    const fields = new URLSearchParams(new FormData(form));
+    fields.append(name, value);
+    return fetch(address, { method: "POST", body: fields, headers: { Accept: accept } });
+  }
+
+  // The way without scripts, for a server that does not answer with the form: its page is shown.
+  function withButton(button) {
+    const pressed = document.createElement("input");
+    Object.assign(pressed, { type: "hidden", name: button.name, value: button.value });
+    form.append(pressed);
+    return form;
+  }
+}

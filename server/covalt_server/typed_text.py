@@ -1,0 +1,28 @@
+"""A text that came back from a form: browsers send every line break as CR LF, whatever it was."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+def with_breaks_of(before: str, typed: str) -> str:
+    """Return what was typed with the line breaks that the text had ``before``.
+
+    Where it had several kinds, a line that was not touched keeps its own, and a new one gets the
+    kind that most lines have.
+    """
+    lines = _BREAK.split(typed)
+    breaks = _BREAK.findall(before)
+    usual = Counter(breaks).most_common(1)[0][0] if breaks else "\n"
+    if len(set(breaks)) <= 1:
+        return usual.join(lines)
+    kept = [usual] * (len(lines) - 1)
+    matcher = SequenceMatcher(None, _BREAK.split(before), lines)
+    for old, new, length in matcher.get_matching_blocks():
+        for at in range(min(length, len(breaks) - old, len(kept) - new)):
+            kept[new + at] = breaks[old + at]
+    return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))

@@ -1,0 +1,187 @@
+"""Somebody keeps the preview server open all day: from the printed address to the other branch."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.browser import launched
+from tests.journeys.terminal import Terminal
+
+ColorScheme = Literal["light", "dark"]
+SCREENS = [("light", 1280, 800), ("dark", 375, 700)]
+SERIOUS = {"resultTypes": ["violations"]}
+
+
+@dataclass
+class Served:
+    """A project that is being served by the command, and the address that was printed."""
+
+    terminal: Terminal
+    url: str
+
+    @property
+    def home(self) -> str:
+        return self.url.partition("/?")[0]
+
+
+@pytest.fixture
+def served(project: Terminal) -> Iterator[Served]:
+    command = [str(project.scripts / "covalt-git"), "serve", "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        yield Served(project, json.loads(server.stdout.readline())["url"])
+        server.terminate()
+        assert server.wait(10) == 0
+        assert "Traceback" not in server.stderr.read()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        browser = launched(driver)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser, served: Served) -> Iterator[Page]:
+    """A browser at the printed address; whatever its console calls an error fails the test."""
+    with chromium.new_context(viewport={"width": 1280, "height": 800}) as context:
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(served.url)
+        yield page
+        assert errors == []
+
+
+def call_a_tool(page: Page, name: str, **args: str) -> None:
+    """Find a tool as people do, fill in its form and press its button."""
+    page.keyboard.press("/")
+    page.keyboard.type(name)
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name=name, exact=True).click()
+    for field, value in args.items():
+        page.get_by_label(re.compile(f"^{field}")).fill(value)
+    page.get_by_role("button", name=re.compile("^(Run|Ask to run)$")).last.click()
+
+
+def test_the_printed_address_opens_the_project_and_the_token_leaves_the_address(
+    page: Page, served: Served
+) -> None:
+    assert page.url == f"{served.home}/"
+    expect(page.get_by_role("heading", name="demo")).to_be_visible()
+    expect(page.get_by_text("No chats yet")).to_be_visible()
+
+
+def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served: Served) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(served.home)
+
+        expect(page.get_by_text("This needs the token of the server")).to_be_visible()
+        page.get_by_label("Or paste the token here").fill(served.url.partition("token=")[2])
+        page.get_by_role("button", name="Open").click()
+
+        expect(page.get_by_role("heading", name="demo")).to_be_visible()
+
+
+def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
+    # A first chat, a table in it, and its chart inside the sandboxed frame.
+    page.get_by_label("What is it about?").fill("Seattle's weather")
+    page.get_by_role("button", name="Make the first chat").click()
+    expect(page.get_by_role("heading", name="Seattle's weather")).to_be_visible()
+    call_a_tool(page, "Load Sample")
+    expect(page.get_by_role("heading", name="data-lab:load_sample success")).to_be_visible()
+    call_a_tool(page, "Summarize Table", path="weather.csv")
+    chart = page.frame_locator("iframe[sandbox='allow-scripts']")
+    expect(chart.locator("svg").first).to_be_visible()
+    expect(chart.get_by_text("precipitation").first).to_be_visible()
+
+    # A command that a person has to approve.
+    call_a_tool(page, "Run Command", command="wc -l weather.csv")
+    expect(page.get_by_text("Nothing has run yet")).to_be_visible()
+    assert "wc -l" in page.inner_text("main")
+    page.get_by_role("button", name="Approve and run").click()
+    expect(page.get_by_text("1462 weather.csv").first).to_be_visible()
+
+    # A file is written, edited in the page and saved.
+    call_a_tool(page, "Write File", path="notes.py", content="print('one')\n")
+    editor = page.locator(".cm-content")
+    editor.click()
+    page.keyboard.press("Control+End")
+    page.keyboard.type("print('two')")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("Saved.")).to_be_visible()
+    assert served.terminal.json("chat", "show", "c1")["source"] == "edit"
+
+    # Another branch, another file on it, and back again.
+    page.goto(f"{served.home}/chats/c1")
+    aside = page.get_by_role("complementary")
+    aside.get_by_label("Name").fill("idea")
+    aside.get_by_role("button", name="Branch", exact=True).click()
+    page.wait_for_url("**said=branched_off*")
+    call_a_tool(page, "Write File", path="idea.txt", content="an idea")
+    page.goto(f"{served.home}/chats/c1/files")
+    expect(page.get_by_role("link", name="idea.txt", exact=True)).to_be_visible()
+    page.goto(f"{served.home}/chats/c1")
+    aside.get_by_role("combobox").select_option("main")
+    aside.get_by_role("button", name="Switch").click()
+    page.wait_for_url("**said=*switched*")
+    page.goto(f"{served.home}/chats/c1/files")
+    expect(page.get_by_role("link", name="notes.py", exact=True)).to_be_visible()
+    expect(page.get_by_role("link", name="idea.txt", exact=True)).to_have_count(0)
+    assert not (served.terminal.folder / "data/chats/c1/workspace/idea.txt").exists()
+
+
+@pytest.mark.parametrize(("scheme", "width", "height"), SCREENS)
+def test_every_page_is_accessible_and_fits_its_screen(
+    chromium: Browser, served: Served, scheme: ColorScheme, width: int, height: int
+) -> None:
+    terminal = served.terminal
+    terminal.covalt("chat", "new", "--id", "c1", "--title", "Seattle's weather")
+    terminal.covalt("call", "c1", "data-lab:load_sample")
+    chart = terminal.json("call", "c1", "data-lab:summarize", "--arg", "path=weather.csv")["id"]
+    report = terminal.json("call", "c1", "data-lab:report", "--arg", "path=weather.csv")["id"]
+    terminal.covalt("chat", "branch", "c1", "idea")
+    command = ("call", "c1", "app-builder:run_command", "--arg", "command=ls")
+    asked = terminal.json(*command, code=1)["execution_id"]
+    addresses = (
+        *("/", "/chats", "/chats/c1", "/chats/c1/files", "/chats/c1/files/weather.csv"),
+        *("/chats/c1/files/report.md", "/chats/c1/states/HEAD", "/chats/c1/diff?old=HEAD&new="),
+        *(f"/chats/c1/calls/{chart}", f"/chats/c1/calls/{report}"),
+        *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
+        *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
+        *("/approvals", f"/approvals/{asked}", "/nowhere"),
+    )
+    found = []
+    with chromium.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": height}
+    ) as context:
+        page = context.new_page()
+        page.goto(served.url)
+        for address in addresses:
+            page.goto(served.home + address)
+            scrolled = page.evaluate("document.documentElement.scrollWidth")
+            if scrolled > width:
+                found.append(f"{address} is {scrolled} px wide")
+            found += [
+                f"{address}: {one['id']}: {node['html']}"
+                for one in Axe().run(page, options=SERIOUS).response["violations"]
+                if one["impact"] in {"serious", "critical"}
+                for node in one["nodes"]
+            ]
+    assert found == []

@@ -1,0 +1,70 @@
+"""The server of a project as a browser meets it: on a port, with a log of what it was asked."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from covalt_server.app import create_app
+from tests.server.api import TOKEN
+
+
+@dataclass
+class Live:
+    """A running server: its app, its address, and the path of every request with its query."""
+
+    app: Flask
+    port: int
+    paths: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return self.at("127.0.0.1")
+
+    def at(self, host: str) -> str:
+        """Return the address by another name of this machine."""
+        return f"http://{host}:{self.port}"
+
+    @property
+    def door(self) -> str:
+        """The address that opens it, as the command line prints it."""
+        return f"{self.url}/?token={TOKEN}"
+
+
+@contextmanager
+def live(root: Path, *, prepare: Callable[[Flask], None] = lambda _: None) -> Iterator[Live]:
+    """Serve a project; ``prepare`` may add to the app before the first request."""
+    server = make_server("127.0.0.1", 0, _nothing, threaded=True, request_handler=_Quiet)
+    found = Live(create_app(root, token=TOKEN, port=server.server_port), server.server_port)
+    prepare(found.app)
+
+    def noted(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        query = environ.get("QUERY_STRING")
+        found.paths.append(environ["PATH_INFO"] + (f"?{query}" if query else ""))
+        return found.app(environ, start)
+
+    server.app = noted
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield found
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _nothing(_: Any, __: Any) -> Iterable[bytes]:
+    return ()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, *_: Any, **__: Any) -> None:
+        """Stay silent."""

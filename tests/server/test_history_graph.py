@@ -1,0 +1,196 @@
+"""The picture of a history: every line leads from a manifest to one that it was made from."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_server.history_graph import ROW_HEIGHT, GraphRow, lanes_of, layout, svg
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Line(NamedTuple):
+    id: str
+    parents: tuple[str, ...]
+
+
+def history(*texts: str) -> list[Line]:
+    """Read ``m<ab`` as the manifest m, made from a and b."""
+    split = (text.partition("<") for text in texts)
+    return [Line(name, tuple(parents)) for name, _, parents in split]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Line]:
+    """Draw histories in which any manifest may be made from any older ones, or some not shown."""
+    count = draw(st.integers(1, 14))
+    older = st.integers(1, 6)
+    return [
+        Line(
+            str(number),
+            tuple(str(number + step) for step in draw(st.lists(older, max_size=3))),
+        )
+        for number in range(count)
+    ]
+
+
+def enters(row: GraphRow) -> set[int]:
+    return {*row.above, *row.through}
+
+
+def leaves(row: GraphRow) -> set[int]:
+    return {*row.below, *row.through}
+
+
+def follow(rows: Sequence[GraphRow], child: int, parent: str) -> list[int]:
+    """Return the lanes in which a line leads from a row to the one of its parent, or off the page."""
+    ways = []
+    for lane in rows[child].below:
+        for row in rows[child + 1 :]:
+            if row.id == parent and lane in row.above:
+                ways.append(lane)
+                break
+            if lane not in row.through:
+                break
+        else:
+            ways.append(lane)
+    return ways
+
+
+@settings(max_examples=300, deadline=None)
+@given(lines=histories(), data=st.data())
+def test_every_parent_is_reached_and_no_two_lines_share_a_lane(
+    lines: list[Line], data: st.DataObject
+) -> None:
+    trunk = data.draw(st.sampled_from([None, *(line.id for line in lines), "elsewhere"]))
+
+    rows = layout(lines, trunk=trunk)
+
+    assert [row.id for row in rows] == [line.id for line in lines]
+    for at, line in enumerate(lines):
+        row, parents = rows[at], tuple(dict.fromkeys(line.parents))
+        assert len(row.below) == len(set(row.below)) == len(parents)
+        for lane, parent in zip(row.below, parents, strict=True):
+            assert lane in follow(rows, at, parent)
+        assert row.lane not in row.through
+        assert not set(row.above) & set(row.through)
+    for upper, lower in itertools.pairwise(rows):
+        assert leaves(upper) == enters(lower)
+    assert enters(rows[0]) == set()
+
+
+@settings(deadline=None)
+@given(lines=histories())
+def test_lanes_are_used_again(lines: list[Line]) -> None:
+    rows = layout(lines)
+
+    at_once = max(len({row.lane, *row.below, *row.through}) for row in rows)
+    before = max(len({row.lane, *row.above, *row.through}) for row in rows)
+    assert lanes_of(rows) <= max(at_once, before)
+
+
+@settings(deadline=None)
+@given(lines=histories(), data=st.data())
+def test_the_trunk_stays_in_the_first_lane(lines: list[Line], data: st.DataObject) -> None:
+    by_id = {line.id: line for line in lines}
+    trunk: str | None = data.draw(st.sampled_from(sorted(by_id)))
+
+    rows = {row.id: row for row in layout(lines, trunk=trunk)}
+
+    while trunk in rows:
+        assert rows[trunk].lane == 0
+        trunk = next(iter(by_id[trunk].parents), None)
+
+
+@settings(deadline=None)
+@given(lines=histories(), data=st.data())
+def test_what_comes_later_changes_no_row(lines: list[Line], data: st.DataObject) -> None:
+    """So a page goes on where the one before ended."""
+    length = data.draw(st.integers(0, len(lines)))
+
+    assert layout(lines[:length]) == layout(lines)[:length]
+
+
+def test_a_line_of_work_keeps_its_lane_until_it_began() -> None:
+    rows = layout(history("m<ki", "k<j", "i<h", "j<h", "h<g", "g"))
+
+    assert [(row.lane, row.above, row.through, row.below) for row in rows] == [
+        (0, (), (), (0, 1)),
+        (0, (0,), (1,), (0,)),
+        (1, (1,), (0,), (1,)),
+        (0, (0,), (1,), (0,)),
+        (0, (0, 1), (), (0,)),
+        (0, (0,), (), ()),
+    ]
+
+
+def test_the_first_lane_waits_for_the_trunk() -> None:
+    rows = layout(history("r<a", "m<a", "a"), trunk="m")
+
+    assert [(row.lane, row.above) for row in rows] == [(1, ()), (0, ()), (0, (0, 1))]
+    assert rows[0].through == ()
+
+
+# The drawing
+
+
+def ends(row: GraphRow, lanes: int) -> tuple[set[str], set[str]]:
+    """Return where lines of a drawn row touch its upper and its lower edge."""
+    picture = ET.fromstring(svg(row, lanes))
+    upper, lower = set(), set()
+    for line in picture.iter("line"):
+        assert line.get("x1") == line.get("x2")
+        if line.get("y1") == "0":
+            upper.add(str(line.get("x1")))
+        if line.get("y2") == "100%":
+            lower.add(str(line.get("x2")))
+    for path in picture.iter("path"):
+        start, _, way = str(path.get("d")).removeprefix("M").partition("C")
+        x, y = start.split()
+        if y == "0":
+            upper.add(x)
+        else:
+            *_, to_x, bottom = way.split()
+            assert bottom == str(ROW_HEIGHT)
+            assert to_x in lower | {str(line.get("x1")) for line in picture.iter("line")}
+    return upper, lower
+
+
+@settings(deadline=None)
+@given(lines=histories())
+def test_drawn_lines_meet_where_rows_touch(lines: list[Line]) -> None:
+    rows = layout(lines)
+    lanes = lanes_of(rows)
+    drawn = [ends(row, lanes) for row in rows]
+
+    for (_, lower), (upper, _) in itertools.pairwise(drawn):
+        assert lower == upper
+
+
+@pytest.mark.parametrize(("lanes", "width"), [(1, "14"), (6, "84"), (30, "84")])
+def test_a_picture_of_many_lanes_is_no_wider(lanes: int, width: str) -> None:
+    row = GraphRow("a", lanes - 1, (), tuple(range(lanes - 1)), (lanes - 1,))
+
+    picture = ET.fromstring(svg(row, lanes))
+
+    assert picture.get("width") == width
+    (dot,) = picture.iter("circle")
+    assert float(str(dot.get("cx"))) < float(width)
+
+
+def test_a_drawing_is_silent_and_has_no_style_of_its_own() -> None:
+    (row,) = layout(history("a<b"))
+
+    drawn = svg(row, 1, kind='hollow" onload="x')
+
+    assert drawn == (
+        '<svg width="14" aria-hidden="true"><line x1="7" y1="20" x2="7" y2="100%" class="lane-0"/>'
+        '<circle cx="7" cy="20" r="4.5" class="lane-0 hollow&#34; onload=&#34;x"/></svg>'
+    )

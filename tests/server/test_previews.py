@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_server.previews import MAX_ROWS, MAX_TEXT, Table, preview
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "kind"),
+    [
+        ("notes.md", b"# Notes\n", "document"),
+        ("a.csv", b"a,b\n1,2\n", "table"),
+        ("a.json", b"{}", "json"),
+        ("a.json", b"{", "text"),
+        ("a.html", b"<h1>x</h1>", "page"),
+        ("a.svg", b"<svg/>", "page"),
+        ("a.py", b"x = 1\n", "text"),
+        ("a.txt", b"", "empty"),
+        ("a.png", PNG, "image"),
+        ("a.txt", PNG, "image"),
+        ("a.png", b"no image", "text"),
+        ("a.txt", b"a\0b", "binary"),
+        ("a.txt", b"caf\xe9\n", "encoded"),
+        ("a.bin", b"\xff\x01\x02", "binary"),
+    ],
+)
+def test_a_file_is_shown_as_what_it_is(path: str, content: bytes, kind: str) -> None:
+    assert preview(path, content).kind == kind
+
+
+@given(st.binary(max_size=200), st.sampled_from(["a.md", "a.csv", "a.json", "a.html", "a.txt"]))
+def test_whatever_a_file_holds_it_can_be_shown(content: bytes, path: str) -> None:
+    shown = preview(path, content)
+
+    if shown.editable:
+        assert shown.text.encode() == content
+
+
+def test_json_is_indented_beside_how_it_is_written() -> None:
+    shown = preview("a.json", b'{"a":["\xc3\xa4"]}')
+
+    assert shown.pretty == '{\n  "a": [\n    "ä"\n  ]\n}\n'
+    assert shown.text == '{"a":["ä"]}'
+    assert preview("a.json", shown.pretty.encode()).pretty is None
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 5_000])
+def test_json_that_python_cannot_read_is_a_text(content: str) -> None:
+    assert preview("a.json", content.encode()).kind == "text"
+
+
+def test_only_the_beginning_of_a_large_text_is_shown_up_to_a_whole_line() -> None:
+    shown = preview("a.md", b"a line of text\n" * MAX_TEXT)
+
+    assert shown.kind == "text"
+    assert not shown.whole
+    assert not shown.editable
+    assert len(shown.text) <= MAX_TEXT
+    assert shown.text.endswith("text\n")
+
+
+def table(content: str, path: str = "a.csv") -> Table:
+    found = preview(path, content.encode()).table
+    assert found is not None
+    return found
+
+
+def test_a_table_has_titles_and_rows_of_one_width() -> None:
+    found = table('name,size\n"a, b",1\nc\nd,2.5,extra\n')
+
+    assert found.titles == ("name", "size", "")
+    assert found.rows == (("a, b", "1", ""), ("c", "", ""), ("d", "2.5", "extra"))
+    assert found.numeric == {1}
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("a.tsv", "a,b\tc\n"),
+        ("a.csv", "a,b;c;d\n".replace(";", "\t")),
+        ("a.csv", "\ufeffa,b\tc\td"),
+    ],
+)
+def test_values_are_separated_by_what_the_first_line_has_most_of(path: str, content: str) -> None:
+    assert table(content, path).titles[0] == "a,b"
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    rows = "a,b\n" + "1,2\n" * MAX_ROWS
+
+    assert not table(rows).more_rows
+    assert table(rows + "1,2\n").more_rows
+    assert len(table(rows + "1,2\n").rows) == MAX_ROWS
+    assert table("a," * 100 + "\n").more_columns
+
+
+def test_what_csv_refuses_is_shown_as_text() -> None:
+    assert preview("a.csv", b"a\n" + b"x" * 140_000).table is None

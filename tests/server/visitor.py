@@ -1,0 +1,155 @@
+"""A visitor without JavaScript: opens pages, reads them, follows links and sends forms."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from covalt_server.app import create_app
+from tests.server.api import HOME, PORT, TOKEN
+
+_UNSEEN = {"script", "style", "title", "head"}
+_EMPTY = {"input", "meta", "link", "img", "br", "hr", "path", "circle", "line", "use"}
+
+
+@dataclass
+class Form:
+    """A form of a page: where it goes, what its fields hold, and its buttons' names and values."""
+
+    method: str
+    action: str
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    buttons: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Link:
+    """A link and its words."""
+
+    href: str
+    text: str = ""
+
+
+class Page(HTMLParser):
+    """What a person sees of a page, and can press."""
+
+    def __init__(self, response: TestResponse) -> None:
+        super().__init__()
+        self.status = response.status_code
+        self.headers = response.headers
+        self.source = response.get_data(as_text=True)
+        self.address = response.request.path
+        self.title = ""
+        self.links: list[Link] = []
+        self.forms: list[Form] = []
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self._texts: list[str] = []
+        self._open: list[str] = []
+        self._select = ""
+        self._area = ""
+        self.feed(self.source)
+
+    @property
+    def text(self) -> str:
+        """All the words, one space between them."""
+        return re.sub(r"\s+", " ", " ".join(self._texts))
+
+    def link(self, text: str) -> str:
+        """Return where the first link goes whose words are these."""
+        return next(one.href for one in self.links if one.text.strip() == text)
+
+    def form(self, action: str) -> Form:
+        """Return the first form that goes to an address ending so."""
+        return next(one for one in self.forms if one.action.endswith(action))
+
+    def named(self, tag: str) -> list[dict[str, str]]:
+        """Return the attributes of every element of a kind."""
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.elements.append((tag, given))
+        if tag not in _EMPTY:
+            self._open.append(tag)
+        if tag == "a" and "href" in given:
+            self.links.append(Link(given["href"]))
+        elif tag == "form":
+            self.forms.append(Form(given.get("method", "get"), given.get("action", self.address)))
+        elif self.forms and "form" in self._open:
+            self._field(tag, given)
+
+    def _field(self, tag: str, given: dict[str, str]) -> None:
+        form, name = self.forms[-1], given.get("name", "")
+        if tag == "button":
+            form.buttons.append((name, given.get("value", ""), ""))
+        elif tag == "select":
+            self._select = name
+        elif tag == "option" and (self._select not in form.fields or "selected" in given):
+            form.fields[self._select] = [given.get("value", "")]
+        elif tag == "textarea":
+            self._area = name
+            form.fields[name] = [""]
+        elif tag == "input" and name:
+            checkable = given.get("type") in {"checkbox", "radio"}
+            if not checkable or "checked" in given:
+                form.fields.setdefault(name, []).append(
+                    given.get("value", "on" if checkable else "")
+                )
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._open:
+            while self._open.pop() != tag:
+                pass
+        if tag == "textarea":
+            self._area = ""
+
+    def handle_data(self, data: str) -> None:
+        if "title" in self._open and "svg" not in self._open:
+            self.title += data
+        if "textarea" in self._open and self._area:
+            held = self.forms[-1].fields[self._area]
+            held[0] += data if held[0] else data.removeprefix("\n")
+        if not _UNSEEN & set(self._open):
+            self._texts.append(data)
+        if "a" in self._open and self.links:
+            self.links[-1].text += data
+        if "button" in self._open and self.forms and self.forms[-1].buttons:
+            name, value, words = self.forms[-1].buttons[-1]
+            self.forms[-1].buttons[-1] = (name, value, words + data)
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody with the printed token and a browser that runs no script."""
+
+    app: Flask
+
+    @classmethod
+    def of(cls, root: Path, role: str | None = None) -> Visitor:
+        return cls(create_app(root, token=TOKEN, port=PORT, role=role))
+
+    def open(self, address: str) -> Page:
+        """Open a page."""
+        return Page(self._client().get(address, base_url=HOME, follow_redirects=True))
+
+    def send(self, form: Form, button: str = "", **typed: Any) -> Page:
+        """Type into a form's fields, press a button by its words, and see the page that comes."""
+        pressed = [(name, value) for name, value, words in form.buttons if words.strip() == button]
+        assert pressed or not button, form.buttons
+        by_button = {name: value for name, value in pressed[:1] if name}
+        data: dict[str, Any] = {**form.fields, **typed, **by_button}
+        client = self._client()
+        if form.method == "get":
+            return Page(client.get(form.action, base_url=HOME, query_string=data))
+        return Page(client.post(form.action, base_url=HOME, data=data, follow_redirects=True))
+
+    def _client(self) -> Any:
+        client = self.app.test_client()
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+        return client
