@@ -183,7 +183,7 @@ class Index:
         return self._read(
             f"""
             SELECT r.toolset_id AS id, t.name, t.version, t.description,
-                   coalesce(t.enabled, 0) AS enabled, t.installed_at, t.source_type, t.source_ref,
+                   r.enabled, t.installed_at, t.source_type, t.source_ref,
                    t.manifest_version, t.digest, r.sound, r.problems,
                    (SELECT count(*) FROM tools WHERE toolset_id = r.toolset_id) AS tools
             FROM toolset_readings AS r LEFT JOIN toolsets AS t ON t.id = r.toolset_id

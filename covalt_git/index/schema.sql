@@ -84,7 +84,8 @@ CREATE TABLE toolset_readings (
     sound      INTEGER NOT NULL CHECK (sound IN (0, 1)),
     problems   TEXT NOT NULL CHECK (json_valid(problems)),
     tool_ids   TEXT NOT NULL CHECK (json_valid(tool_ids)),  -- of those it declares now; null: who knows
-    paths      BLOB NOT NULL                      -- what it was read from, NUL between them
+    paths      BLOB NOT NULL,                     -- what it was read from, NUL between them
+    enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1))  -- as its state file says now
 ) STRICT, WITHOUT ROWID;
 
 -- Chats: data/chats/<id>/store.git.

@@ -61,6 +61,7 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
             "toolset_id": toolset.id,
             "signature": seen.signature,
             "sound": toolset.sound,
+            "enabled": toolset.enabled,
             "problems": as_text(problems),
             "tool_ids": as_text(toolset.tool_ids),
             "paths": seen.paths,

@@ -10,11 +10,12 @@ from flask import Blueprint, current_app, g, render_template, request
 from covalt_git.files.state_files import read_state
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
-from covalt_server import api_calls, current, highlight, markdown
+from covalt_server import api_calls, api_workspace, current, highlight, markdown
 from covalt_server.shown import Place, as_code, shown
 
 if TYPE_CHECKING:
     from covalt_server.api_calls import CallAnswer
+    from covalt_server.api_workspace import WorkspaceDiff
 
 pages = Blueprint("calls", __name__)
 
@@ -35,12 +36,8 @@ def call(chat_id: str, call_id: str) -> str:
         shown=result,
         arguments=as_code(found.args),
         result=as_code(found.result) if finished else None,
-        diffs=[
-            (one, highlight.diff(chat.patch(one)))
-            for one in chat.changes(found.pre_manifest_id, found.post_manifest_id)
-        ]
-        if finished
-        else [],
+        diff=_changed(found),
+        patch=highlight.diff,
         active_branch=chat.active_branch(),
     )
 
@@ -49,6 +46,15 @@ def call(chat_id: str, call_id: str) -> str:
 def preview() -> str:
     """Return the fragment that an editor shows beside the Markdown that is being typed."""
     return str(markdown.rendered(request.get_data(as_text=True)))
+
+
+def _changed(found: CallAnswer) -> WorkspaceDiff | None:
+    """Return what a call did to the files, as far as it is finished."""
+    if found.post_manifest_id is None:
+        return None
+    return api_workspace.get_workspace_diff.ask(
+        chat_id=found.chat_id, old=found.pre_manifest_id or "", new=found.post_manifest_id
+    )
 
 
 def _place(found: CallAnswer) -> Place:

@@ -74,10 +74,12 @@ def test_references_and_values_are_held_to(connection: sqlite3.Connection) -> No
     with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
         connection.execute("INSERT INTO blobs VALUES ('nowhere', 'a', 'b', 1)")
     with pytest.raises(sqlite3.IntegrityError, match="cannot store TEXT"):
-        connection.execute("INSERT INTO toolset_readings VALUES ('a', 'b', 'yes', '[]', '[]', x'')")
+        connection.execute(
+            "INSERT INTO toolset_readings VALUES ('a', 'b', 'yes', '[]', '[]', x'', 1)"
+        )
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         connection.execute(
-            "INSERT INTO toolset_readings VALUES ('a', 'b', 1, 'no json', '[]', x'')"
+            "INSERT INTO toolset_readings VALUES ('a', 'b', 1, 'no json', '[]', x'', 1)"
         )
     connection.close()
 

@@ -11,6 +11,7 @@ import pytest
 
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.signatures import is_as_seen, see
+from covalt_git.installs import set_enabled
 from tests.files.projects import HEAD, HELLO, MANIFEST, put_hello
 from tests.index.rows import anew, dump, open_index, synced
 
@@ -64,6 +65,17 @@ def test_a_broken_toolset_keeps_its_last_good_rows(root: Path, broken: str) -> N
         "hello": 0,
     }
     assert after == before
+
+
+@pytest.mark.parametrize("before", [MANIFEST, ""], ids=["sound-before", "never-sound"])
+def test_a_broken_toolset_is_listed_as_on_or_off_as_it_is_now(tmp_path: Path, before: str) -> None:
+    put_hello(tmp_path, before)
+    list_toolsets(tmp_path)
+    put_manifest(tmp_path, "")
+
+    assert [row["enabled"] for row in list_toolsets(tmp_path)] == [1]
+    set_enabled(tmp_path, "hello", enabled=False)
+    assert [row["enabled"] for row in list_toolsets(tmp_path)] == [0]
 
 
 def test_problems_are_listed_and_gone_when_mended(tmp_path: Path) -> None:

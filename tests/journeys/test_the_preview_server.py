@@ -70,6 +70,7 @@ def page(chromium: Browser, served: Served) -> Iterator[Page]:
 
 def call_a_tool(page: Page, name: str, **args: str) -> None:
     """Find a tool as people do, fill in its form and press its button."""
+    page.wait_for_load_state()
     page.keyboard.press("/")
     page.keyboard.type(name)
     page.keyboard.press("Enter")
@@ -110,6 +111,15 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     chart = page.frame_locator("iframe[sandbox='allow-scripts']")
     expect(chart.locator("svg").first).to_be_visible()
     expect(chart.get_by_text("precipitation").first).to_be_visible()
+    framed = page.locator("iframe.artifact")
+    before = framed.bounding_box()
+    page.get_by_role("link", name="Fill the window").click()
+    after = framed.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert 900 < before["width"] < after["width"]
+    assert 500 < before["height"] < after["height"]
+    page.get_by_role("link", name="Back to the call").click()
 
     # A command that a person has to approve.
     call_a_tool(page, "Run Command", command="wc -l weather.csv")

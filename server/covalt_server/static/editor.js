@@ -35,6 +35,7 @@ function open(field, { EditorState, EditorView, basics }) {
       EditorState.readOnly.of(field.readOnly),
       EditorView.cspNonce.of(document.querySelector("meta[name=csp-nonce]")?.content ?? ""),
       EditorView.contentAttributes.of({
+        tabindex: "0",
         "aria-label": field.getAttribute("aria-label") ?? label?.textContent.trim() ?? "Text",
         "aria-description": "Tab indents; Escape and then Tab leaves the editor.",
       }),
