@@ -122,17 +122,18 @@ def make_chat(
     branches start from the active one, and every 25 calls the chat goes on on another.
     """
     chance = random.Random(SEED)
-    with chats_of(root).new(chat_id, title=f"{calls} calls") as chat, writing(chat) as writer:
+    with chats_of(root).new(chat_id, title=f"{calls} calls") as chat:
         message_id, made = "", 1
         for number in range(calls):
-            if number and number % CALLS_BETWEEN_SWITCHES == 0:
-                if made < branches:
-                    writer.create_branch(f"retry-{made}", chat.head())
-                    made += 1
-                writer.checkout(chance.choice(chat.branches()).name)
-            if number % CALLS_IN_A_MESSAGE == 0:
-                message_id = _say(writer, f"make {chance.choice(WORDS)} {number} better")
-            _call(writer, number, message_id, chance)
+            with writing(chat) as writer:  # each of its own, as calls are
+                if number and number % CALLS_BETWEEN_SWITCHES == 0:
+                    if made < branches:
+                        writer.create_branch(f"retry-{made}", chat.head())
+                        made += 1
+                    writer.checkout(chance.choice(chat.branches()).name)
+                if number % CALLS_IN_A_MESSAGE == 0:
+                    message_id = _say(writer, f"make {chance.choice(WORDS)} {number} better")
+                _call(writer, number, message_id, chance)
         return {branch.name: branch.manifest_id for branch in chat.branches()}
 
 

@@ -4,14 +4,16 @@
 
 - *pages*: the time inside the server (no network) of every page, on a project of 400 toolsets and a
   chat of 1,000 calls; the median of the rounds, in milliseconds.  All must stay below 50.
-- *artifact*: a page of a toolset with its data injected, beside a page that Jinja renders from the
-  same data at the same size, both on the same server over real connections that stay open, in
-  alternating rounds; the ratio of requests a second.  It must reach 1.15.
+- *artifact*: a page of a toolset with its data injected, beside a page of the same size that Jinja
+  makes, compiled and its rows in memory, of the table that the artifact charts; both on the same
+  server over a connection that stays open, in alternating rounds; the ratio of requests a second.
+  It must reach 1.15.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import http.client
 import json
 import statistics
@@ -21,8 +23,6 @@ import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from flask import render_template_string
 
 from bench.projects import CHAT, make_chat, make_toolsets
 from covalt_git.calls.engine import Request
@@ -45,10 +45,11 @@ LIMIT_MS = 50
 RATIO = 1.15
 REQUESTS_IN_A_ROUND = 200
 
-JINJA_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{{ data.title }}</title>
-<style>{{ style | safe }}</style></head><body><h1>{{ data.title }}</h1><table>
-{%- for row in data.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor -%}
-</table></body></html>"""
+
+JINJA_PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weather</title><table>
+<tr>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
+{%- for row in rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>{% endfor -%}
+</table></html>"""
 
 
 def pages(root: Path, chart: str) -> Iterator[tuple[str, str]]:
@@ -137,39 +138,32 @@ def measure_artifact(app_of: Callable[[int], Flask], chart: str, rounds: int) ->
 def make_chart(root: Path) -> str:
     """Call a tool with an HTML artifact on real data; return the call's id."""
     project = Project.open(root)
-    csv = (root / "toolsets/data-lab/assets/weather.csv").read_bytes()
+    table = (root / "toolsets/data-lab/assets/weather.csv").read_bytes()
     with project.chats.new("charts", title="Charts") as chat:
         with project.engine().writing(chat) as writer:
-            writer.upload([Upload("weather.csv", csv)])
+            writer.upload([Upload("weather.csv", table)])
         done = project.engine().call(chat, Request("data-lab:summarize", {"path": "weather.csv"}))
         if done.call.status != "success":
             sys.exit(str(done.error))
         return done.call.id
 
 
-def with_jinja_page(app: Flask, root: Path, chart: str) -> Flask:
-    """Give the app a page that Jinja renders from the artifact's data, filled up to its size."""
-    project = Project.open(root)
-    with project.chats.open("charts") as chat:
-        call = next(one.record.call for one in chat.log(chat.head()) if one.record.id == chart)
-        assert call is not None
-        result = call.result
-    rows = [[name, *map(str, column.values())] for name, column in _columns(result)]
-    data = {"title": "weather.csv", "rows": rows}
-    artifact = (root / "toolsets/data-lab/artifacts/chart.html").stat().st_size
-    wanted = artifact + len(json.dumps(result))
-    with app.app_context():
-        bare = len(render_template_string(JINJA_PAGE, data=data, style=""))
-    style = ("/* filled */ " * 4000)[: max(0, wanted - bare)]
-    app.add_url_rule(
-        "/bench/jinja", "jinja", lambda: render_template_string(JINJA_PAGE, data=data, style=style)
-    )
+def artifact_size(app: Flask, chart: str) -> int:
+    headers = {"Authorization": f"Bearer {TOKEN}", "Sec-Fetch-Dest": "iframe"}
+    base = f"http://127.0.0.1:{app.config['COVALT_PORT']}"
+    answer = app.test_client().get(f"/artifacts/charts/{chart}", base_url=base, headers=headers)
+    return len(answer.data)
+
+
+def with_jinja_page(app: Flask, root: Path, size: int) -> Flask:
+    """Give the app a page of the artifact's size that Jinja makes of the same table's rows."""
+    with (root / "toolsets/data-lab/assets/weather.csv").open(encoding="utf-8") as table:
+        names, *rows = csv.reader(table)
+    template = app.jinja_env.from_string(JINJA_PAGE)
+    row = len(template.render(names=names, rows=rows)) / len(rows)
+    shown = rows[: round(size / row)]
+    app.add_url_rule("/bench/jinja", "jinja", lambda: template.render(names=names, rows=shown))
     return app
-
-
-def _columns(result: Any) -> list[tuple[str, dict[str, Any]]]:
-    columns = result.get("columns", []) if isinstance(result, dict) else []
-    return [(str(one.get("name", at)), one) for at, one in enumerate(columns)]
 
 
 def main() -> None:
@@ -186,8 +180,9 @@ def main() -> None:
         chart = make_chart(root)
         app = create_app(root, token=TOKEN, port=8787)
         took = measure_pages(app, list(pages(root, chart)), asked.rounds)
+        size = artifact_size(app, chart)
         rates = measure_artifact(
-            lambda port: with_jinja_page(create_app(root, token=TOKEN, port=port), root, chart),
+            lambda port: with_jinja_page(create_app(root, token=TOKEN, port=port), root, size),
             chart,
             asked.rounds,
         )

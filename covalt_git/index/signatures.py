@@ -1,4 +1,4 @@
-"""Noticing that a toolset's files changed from what the file system says of them, without reading any.
+"""Noticing that files changed from what the file system says of them, without reading any.
 
 A toolset's signature is a digest of the mode, size, times and inode of every path it is read from.
 The paths are remembered with it: whether nothing changed takes one ``lstat`` a path and no listing,
@@ -14,7 +14,7 @@ import os
 import stat
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.toolsets import STATE_FOLDER
 
@@ -94,6 +94,26 @@ def _look(toolsets: Path, toolset_id: str) -> dict[bytes, _Facts | None]:
     return found
 
 
+def signature(*paths: Path) -> str | None:
+    """Return what tells these files, and all below these folders, from what they were or will be.
+
+    None where nothing can: something changed in this very tick of the file system's clock.
+    """
+    started = time.time_ns()
+    found: list[tuple[bytes, _Facts | None]] = []
+    waiting = [os.fsencode(path) for path in paths]
+    while waiting:
+        path = waiting.pop()
+        facts = _lstat(path)
+        found.append((path, facts))
+        if facts and stat.S_ISDIR(facts[_MODE]):
+            with contextlib.suppress(OSError), os.scandir(path) as entries:
+                waiting += [entry.path for entry in entries]
+    if any(facts and facts[_CHANGED] > started - _TICK_NS for _, facts in found):
+        return None
+    return _signature(sorted(found))
+
+
 def _lstat(path: bytes) -> _Facts | None:
     try:
         return _facts(os.lstat(path))
@@ -105,6 +125,6 @@ def _facts(status: os.stat_result) -> _Facts:
     return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def _signature(facts: list[_Facts | None]) -> str:
+def _signature(facts: list[Any]) -> str:
     # The second version of this format has no references: equal facts have equal bytes.
     return hashlib.sha256(marshal.dumps(facts, 2)).hexdigest()

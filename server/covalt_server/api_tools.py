@@ -20,6 +20,8 @@ from covalt_server import current
 from covalt_server.contract import Answer, Asked, Nothing, operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covalt_git.models.tool import Tool
 
 GroupKind = Literal["builtin", "toolset", "mcp_server"]
@@ -29,6 +31,7 @@ class ListTools(Asked):
     """Which tools to list."""
 
     q: str = Field("", max_length=200, description="Words that a tool's id, name or text has.")
+    toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
 
 
 class GetTool(Asked):
@@ -136,11 +139,25 @@ def list_tools(asked: ListTools) -> ToolGroups:
 
     With ``q``, those whose id, name or description has every one of its words.
     """
-    words = asked.q.casefold().split()
-    tools: dict[str, list[Tool]] = {}
-    for tool in current.catalog().visible(current.index().tools()):
-        if _has(tool, words):
-            tools.setdefault(tool.toolset_id, []).append(tool)
+    tools = current.catalog().visible(current.toolset_index().tools(asked.toolset_id or None))
+    found = matching(tools, asked.q)
+    return ToolGroups(groups=grouped(found, whole=not asked.q and not asked.toolset_id))
+
+
+def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
+    """Return the tools whose id, name or description has every one of some words."""
+    asked = words.casefold().split()
+    return [tool for tool in tools if _has(tool, asked)] if asked else list(tools)
+
+
+def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
+    """Return tools by the toolset or MCP server that they belong to.
+
+    ``whole`` tells whether groups are listed that have none of them, too.
+    """
+    of_toolset: dict[str, list[Tool]] = {}
+    for tool in tools:
+        of_toolset.setdefault(tool.toolset_id, []).append(tool)
     groups = [
         ToolGroup(
             kind="toolset",
@@ -148,12 +165,12 @@ def list_tools(asked: ListTools) -> ToolGroups:
             name=row["name"] or row["id"],
             enabled=row["enabled"],
             note=_note(row),
-            tools=tuple(tool_row(tool, row) for tool in tools.get(row["id"], ())),
+            tools=tuple(tool_row(tool, row) for tool in of_toolset.get(row["id"], ())),
         )
         for row in visible_toolsets()
-        if row["id"] in tools or not words
+        if whole or row["id"] in of_toolset
     ]
-    return ToolGroups(groups=(*groups, *([] if words else _servers())))
+    return (*groups, *(_servers() if whole else ()))
 
 
 @operation("GET", errors=(404, 409), tagged=True)
@@ -183,7 +200,7 @@ def get_available_tools(_: Nothing) -> AvailableTools:
     rows = {row["id"]: row for row in visible_toolsets()}
     tools = [
         tool
-        for tool in current.catalog().visible(current.index().tools())
+        for tool in current.catalog().visible(current.toolset_index().tools())
         if tool_row(tool, rows[tool.toolset_id]).callable
     ]
     return AvailableTools(
@@ -219,11 +236,11 @@ def check_arguments(asked: CheckArguments) -> ArgumentsChecked:
 
 def visible_toolsets() -> list[JsonObject]:
     """Return the index's rows of the toolsets that exist for the role."""
-    tool_ids = current.index().toolset_tools()
+    tool_ids = current.toolset_index().toolset_tools()
     catalog = current.catalog()
     return [
         row
-        for row in current.index().toolsets()
+        for row in current.toolset_index().toolsets()
         if catalog.sees_one_of(row["id"], tool_ids.get(row["id"], []))
     ]
 
@@ -287,7 +304,7 @@ def _servers() -> list[ToolGroup]:
             note=f"declared by {row['toolset_id']}; this version does not connect to MCP servers yet",
             tools=(),
         )
-        for row in current.index().mcp_servers()
+        for row in current.toolset_index().mcp_servers()
         if current.catalog().sees_one_of(row["id"], ())
     ]
 

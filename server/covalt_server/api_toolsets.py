@@ -120,8 +120,8 @@ def list_toolsets(_: Nothing) -> ToolsetList:
     For a role from which a tool of one is hidden, its errors and warnings are not counted.
     """
     catalog = current.catalog()
-    visible = Counter(tool.toolset_id for tool in catalog.visible(current.index().tools()))
-    tool_ids = current.index().toolset_tools()
+    visible = Counter(tool.toolset_id for tool in catalog.visible(current.toolset_index().tools()))
+    tool_ids = current.toolset_index().toolset_tools()
     rows = []
     for row in visible_toolsets():
         tools = visible[row["id"]]
@@ -137,7 +137,7 @@ def get_toolset(asked: GetToolset) -> ToolsetDetail:
     """Tell all about one toolset: its tools, files, MCP servers, grants and problems."""
     catalog = current.catalog()
     toolset = catalog.find_toolset(asked.toolset_id)
-    row = current.index().toolset_row(toolset.id) or {}
+    row = current.toolset_index().toolset_row(toolset.id) or {}
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)

@@ -71,6 +71,9 @@ class GetWorkspaceDiff(Asked):
     new: str = Field(
         "HEAD", max_length=200, description=f"{MANIFEST} Empty: the folder as it is now."
     )
+    patches: int = Field(
+        2_000, ge=0, le=2_000, description="How many files come with their patch; others are named."
+    )
 
 
 class UpdateWorkspaceFile(Asked):
@@ -242,9 +245,9 @@ def get_workspace_diff(asked: GetWorkspaceDiff) -> WorkspaceDiff:
     before = chat.state(state_id(chat, asked.old)).tree if asked.old else None
     if asked.new:
         after = chat.state(state_id(chat, asked.new)).tree
-        return _diff(chat, chat.tree_changes(before, after))
+        return _diff(chat, chat.tree_changes(before, after), asked.patches)
     with chat.looking() as seen:
-        return _diff(chat, chat.tree_changes(before, seen.tree))
+        return _diff(chat, chat.tree_changes(before, seen.tree), asked.patches)
 
 
 @operation("POST", errors=(404, 409))
@@ -304,9 +307,12 @@ def state_id(chat: ChatStore, text: str) -> str | None:
     return current.index().resolve(chat, text)
 
 
-def _diff(chat: ChatStore, changes: list[FileChange]) -> WorkspaceDiff:
+def _diff(chat: ChatStore, changes: list[FileChange], patches: int) -> WorkspaceDiff:
     room, told = _PATCH_BYTES, []
-    for change in changes[:_MOST_CHANGES]:
+    for number, change in enumerate(changes[:_MOST_CHANGES]):
+        if number >= patches:
+            told.append(_file_diff(change, None, binary=False))
+            continue
         sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
         binary = any(is_binary_content(side) for side in sides)
         patch = None
@@ -314,7 +320,7 @@ def _diff(chat: ChatStore, changes: list[FileChange]) -> WorkspaceDiff:
             patch = chat.patch(change)
             room -= len(patch)
         told.append(_file_diff(change, patch, binary=binary))
-    truncated = len(changes) > len(told) or any(one.patch is None for one in told)
+    truncated = len(changes) > len(told) or any(one.patch is None for one in told[:patches])
     return WorkspaceDiff(changes=tuple(told), truncated=truncated)
 
 

@@ -9,13 +9,16 @@ three alone leaks nothing (``tests/server/test_artifact_escapes.py`` tries).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, make_response, request
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.index.signatures import signature
 from covalt_git.models.calls import RenderPlan
+from covalt_git.names import is_id
 from covalt_git.render.destinations import LOCAL_HOSTS, PORTS, RefusedError, read_address
 from covalt_git.render.inject import inject
 from covalt_git.workspaces.chats import finished_call
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import FileReference
-    from covalt_git.workspaces.chats import ChatStore
 
 pages = Blueprint("artifacts", __name__)
 
@@ -124,21 +126,64 @@ def artifact(chat_id: str, call_id: str) -> Response:
             "a page of a tool is shown in a frame only, where it can lead nowhere",
             hint=f"open /chats/{chat_id}/calls/{call_id}",
         )
-    chat = current.chat(chat_id)
-    manifest_id = _manifest_of_call(chat, call_id)
+    shown = _shown(chat_id, call_id)
+    if not current.catalog().sees(shown.tool_id):
+        raise _unknown_call(chat_id, call_id)
     answer = make_response()
     answer.headers.update(ARTIFACT_HEADERS)
-    answer.set_etag(manifest_id)
-    if request.if_none_match.contains(manifest_id):
+    answer.set_etag(shown.manifest_id)
+    if request.if_none_match.contains(shown.manifest_id):
         answer.status_code = HTTPStatus.NOT_MODIFIED
         return answer
-    call = finished_call(chat.manifest(manifest_id))
-    if call is None or call.id != call_id:
-        raise _unknown_call(chat, call_id)
-    page = artifact_page(call.render_plan or RenderPlan(renderer="default"), chat.records.content)
-    answer.set_data(page)
-    answer.content_type = _content_type(page)
+    answer.set_data(shown.page)
+    answer.content_type = shown.content_type
     return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The page that a finished call showed, whoever may see it."""
+
+    tool_id: str
+    manifest_id: str
+    page: bytes
+    content_type: str
+
+
+def _shown(chat_id: str, call_id: str) -> _Shown:
+    """Return the page that a call showed; the last ones are remembered while no ref of theirs moves.
+
+    Raises:
+        UnknownNameError: when there is no such call.
+        NoPageError: when it has not finished, or showed none.
+    """
+    store = current.project().chats.folder / chat_id / "store.git"
+    if not is_id(chat_id):
+        return _read(chat_id, call_id)
+    refs = signature(store / "HEAD", store / "packed-refs", store / "refs")
+    if refs is None:
+        return _read(chat_id, call_id)
+    return _remembered(str(store), refs, chat_id, call_id)
+
+
+@lru_cache(maxsize=32)
+def _remembered(store: str, refs: str, chat_id: str, call_id: str) -> _Shown:  # noqa: ARG001 - what it depends on
+    return _read(chat_id, call_id)
+
+
+def _read(chat_id: str, call_id: str) -> _Shown:
+    chat, index = current.chat(chat_id), current.index()
+    index.sync_chat(chat)
+    known = index.call(chat.id, call_id)
+    if known is None:
+        raise _unknown_call(chat_id, call_id)
+    if known.post_manifest_id is None:
+        raise NoPageError("the call has not finished", hint="look again when it has")
+    call = finished_call(chat.manifest(known.post_manifest_id))
+    if call is None or call.id != call_id:
+        raise _unknown_call(chat_id, call_id)
+    page = artifact_page(call.render_plan or RenderPlan(renderer="default"), chat.records.content)
+    return _Shown(call.tool_id, known.post_manifest_id, page, _content_type(page))
 
 
 def artifact_page(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:
@@ -209,25 +254,8 @@ def _name(host: str) -> str:
     return f"[{name}]" if name.count(":") > 1 else name.partition(":")[0]
 
 
-def _manifest_of_call(chat: ChatStore, call_id: str) -> str:
-    """Return the manifest that a finished call made.
-
-    Raises:
-        UnknownNameError: when the principal can see no such call.
-        NoPageError: when it has not finished.
-    """
-    index = current.index()
-    index.sync_chat(chat)
-    call = index.call(chat.id, call_id)
-    if call is None or not current.catalog().sees(call.tool_id):
-        raise _unknown_call(chat, call_id)
-    if call.post_manifest_id is None:
-        raise NoPageError("the call has not finished", hint="look again when it has")
-    return call.post_manifest_id
-
-
-def _unknown_call(chat: ChatStore, call_id: str) -> UnknownNameError:
-    return UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
+def _unknown_call(chat_id: str, call_id: str) -> UnknownNameError:
+    return UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat_id}")
 
 
 def _content_type(page: bytes) -> str:

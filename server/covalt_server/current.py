@@ -6,16 +6,19 @@ All of it is opened on first use and closed when the request ends.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flask import current_app, g
 
+from covalt_git.files.project_files import CONFIG
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.index.signatures import signature
 from covalt_git.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from flask import Flask
 
@@ -34,16 +37,22 @@ def install(app: Flask, root: Path, role: str | None) -> None:
 
 
 def project() -> Project:
-    """Return the project, its ``covalt.yaml`` read for this request.
+    """Return the project as its ``covalt.yaml`` says now.
 
     Raises:
         BrokenConfigError: when that cannot be used.
     """
     if "project" not in g:
-        config = current_app.config
-        g.project = Project.open(Path(config["COVALT_ROOT"]), role=config["COVALT_ROLE"])
+        root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
+        seen = signature(root / CONFIG)
+        g.project = Project.open(root, role=role) if seen is None else _project(root, role, seen)
     opened: Project = g.project
     return opened
+
+
+@lru_cache(maxsize=8)
+def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
+    return Project.open(root, role=role)
 
 
 def catalog() -> Catalog:
@@ -52,16 +61,27 @@ def catalog() -> Catalog:
 
 
 def index() -> Index:
-    """Return the index, the toolsets in it as their files are now.
+    """Return the index as it is: whoever asks it for chats or toolsets brings those in first.
 
     Raises:
         IndexUnusableError: when it can be neither read nor made.
     """
     if "index" not in g:
         g.index = project().index()
-        g.index.sync_toolsets()
     opened: Index = g.index
     return opened
+
+
+def toolset_index() -> Index:
+    """Return the index, the toolsets in it as their files are now.
+
+    Raises:
+        IndexUnusableError: when it can be neither read nor made.
+    """
+    if "toolsets_are_read" not in g:
+        index().sync_toolsets()
+        g.toolsets_are_read = True
+    return index()
 
 
 def waiting_approvals() -> list[JsonObject]:

@@ -52,7 +52,6 @@ _HINT = Markup('<p class="hint">{}</p>')
 _BADGE = Markup('<span class="badge">{}</span>')
 _COUNT = Markup('<span class="count-{}">{}{:,}</span>')
 _PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
-_PATCH_LINE = Markup('<span class="line {}"><span class="number">{}</span>{}\n</span>')
 _SIGNS: dict[Kind, str] = {"add": "+", "del": "\N{MINUS SIGN}"}
 
 # Those whose lexers yield again and again, so that they can be stopped: tried with 64 KiB of what
@@ -264,13 +263,14 @@ def _patched(file: PatchedFile, shown: list[PatchLine]) -> Markup:
             facts.append(_COUNT.format(kind, sign, count))
     parts = [_PATCH_HEAD.format(_safe(file.path), Markup(" ").join(facts))]
     if shown:
-        parts.append(_BLOCK.format("code diff", Markup().join(_patch_lines(shown))))
+        listing = Markup("".join(_patch_lines(shown)))  # noqa: S704 - of escaped lines
+        parts.append(_BLOCK.format("code diff", listing))
     if left := len(file.lines) - len(shown):
         parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
     return Markup('<details class="patch" open>{}</details>').format(Markup().join(parts))
 
 
-def _patch_lines(lines: list[PatchLine]) -> Iterator[Markup]:
+def _patch_lines(lines: list[PatchLine]) -> Iterator[str]:
     numbers = [number for line in lines for number in (line.old, line.new) if number]
     width = len(str(max(numbers, default=0)))
     for line in lines:
@@ -278,7 +278,8 @@ def _patch_lines(lines: list[PatchLine]) -> Iterator[Markup]:
         text = line.text[:LONGEST_PATCH_LINE]
         if cut := len(line.text) - len(text):
             text += f"\N{HORIZONTAL ELLIPSIS} {cut:,} more"
-        yield _PATCH_LINE.format(line.kind, sides, _safe(text))
+        # Thousands of them: a format string of Markup takes ten times as long.
+        yield f'<span class="line {line.kind}"><span class="number">{sides}</span>{_safe(text)}\n</span>'
 
 
 def _safe(text: str) -> Markup:

@@ -10,7 +10,7 @@ from flask import Blueprint, current_app, g, render_template, request
 from covalt_git.files.state_files import read_state
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
-from covalt_server import api_calls, api_workspace, current, highlight, markdown
+from covalt_server import api_calls, api_workspace, current, highlight, markdown, shell
 from covalt_server.shown import Place, as_code, shown
 
 if TYPE_CHECKING:
@@ -53,7 +53,10 @@ def _changed(found: CallAnswer) -> WorkspaceDiff | None:
     if found.post_manifest_id is None:
         return None
     return api_workspace.get_workspace_diff.ask(
-        chat_id=found.chat_id, old=found.pre_manifest_id or "", new=found.post_manifest_id
+        chat_id=found.chat_id,
+        old=found.pre_manifest_id or "",
+        new=found.post_manifest_id,
+        patches=shell.MOST_PATCHES,
     )
 
 

@@ -77,7 +77,9 @@ def state(chat_id: str, manifest: str) -> str:
         chat_id=chat_id,
         state=shown,
         before=before,
-        diff=api_workspace.get_workspace_diff.ask(chat_id=chat_id, old=before, new=shown.id),
+        diff=api_workspace.get_workspace_diff.ask(
+            chat_id=chat_id, old=before, new=shown.id, patches=shell.MOST_PATCHES
+        ),
         patch=highlight.diff,
         branches=branches,
         heads_here=[one for one in branches if one.manifest_id == shown.id],
@@ -122,7 +124,9 @@ def difference(chat_id: str) -> str:
         chat_id=chat_id,
         old=old,
         new=new,
-        diff=api_workspace.get_workspace_diff.ask(chat_id=chat_id, old=old, new=new),
+        diff=api_workspace.get_workspace_diff.ask(
+            chat_id=chat_id, old=old, new=new, patches=shell.MOST_PATCHES
+        ),
         patch=highlight.diff,
         choices=choices(chat_id, branches, old, new),
     )

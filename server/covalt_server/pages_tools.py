@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, jsonify, render_template, request
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 pages = Blueprint("tools", __name__)
 
-OPEN_GROUPS = 6
-"""How many groups stand open; with more of them, they are folded until one looks for something."""
+MOST_SHOWN = 120
+"""How many tools a page shows; where there are more, each toolset's are a click away."""
 
 NEW_CHAT = ""
 """The choice of a chat that is made for the call."""
@@ -29,16 +30,22 @@ NEW_CHAT = ""
 @pages.get("/tools")
 def tool_picker() -> str:
     """Offer the tools by where they come from, or those that are like what was searched."""
-    asked = request.args.get("q", "").strip()
-    every = api_tools.list_tools(api_tools.ListTools()).groups
-    groups = api_tools.list_tools(api_tools.ListTools(q=asked[:200])).groups if asked else every
+    asked, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
+    tools = current.catalog().visible(current.toolset_index().tools())
+    wanted = [tool for tool in tools if tool.toolset_id == toolset_id] if toolset_id else tools
+    found = api_tools.matching(wanted, asked)
+    whole = not asked and not toolset_id
+    shown = [] if whole and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
     return render_template(
         "tool_picker.html",
-        groups=groups,
-        unfolded=bool(asked) or len(groups) <= OPEN_GROUPS,
+        groups=api_tools.grouped(shown, whole=whole),
+        counts=Counter(tool.toolset_id for tool in found),
         asked=asked,
-        found=sum(len(group.tools) for group in groups),
-        total=sum(len(group.tools) for group in every),
+        toolset_id=toolset_id,
+        folded=whole and not shown,
+        found=len(found),
+        most=MOST_SHOWN,
+        total=len(tools),
         chat=_known_chat(request.args.get("chat")),
     )
 

@@ -28,6 +28,9 @@ NAVIGATION = (
 _AREAS = {"calls": "chats", "workspace": "chats"}
 _STATIC = Path(__file__).with_name("static")
 
+MOST_PATCHES = 50
+"""How many files' patches a page shows; the others are named."""
+
 Kind = Literal["good", "warn", "bad"]
 
 
@@ -62,6 +65,7 @@ def install(app: Flask) -> None:
     """Let the templates of an app know what surrounds every page."""
     app.context_processor(_context)
     app.add_template_global(asset)
+    app.jinja_env.globals["most_patches"] = MOST_PATCHES
     app.add_template_filter(took)
 
 

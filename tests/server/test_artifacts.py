@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -187,6 +188,21 @@ def test_a_call_that_waits_has_no_page(own: Api) -> None:
 
     assert call["status"] == "pending"
     assert "not finished" in told["error_description"]
+
+
+def test_a_page_that_was_shown_is_gone_with_its_branch_and_with_its_chat(own: Api) -> None:
+    own.post("create_branch", chat_id="c1", name="idea")
+    own.post("switch_branch", chat_id="c1", branch="idea")
+    chart = own.call("data-lab:summarize", path="days.csv")["id"]
+    own.post("switch_branch", chat_id="c1", branch="main")
+    for _ in range(2):
+        time.sleep(0.05)  # what changed just now is not remembered
+        assert ask(own, chart).status_code == 200
+
+    (own.store / "refs" / "heads" / "idea").unlink()
+    refused(ask(own, chart), 404, "unknown_call")
+    shutil.rmtree(own.store)
+    refused(ask(own, chart), 404, "unknown_chat")
 
 
 def test_a_call_that_does_not_exist_for_the_role_has_no_page(own: Api, chart: str) -> None:

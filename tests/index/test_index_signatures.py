@@ -1,0 +1,93 @@
+"""Noticing changes by what the file system says: nothing that moves keeps its signature."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from covalt_git.index.signatures import signature
+from tests.workspaces.stores import git
+
+OLD_ENOUGH_S = 0.05
+
+
+def refs(store: Path) -> str | None:
+    time.sleep(OLD_ENOUGH_S)
+    return signature(store / "HEAD", store / "packed-refs", store / "refs")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with two commits on main, and the older one on the branch a/b."""
+    made = tmp_path / "s.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(made)], check=True)
+    tree = git(made, "mktree").strip()
+    first = git(made, "commit-tree", tree, "-m", "1").strip()
+    second = git(made, "commit-tree", tree, "-m", "2", "-p", first).strip()
+    git(made, "update-ref", "refs/heads/main", second)
+    git(made, "update-ref", "refs/heads/a/b", first)
+    return made
+
+
+def test_a_signature_stays_while_no_ref_moves(store: Path) -> None:
+    before = refs(store)
+    git(store, "hash-object", "-w", "--stdin")
+
+    assert before is not None
+    assert refs(store) == before
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        pytest.param(("update-ref", "refs/heads/main", "main~1"), id="moved"),
+        pytest.param(("update-ref", "refs/covalt/calls/x", "main"), id="made"),
+        pytest.param(("update-ref", "-d", "refs/heads/a/b"), id="deleted"),
+        pytest.param(("symbolic-ref", "HEAD", "refs/heads/a/b"), id="switched"),
+        pytest.param(("pack-refs", "--all"), id="packed"),
+    ],
+)
+def test_a_signature_is_another_when_a_ref_moves(store: Path, move: tuple[str, ...]) -> None:
+    before = refs(store)
+    git(store, *move)
+
+    assert refs(store) not in {before, None}
+
+
+def test_a_store_in_the_place_of_another_has_another_signature(store: Path) -> None:
+    before = refs(store)
+    copy = store.with_name("copy.git")
+    shutil.copytree(store, copy)
+    shutil.rmtree(store)
+    gone = refs(store)
+    copy.rename(store)
+
+    assert len({before, gone, refs(store)}) == 3
+
+
+def test_what_changed_just_now_has_no_signature(tmp_path: Path) -> None:
+    file = tmp_path / "covalt.yaml"
+    file.write_text("version: 1\n")
+
+    assert signature(file) is None
+    time.sleep(OLD_ENOUGH_S)
+    assert signature(file) is not None
+
+
+def test_a_file_of_the_same_size_and_time_has_another_signature(tmp_path: Path) -> None:
+    file = tmp_path / "covalt.yaml"
+    file.write_text("version: 1\n")
+    status = file.stat()
+    time.sleep(OLD_ENOUGH_S)
+    before = signature(file)
+    with file.open("r+") as opened:
+        opened.write("version: 2\n")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    time.sleep(OLD_ENOUGH_S)
+
+    assert signature(file) not in {before, None}
