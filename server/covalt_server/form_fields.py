@@ -403,7 +403,10 @@ def _box(shown: Field, shape: Shape, value: Any, typed: str | None, place: _Plac
     hints = text_attributes(shape.schema, text, required=shown.required)
     lines = rows(place.hint, shape.schema, text)
     if not lines:
-        return replace(shown, attributes=PLAIN | hints)
+        # Nothing is a text, too, but in one line it is nearly always forgotten; as JSON it is sent.
+        may_be_empty = not shown.required or shape.schema.get("default") == ""
+        asked = {} if may_be_empty else {"required": ""}
+        return replace(shown, attributes=PLAIN | hints | asked)
     hints = {key: one for key, one in hints.items() if key not in {"pattern", "type"}}
     return replace(shown, kind=Kind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
 

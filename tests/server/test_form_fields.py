@@ -227,8 +227,8 @@ def test_a_default_is_told_where_the_value_may_be_left_out_and_shown_where_not()
 @pytest.mark.parametrize(
     ("schema", "attributes"),
     [
-        ({"minLength": 1}, {"type": "text", "required": ""}),
-        ({"minLength": 3, "maxLength": 9}, {"type": "text", "required": "", "minlength": "3"}),
+        ({"minLength": 1}, {"type": "text"}),
+        ({"minLength": 3, "maxLength": 9}, {"type": "text", "minlength": "3"}),
         ({"format": "date"}, {"type": "date"}),
         ({"format": "email"}, {"type": "text", "inputmode": "email"}),
         ({"pattern": "^[a-z0-9]+$"}, {"type": "text", "pattern": "[a-z0-9]+"}),
@@ -242,10 +242,22 @@ def test_a_default_is_told_where_the_value_may_be_left_out_and_shown_where_not()
 def test_attributes_mean_to_a_browser_what_the_schema_says(
     schema: Any, attributes: dict[str, str]
 ) -> None:
-    shown = form({"type": "string", "maxLength": 20} | schema)
+    shown = form({"type": "string", "maxLength": 20} | schema, required=False)
 
     plain = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
     assert dict(shown.attributes) == attributes | plain
+
+
+def test_a_line_is_required_unless_it_was_said_to_be_empty_and_a_text_only_where_it_must_be() -> (
+    None
+):
+    line, text = {"type": "string", "maxLength": 20}, {"type": "string"}
+
+    assert "required" in form(line).attributes
+    assert "required" not in form(line, required=False).attributes
+    assert "required" not in form(line | {"default": ""}).attributes
+    assert "required" not in form(text).attributes
+    assert "required" in form(text | {"minLength": 1}).attributes
 
 
 def test_a_date_that_is_none_is_typed_and_not_picked() -> None:
