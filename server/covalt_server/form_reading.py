@@ -57,7 +57,7 @@ class Reading:
         self._given = {
             "/".join(parts[:length])
             for parts in (name.split("/") for name in form)
-            if parts[-1] not in {"~empty", "~is"}
+            if parts[-1] not in {"~empty", "~is", "~key"}
             for length in range(1, min(len(parts), _MAX_PARTS))
         }
 

@@ -59,6 +59,7 @@ def test_a_toolset_tells_its_tools_files_and_servers(api: Api) -> None:
 
 
 def test_a_mistake_is_told_with_its_place_and_its_hint(api: Api) -> None:
+    assert api.get("get_toolset", toolset_id="app-builder")["sound"]
     file = api.root / "toolsets/app-builder/toolset.yaml"
     file.write_text(file.read_text().replace("entrypoint: tools.files:read_file", "entrypont: x"))
     told = api.get("get_toolset", toolset_id="app-builder")
