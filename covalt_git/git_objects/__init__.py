@@ -8,6 +8,9 @@ three to ten times as long.  Formats: git's ``gitformat-loose(5)``, ``gitformat-
 ``git-commit-tree(1)``.
 """
 
+from covalt_git.git_objects.bundles import SIGNATURES as BUNDLE_SIGNATURES
+from covalt_git.git_objects.bundles import BadBundleError, read_bundle_header, write_bundle
+from covalt_git.git_objects.checking import SUBMODULE
 from covalt_git.git_objects.objects import (
     EXECUTABLE,
     FILE,
@@ -20,18 +23,25 @@ from covalt_git.git_objects.objects import (
     is_object_id,
 )
 from covalt_git.git_objects.store import GitStore, create_work_repository, is_binary_content
+from covalt_git.git_objects.sweeping import Usage
 
 __all__ = [
+    "BUNDLE_SIGNATURES",
     "EXECUTABLE",
     "FILE",
     "FOLDER",
     "LINK",
+    "SUBMODULE",
+    "BadBundleError",
     "BrokenStoreError",
     "CommitObject",
     "GitStore",
     "TreeEntry",
+    "Usage",
     "blob_id",
     "create_work_repository",
     "is_binary_content",
     "is_object_id",
+    "read_bundle_header",
+    "write_bundle",
 ]

@@ -48,6 +48,32 @@ def inflate(stream: bytes | memoryview, size: int) -> bytes:
     return content
 
 
+def inflate_within(stream: memoryview, start: int, size: int) -> tuple[bytes, int]:
+    """Return the ``size`` bytes that the stream beginning at ``start`` holds, and where it ends.
+
+    Raises:
+        DamagedObjectError: when it is no stream of that many bytes, or one that is cut off.
+    """
+    reader = _ZLIB.decompressobj()
+    parts: list[bytes] = []
+    left, at = size + 1, start
+    # zlib never makes more of a content than this; what another program made may be longer.
+    near = size + (size >> 10) + 64
+    try:
+        while not reader.eof and left > 0:
+            with stream[at : at + near] as piece:
+                if not piece:
+                    raise DamagedObjectError("it is cut off")
+                parts.append(reader.decompress(piece, left))
+                at += len(piece)
+            left -= len(parts[-1])
+    except _ERROR as error:
+        raise DamagedObjectError(str(error)) from None
+    if left != 1:
+        raise DamagedObjectError(f"it does not hold {size} bytes")
+    return b"".join(parts), at - len(reader.unused_data)
+
+
 def inflate_start(stream: bytes, most: int) -> bytes:
     """Return the first bytes that a stream holds, at most ``most`` of them.
 

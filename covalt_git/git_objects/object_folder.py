@@ -16,12 +16,14 @@ from typing import IO, TYPE_CHECKING
 from covalt_git.git_objects.compression import deflate, inflate, inflate_start
 from covalt_git.git_objects.gathering import Gathering
 from covalt_git.git_objects.objects import KINDS, DamagedObjectError, header, object_id
-from covalt_git.git_objects.pack_writing import TEMPORARY
+from covalt_git.git_objects.pack_writing import TEMPORARY, PackWriter
 from covalt_git.git_objects.packs import Pack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from covalt_git.git_objects.incoming_packs import IncomingPack
 
 MOST_LOOSE = 2
 """Of objects that are stored together, how many lie loose: each costs two flushes, a pack three."""
@@ -46,6 +48,7 @@ class ObjectFolder:
         self._touched: set[str] = set()
         self._pending: Gathering | None = None
         self._scratch: Gathering | None = None
+        self._beside: IncomingPack | None = None
         self._together = 0
         self._names: dict[str, frozenset[str]] = {}
 
@@ -65,13 +68,31 @@ class ObjectFolder:
         Raises:
             DamagedObjectError: when it cannot be read.
         """
-        for gathered in (self._scratch, self._pending):
-            if gathered is not None and oid in gathered:
-                return gathered.read(oid)
+        for apart in (self._scratch, self._pending, self._beside):
+            if apart is not None and oid in apart:
+                return apart.read(oid)
         found = self._read_packed(oid) or self._read_loose(oid)
         if found is None and self.refresh():
             found = self._read_packed(oid)
         return found
+
+    def size(self, oid: str) -> int | None:
+        """Return how many bytes an object has, or None where it is not here.
+
+        Raises:
+            DamagedObjectError: when it cannot be told.
+        """
+        for gathered in (self._scratch, self._pending):
+            if gathered is not None and oid in gathered:
+                return len(gathered.read(oid)[1])
+        if self._beside is not None and oid in self._beside:
+            return self._beside.size(oid)
+        found = self.find_packed(oid)
+        if found is not None:
+            return found[0].size_of(found[1])
+        with contextlib.suppress(FileNotFoundError), self._open_loose(oid) as file:
+            return _start_of(file.read(_LOOSE_START))[2]
+        return None
 
     def has(self, oid: str) -> bool:
         """Tell whether an object is here; its name will be durable after the next flush."""
@@ -82,7 +103,7 @@ class ObjectFolder:
         if self._may_be_loose(oid) and self._loose_size(oid):
             self._touched.add(f"{self.path}/{oid[:2]}")
             return True
-        if self._packed(oid) is not None:
+        if self.find_packed(oid) is not None:
             self._touched.add(str(self._pack_folder))
             return True
         return False
@@ -98,7 +119,8 @@ class ObjectFolder:
             return False
         # Within one tick of a clock another pack may come and the folder's time stay as it is.
         self._listed_at = changed if time.time_ns() - changed > _A_SECOND else 0
-        names = {path.name for path in self._pack_folder.glob("pack-*")}
+        with os.scandir(self._pack_folder) as entries:
+            names = {entry.name for entry in entries if entry.name.startswith("pack-")}
         known = {pack.path.name: pack for pack in self.packs}
         self.packs = []
         for name in sorted(names):
@@ -161,6 +183,33 @@ class ObjectFolder:
             yield
         finally:
             self._scratch = None
+
+    @contextlib.contextmanager
+    def beside(self, pack: IncomingPack) -> Iterator[None]:
+        """Let what is read meanwhile be found in a pack that somebody sent, too."""
+        self._beside = pack
+        try:
+            yield
+        finally:
+            self._beside = None
+
+    def adopt(self, pack: IncomingPack, oids: Iterable[str]) -> None:
+        """Store objects of a pack that somebody sent; durable after :meth:`flush`."""
+        writer = PackWriter(self._pack_folder, self.object_format)
+
+        def distance(base: str) -> int:
+            raw = bytes.fromhex(base)
+            return writer.end - writer.offset_of(raw) if raw in writer else 0
+
+        try:
+            for oid in oids:
+                writer.append(bytes.fromhex(oid), pack.entry(oid, distance))
+            if len(writer):
+                writer.finish(durable=self.durable)
+                self._touched.add(str(self._pack_folder))
+        finally:
+            writer.abandon()
+        self.refresh()
 
     def flush(self) -> None:
         """Store what was written together, and make the names of all objects durable."""
@@ -249,7 +298,8 @@ class ObjectFolder:
             self._names[start] = names
         return oid[2:] in names
 
-    def _packed(self, oid: str) -> tuple[Pack, int] | None:
+    def find_packed(self, oid: str) -> tuple[Pack, int] | None:
+        """Return the pack that an object lies in and where it begins there; None where in none."""
         if self._listed_at is None:
             self.refresh()
         raw = bytes.fromhex(oid)
@@ -262,7 +312,7 @@ class ObjectFolder:
         return None
 
     def _read_packed(self, oid: str) -> tuple[bytes, bytes] | None:
-        found = self._packed(oid)
+        found = self.find_packed(oid)
         return None if found is None else found[0].read(found[1])
 
     def _open_loose(self, oid: str) -> IO[bytes]:

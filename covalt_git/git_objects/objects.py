@@ -6,6 +6,7 @@ Formats: ``gitformat-loose(5)``, ``git-mktree(1)``, ``git-commit-tree(1)``.  No 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,7 @@ from dulwich.objects import parse_tree
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 FILE = 0o100644
 EXECUTABLE = 0o100755
@@ -24,7 +25,11 @@ FOLDER = 0o040000
 KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 """The kinds of objects, each at the number that packs give it."""
 
-_HEX_DIGITS = {40: "sha1", 64: "sha256"}
+_OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
+
+ID_LENGTHS = {"sha1": 20, "sha256": 32}
+"""How many bytes an id has in each of git's formats."""
 
 
 class BrokenStoreError(CovaltError):
@@ -60,7 +65,7 @@ class CommitObject:
 
 def is_object_id(text: str) -> bool:
     """Tell whether ``text`` is a full object id."""
-    return len(text) in _HEX_DIGITS and all(digit in "0123456789abcdef" for digit in text)
+    return _OBJECT_ID.fullmatch(text) is not None
 
 
 def blob_id(content: bytes, object_format: str) -> str:
@@ -70,7 +75,7 @@ def blob_id(content: bytes, object_format: str) -> str:
 
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
     """Return the id of an object."""
-    hasher = hashlib.new(object_format, header(kind, content), usedforsecurity=False)
+    hasher = _HASHES[object_format](header(kind, content), usedforsecurity=False)
     hasher.update(content)
     return hasher.hexdigest()
 
@@ -97,6 +102,23 @@ def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
     """
     entries = parse_tree(content, id_length)
     return [TreeEntry(name, mode, oid.decode()) for name, mode, oid in entries]
+
+
+def tree_differences(
+    old: bytes, new: bytes, id_length: int
+) -> Iterator[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
+    """Yield the names that are not the same in two trees' contents, with what each has there.
+
+    Raises:
+        ValueError: when one is no tree.
+    """
+    before, after = set(parse_tree(old, id_length)), set(parse_tree(new, id_length))
+    found: dict[bytes, list[TreeEntry | None]] = {}
+    for side, entries in enumerate((before - after, after - before)):
+        for name, mode, oid in entries:
+            found.setdefault(name, [None, None])[side] = TreeEntry(name, mode, oid.decode())
+    for name, (was, now) in found.items():
+        yield name, was, now
 
 
 def encode_commit(commit: CommitObject) -> bytes:

@@ -56,6 +56,17 @@ def delta_entry(distance: int, delta: bytes) -> Entry:
     return Entry(written, zlib.crc32(written))
 
 
+def copied_entry(kind: int, size: int, stream: bytes, *, distance: int = 0) -> Entry:
+    """Return the entry of an object whose ``size`` bytes are compressed already.
+
+    ``kind`` is git's number.  With a ``distance`` the bytes are a delta of the object so many bytes
+    before it.
+    """
+    start = _kind_and_size(OFFSET_DELTA if distance else kind, size)
+    written = start + (_distance(distance) if distance else b"") + stream
+    return Entry(written, zlib.crc32(written))
+
+
 class PackWriter:
     """One pack in the making; :meth:`finish` it, or :meth:`abandon` it."""
 

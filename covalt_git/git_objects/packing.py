@@ -62,7 +62,7 @@ def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
     """
     end = None if seconds is None else time.monotonic() + seconds
     objects.refresh()
-    packs = [pack for pack in objects.packs if _is_ours(pack)]
+    packs = [pack for pack in objects.packs if is_ours(pack)]
     single = [pack for pack in packs if pack.count <= MANY and pack.size <= _SINGLE]
     packing = _Packing(objects, PackWriter(objects.path / "pack", objects.object_format))
     try:
@@ -76,11 +76,18 @@ def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
         packing.writer.abandon()
 
 
-def _is_ours(pack: Pack) -> bool:
+def is_ours(pack: Pack) -> bool:
     """Tell whether a pack may be replaced: git keeps some, and counts on those of a wider index."""
     kept = (pack.path.with_suffix(suffix) for suffix in (".keep", ".promisor", ".mtimes"))
     wider = pack.path.with_name("multi-pack-index")
     return not any(path.exists() for path in (*kept, wider))
+
+
+def remove_pack(pack: Pack) -> None:
+    """Remove the files of a pack whose objects are all in another one, or are needed no more."""
+    # The pack goes first: an index alone is what the next writer clears away.
+    for suffix in (".pack", ".idx", ".rev", ".bitmap"):
+        pack.path.with_suffix(suffix).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +177,7 @@ class _Packing:
         for pack in self.replaced:
             if pack.path == new:
                 continue
-            # The pack goes first: an index alone is what the next writer clears away.
-            for suffix in (".pack", ".idx", ".rev", ".bitmap"):
-                pack.path.with_suffix(suffix).unlink(missing_ok=True)
+            remove_pack(pack)
         for path in self.loose:
             path.unlink(missing_ok=True)
         for folder in {path.parent for path in self.loose}:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import mmap
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.errors import ApplyDeltaError
 from dulwich.pack import apply_delta
 
-from covalt_git.git_objects.compression import inflate
+from covalt_git.git_objects.compression import inflate, inflate_start
 from covalt_git.git_objects.objects import KINDS, DamagedObjectError
 
 if TYPE_CHECKING:
@@ -34,10 +33,11 @@ LARGE_OFFSET = 1 << 31
 _HASHES = {20: "sha1", 32: "sha256"}
 _LONGEST_CHAIN = 5_000  # git itself makes none beyond 4,095
 LONGEST_HEADER = 64
+_LONGEST_SIZE = 10
+_KEPT_BYTES = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PackedEntry:
+class PackedEntry(NamedTuple):
     """One entry of a pack: where it begins, what it is, and where its compressed bytes begin.
 
     ``kind`` is git's number, ``size`` that of the inflated bytes; ``base`` is the place of what a
@@ -63,6 +63,8 @@ class Pack:
         """
         self.path = path
         self.id_length = id_length
+        self._bases: dict[int, tuple[bytes, bytes]] = {}
+        self._bases_bytes = 0
         self._index = _mapped(path.with_suffix(".idx"))
         self._pack = _mapped(path)
         if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
@@ -104,23 +106,40 @@ class Pack:
         Raises:
             DamagedObjectError: when it cannot be read.
         """
-        deltas: list[bytes] = []
-        entry = self.entry(offset)
-        while entry.base is not None:
-            deltas.append(self._inflated(entry))
+        deltas: list[tuple[int, bytes]] = []
+        while (found := self._bases.get(offset)) is None:
+            entry = self.entry(offset)
+            if entry.base is None:
+                found = KINDS[entry.kind], self._inflated(entry)
+                break
+            deltas.append((offset, self._inflated(entry)))
             if len(deltas) > _LONGEST_CHAIN:
                 raise DamagedObjectError("its deltas never end")
-            base = entry.base
-            if isinstance(base, bytes):
-                found = self.find(base)
-                if found is None:
-                    raise DamagedObjectError(f"its delta is of {base.hex()}, which is not here")
-                base = found
-            entry = self.entry(base)
-        content = self._inflated(entry)
-        for delta in reversed(deltas):
-            content = _applied(content, delta)
-        return KINDS[entry.kind], content
+            offset = self._place(entry.base)
+        if deltas:
+            self._keep(offset, *found)
+        kind, content = found
+        for place, delta in reversed(deltas):
+            content = applied(content, delta)
+            self._keep(place, kind, content)
+        return kind, content
+
+    def _place(self, base: int | bytes) -> int:
+        if isinstance(base, int):
+            return base
+        found = self.find(base)
+        if found is None:
+            raise DamagedObjectError(f"its delta is of {base.hex()}, which is not here")
+        return found
+
+    def _keep(self, offset: int, kind: bytes, content: bytes) -> None:
+        """Keep what a delta starts from, or may: many have the same beginning."""
+        if len(content) > _KEPT_BYTES >> 4:
+            return
+        if self._bases_bytes > _KEPT_BYTES:
+            self._bases, self._bases_bytes = {}, 0
+        self._bases[offset] = (kind, content)
+        self._bases_bytes += len(content)
 
     def entry(self, offset: int) -> PackedEntry:
         """Return the entry that begins at ``offset``.
@@ -134,7 +153,7 @@ class Pack:
         try:
             kind, size, at = kind_and_size(start)
             if kind == OFFSET_DELTA:
-                back, at = _distance(start, at)
+                back, at = distance_back(start, at)
                 return PackedEntry(offset, kind, size, offset + at, offset - back)
         except IndexError:
             raise DamagedObjectError(f"{self.path.name} is cut off") from None
@@ -144,6 +163,23 @@ class Pack:
         if not 0 < kind < len(KINDS):
             raise DamagedObjectError(f"{self.path.name} has no object at {offset}")
         return PackedEntry(offset, kind, size, offset + at)
+
+    def size_of(self, offset: int) -> int:
+        """Return how many bytes the object that begins at ``offset`` has.
+
+        Raises:
+            DamagedObjectError: when it cannot be told.
+        """
+        entry = self.entry(offset)
+        if entry.base is None:
+            return entry.size
+        # A delta begins with the size of what it starts from, then that of what it makes.
+        near = self._pack[entry.start : entry.start + LONGEST_HEADER]
+        start = inflate_start(near, 2 * _LONGEST_SIZE)
+        try:
+            return delta_sizes(start)[1]
+        except IndexError:
+            raise DamagedObjectError(f"{self.path.name} is cut off") from None
 
     def depth(self, offset: int) -> int:
         """Return how many deltas the object at ``offset`` is away from a whole one.
@@ -190,15 +226,12 @@ class Pack:
         end = self.body_end()
         # zlib never makes more of a content than this; what another program made may be longer.
         near = min(end, entry.start + entry.size + (entry.size >> 10) + 64)
-        with memoryview(self._pack) as whole:
-            try:
-                with whole[entry.start : near] as part:
-                    return inflate(part, entry.size)
-            except DamagedObjectError:
-                if near == end:
-                    raise
-            with whole[entry.start : end] as part:
-                return inflate(part, entry.size)
+        try:
+            return inflate(self._pack[entry.start : near], entry.size)
+        except DamagedObjectError:
+            if near == end:
+                raise
+            return inflate(self._pack[entry.start : end], entry.size)
 
 
 def _mapped(path: Path) -> mmap.mmap:
@@ -221,7 +254,24 @@ def kind_and_size(start: bytes) -> tuple[int, int, int]:
     return kind, size, at
 
 
-def _distance(start: bytes, at: int) -> tuple[int, int]:
+def delta_sizes(delta: bytes) -> tuple[int, int]:
+    """Return how many bytes a delta starts from, and how many it makes."""
+    sizes = []
+    at = 0
+    for _ in range(2):
+        size, shift = 0, 0
+        while True:
+            byte = delta[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                break
+        sizes.append(size)
+    return sizes[0], sizes[1]
+
+
+def distance_back(start: bytes, at: int) -> tuple[int, int]:
     """Return how far back a delta's base begins, and where what follows begins."""
     byte = start[at]
     back = byte & 0x7F
@@ -232,7 +282,12 @@ def _distance(start: bytes, at: int) -> tuple[int, int]:
     return back, at + 1
 
 
-def _applied(base: bytes, delta: bytes) -> bytes:
+def applied(base: bytes, delta: bytes) -> bytes:
+    """Return what a delta makes of what it starts from.
+
+    Raises:
+        DamagedObjectError: when it does not fit.
+    """
     try:
         return b"".join(apply_delta(base, delta))
     except (ApplyDeltaError, AssertionError, IndexError, ValueError) as error:

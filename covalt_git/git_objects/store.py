@@ -28,8 +28,12 @@ from dulwich.refs import Ref
 from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
 from covalt_git.git_objects import packing
+from covalt_git.git_objects.checking import why_bad_commit, why_bad_tree
+from covalt_git.git_objects.incoming_packs import IncomingPack, PackLimits
+from covalt_git.git_objects.linking import link_objects
 from covalt_git.git_objects.object_folder import ObjectFolder, sync_folder
 from covalt_git.git_objects.objects import (
+    ID_LENGTHS,
     KINDS,
     BrokenStoreError,
     CommitObject,
@@ -41,10 +45,15 @@ from covalt_git.git_objects.objects import (
     encode_tree,
     is_object_id,
     object_id,
+    tree_differences,
 )
+from covalt_git.git_objects.outgoing_packs import pack_of
+from covalt_git.git_objects.reachable import reached
+from covalt_git.git_objects.ref_files import locks_of, names_below, read_id, swap_id
+from covalt_git.git_objects.sweeping import Usage, sweep, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from pathlib import Path
 
 # What dulwich raises over objects, packs and their indexes that are not as git wrote them.
@@ -72,10 +81,15 @@ _CONFIG = """\
 [receive]
 \tfsckObjects = true
 """
-_EXTENSION = """\
-[extensions]
-\tobjectFormat = {format}
-"""
+_CONFIGS = {
+    "sha1": _CONFIG.format(version=0),
+    "sha256": _CONFIG.format(version=1) + "[extensions]\n\tobjectFormat = sha256\n",
+}
+"""What the configuration says of a store of either hash."""
+
+
+def _nobody(_: str) -> None:
+    """Be told nothing."""
 
 
 @dataclass(slots=True)
@@ -87,8 +101,8 @@ class GitStore:
 
     path: Path
     durable: bool = True
-    _repo: Repo = field(init=False, repr=False)
     _objects: ObjectFolder = field(init=False, repr=False)
+    _opened: Repo | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Open the repository.
@@ -96,21 +110,25 @@ class GitStore:
         Raises:
             BrokenStoreError: when there is none at the path.
         """
-        try:
-            self._repo = Repo(str(self.path))
-        except (NotGitRepository, OSError, ValueError) as error:
-            raise BrokenStoreError(f"{self.path} is not a git store: {error}") from None
-        except (UnsupportedVersion, UnsupportedExtension) as error:
-            raise BrokenStoreError(
-                f"{self.path} is of a newer kind of git store: {error}",
-                hint="pip install --upgrade dulwich",
-            ) from None
-        self._objects = ObjectFolder(
-            self.path / "objects",
-            self.object_format,
-            self._repo.object_format.oid_length,
-            durable=self.durable,
-        )
+        known = _format_of(self.path)
+        if known is None:
+            known = self._repo.object_format.name, self._repo.object_format.oid_length
+        self._objects = ObjectFolder(self.path / "objects", *known, durable=self.durable)
+
+    @property
+    def _repo(self) -> Repo:
+        """The store as dulwich sees it, which takes longer to open than most of what is done."""
+        if self._opened is None:
+            try:
+                self._opened = Repo(str(self.path))
+            except (NotGitRepository, OSError, ValueError) as error:
+                raise BrokenStoreError(f"{self.path} is not a git store: {error}") from None
+            except (UnsupportedVersion, UnsupportedExtension) as error:
+                raise BrokenStoreError(
+                    f"{self.path} is of a newer kind of git store: {error}",
+                    hint="pip install --upgrade dulwich",
+                ) from None
+        return self._opened
 
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
@@ -120,10 +138,7 @@ class GitStore:
         """
         for folder in (path, path / "objects", path / "refs", path / "refs" / "heads"):
             folder.mkdir()
-        extended = object_format != "sha1"
-        config = _CONFIG.format(version=int(extended))
-        config += _EXTENSION.format(format=object_format) if extended else ""
-        (path / "config").write_text(config)
+        (path / "config").write_text(_CONFIGS[object_format])
         (path / "HEAD").write_text("ref: refs/heads/main\n")
         if durable:
             for made in ("config", "HEAD", "objects", "refs/heads", "refs", "."):
@@ -133,7 +148,8 @@ class GitStore:
     def close(self) -> None:
         """Let go of open packs, and of what was never flushed."""
         self._objects.close()
-        self._repo.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -144,13 +160,28 @@ class GitStore:
     @property
     def object_format(self) -> str:
         """Git's hash here: ``sha1`` or ``sha256``."""
-        return str(self._repo.object_format.name)
+        return self._objects.object_format
 
     # Objects
 
     def has(self, oid: str) -> bool:
         """Tell whether an object is in the store; if so its name is durable after a flush."""
         return self._objects.has(oid)
+
+    def read_object(self, oid: str) -> tuple[bytes, bytes]:
+        """Return the kind and content of an object, whatever it is."""
+        try:
+            found = self._objects.read(oid) if is_object_id(oid) else None
+            found = found or self._read_otherwise(oid)
+            # Whoever reads a store believes what is found under the name.
+            is_that_one = object_id(*found, self._objects.object_format) == oid
+        except KeyError:
+            raise BrokenStoreError(f"{self.path} lacks the object {oid}") from None
+        except _DAMAGE as error:
+            raise self._damaged(oid, error) from None
+        if not is_that_one:
+            raise BrokenStoreError(f"the object {oid} of {self.path} is damaged: it is another one")
+        return found
 
     def read_blob(self, oid: str) -> bytes:
         """Return a blob's content."""
@@ -160,13 +191,35 @@ class GitStore:
         """Return a tree's entries in git's order."""
         content = self._read(oid, b"tree")
         with self._damage_of(oid):
-            return decode_tree(content, self._repo.object_format.oid_length)
+            return decode_tree(content, self._objects.id_length)
+
+    def tree_differences(
+        self, old: str | None, new: str | None
+    ) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
+        """Return the names that two trees do not share, with what each has; None is the empty tree."""
+        before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
+        with self._damage_of(f"{old} or {new}"):
+            return list(tree_differences(before, after, self._objects.id_length))
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
         content = self._read(oid, b"commit")
         with self._damage_of(oid):
             return decode_commit(content)
+
+    def blob_size(self, oid: str) -> int:
+        """Return how many bytes a blob has, without reading all of it."""
+        with self._damage_of(oid):
+            size = self._objects.size(oid)
+        return len(self.read_blob(oid)) if size is None else size
+
+    def check_tree(self, oid: str) -> str:
+        """Return what ``git fsck --strict`` would say of a tree apart from its names, or nothing."""
+        return why_bad_tree(self._read(oid, b"tree"), self._objects.id_length)
+
+    def check_commit(self, oid: str) -> str:
+        """Return what ``git fsck --strict`` would say of a commit by itself, or nothing."""
+        return why_bad_commit(self._read(oid, b"commit"), self._objects.id_length)
 
     def write_blob(self, content: bytes) -> str:
         """Store a blob and return its id; durable after :meth:`flush`."""
@@ -218,6 +271,28 @@ class GitStore:
             if packing.is_due(self._objects):
                 packing.pack_up(self._objects, seconds=seconds)
 
+    def reachable(self, tips: Iterable[str]) -> set[str]:
+        """Return the ids of all objects that ``tips`` reach, whatever these are.
+
+        Raises:
+            BrokenStoreError: when something that they reach is damaged, or not there.
+        """
+        return {found.oid for found in reached(self, tips)}
+
+    def usage(self) -> Usage:
+        """Return what the objects take."""
+        return usage(self._objects)
+
+    def sweep(
+        self, live: Container[str], *, until: float, told: Callable[[str], None] = _nobody
+    ) -> None:
+        """Remove objects that are not ``live``, of files last written before ``until``.
+
+        That is in seconds since 1970; ``told`` hears what takes its time.  Only whoever holds the
+        chat's lock may, who knows what refs reach.
+        """
+        sweep(self._objects, live, until=until, told=told)
+
     def discard(self, oid: str) -> None:
         """Remove an object that nothing refers to any more, if it lies loose; else gc will.
 
@@ -241,17 +316,55 @@ class GitStore:
         """Keep what is written meanwhile in memory only: to see what would be stored."""
         return self._objects.scratch()
 
+    # Packs that come and go
+
+    def pack_of(self, oids: Iterable[str], *, deltas: bool = True) -> Iterator[bytes]:
+        """Yield a pack of some objects, each named once; without ``deltas`` each of them whole."""
+        return pack_of(self._objects, oids, self.read_object, deltas=deltas)
+
+    def incoming(self, folder: Path, limits: PackLimits) -> IncomingPack:
+        """Return a pack to be received, which lies in ``folder`` and is no part of the store yet."""
+        return IncomingPack(folder, self.object_format, limits, self._find)
+
+    def beside(self, pack: IncomingPack) -> contextlib.AbstractContextManager[None]:
+        """Let what is read meanwhile be found in a pack that somebody sent, too."""
+        return self._objects.beside(pack)
+
+    def holds(self, oid: str) -> bool:
+        """Tell whether an object can be read here; like :meth:`has` where we keep it ourselves."""
+        return self.has(oid) or self._find(oid) is not None
+
+    def adopt(self, pack: IncomingPack, oids: Iterable[str]) -> None:
+        """Store objects of a pack that somebody sent; durable after :meth:`flush`.
+
+        Only whoever holds the chat's lock may.
+        """
+        self._objects.adopt(pack, oids)
+
+    def link_objects(self, other: GitStore) -> None:
+        """Let another store, which is empty, have all objects but notes, by hard links.
+
+        Only whoever holds the chat's lock may.
+
+        Raises:
+            BrokenStoreError: when this one borrows objects from yet another store.
+        """
+        link_objects(self._objects, other.path / "objects", durable=other.durable)
+
     # Refs
 
     def head(self) -> str:
         """Return the ref that HEAD names, such as ``refs/heads/main``, born or not."""
-        target = self._repo.refs.read_ref(Ref(b"HEAD")) or b""
+        try:
+            target = (self.path / "HEAD").read_bytes()
+        except OSError:
+            target = b""
         if not target.startswith(b"ref: refs/heads/"):
             raise BrokenStoreError(
                 f"HEAD of {self.path} names no branch",
                 hint=f"git -C {self.path} symbolic-ref HEAD refs/heads/main",
             )
-        return target[5:].strip().decode("utf-8", "replace")
+        return target[5:].partition(b"\n")[0].strip().decode("utf-8", "replace")
 
     def set_head(self, ref: str) -> None:
         """Let HEAD name another ref."""
@@ -264,6 +377,9 @@ class GitStore:
         Raises:
             BrokenStoreError: when the ref is there and no id, as others' unsynced writes leave it.
         """
+        plain = read_id(str(self.path), ref)
+        if plain is not None:
+            return plain
         value = self._repo.refs.read_ref(Ref(ref.encode())) or b""
         text = value.decode("utf-8", "replace")
         if is_object_id(text):
@@ -278,14 +394,11 @@ class GitStore:
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with what they are at."""
-        base = prefix.removesuffix("/")
-        names = sorted(self._repo.refs.subkeys(Ref(base.encode())))
-        found = {}
-        for name in names:
-            oid = self.read_ref(f"{base}/{name.decode()}")
-            if oid is not None:
-                found[f"{base}/{name.decode()}"] = oid
-        return found
+        packed = (name.decode() for name in self._repo.refs.get_packed_refs())
+        names = set(names_below(str(self.path), prefix.removesuffix("/")))
+        names.update(name for name in packed if name.startswith(prefix))
+        found = {name: self.read_ref(name) for name in sorted(names)}
+        return {name: oid for name, oid in found.items() if oid is not None}
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
         """Move a ref from ``old`` to ``new`` if it is still there; None stands for no ref.
@@ -293,20 +406,30 @@ class GitStore:
         Returns False, and changes nothing, when the ref was somewhere else.
         """
         refs, name = self._repo.refs, Ref(ref.encode())
-        old_id = None if old is None else ObjectID(old.encode())
-        try:
-            if new is None:
-                moved = old_id is not None and refs.remove_if_equals(name, old_id)
-            elif old_id is None:
-                moved = refs.add_if_new(name, ObjectID(new.encode()))
-            else:
-                moved = refs.set_if_equals(name, old_id, ObjectID(new.encode()))
-        except FileLocked:
-            return False  # somebody is moving it at this moment
+        moved: bool | None = None
+        if new is not None:
+            moved = swap_id(
+                str(self.path), ref, old, new, packed=refs.get_packed_refs, durable=self.durable
+            )
+        if moved is None:
+            moved = self._swap_otherwise(name, old, new)
         if moved:
             folder = (self.path / ref).parent
             self._sync_folder(folder if folder.is_dir() else self.path / "refs")
-        return bool(moved)
+        return moved
+
+    def _swap_otherwise(self, name: Ref, old: str | None, new: str | None) -> bool:
+        """Move a ref that is packed, symbolic or odd, or remove any."""
+        refs = self._repo.refs
+        old_id = None if old is None else ObjectID(old.encode())
+        try:
+            if new is None:
+                return old_id is not None and bool(refs.remove_if_equals(name, old_id))
+            if old_id is None:
+                return bool(refs.add_if_new(name, ObjectID(new.encode())))
+            return bool(refs.set_if_equals(name, old_id, ObjectID(new.encode())))
+        except FileLocked:
+            return False  # somebody is moving it at this moment
 
     def clear_stale_locks(self) -> None:
         """Remove lock files and temporary objects of processes that died.
@@ -315,12 +438,8 @@ class GitStore:
         """
         self._objects.clear_temporary()
         self._objects.refresh()
-        for path in self.path.glob("*.lock"):
-            path.unlink(missing_ok=True)
-        for folder, _, names in os.walk(self.path / "refs"):
-            for name in names:
-                if name.endswith(".lock"):
-                    os.unlink(f"{folder}/{name}")  # noqa: PTH108 - os.walk gives strings
+        for path in locks_of(str(self.path)):
+            os.unlink(path)  # noqa: PTH108 - it is a string
 
     # Differences
 
@@ -339,21 +458,16 @@ class GitStore:
         return patch if old[1] != new[1] else patch.partition(b"index ")[0]
 
     def _read(self, oid: str, kind: bytes) -> bytes:
-        with self._damage_of(oid):
-            found = self._objects.read(oid) if is_object_id(oid) else None
-            try:
-                found = found or self._read_otherwise(oid)
-            except KeyError:
-                raise BrokenStoreError(f"{self.path} lacks the object {oid}") from None
-            content = found[1]
-            # Whoever reads a store believes what is found under the name.
-            if object_id(*found, self.object_format) != oid:
-                raise BrokenStoreError(
-                    f"the object {oid} of {self.path} is damaged: it is another one"
-                )
-        if found[0] != kind:
+        found, content = self.read_object(oid)
+        if found != kind:
             raise BrokenStoreError(f"the object {oid} of {self.path} is no {kind.decode()}")
         return content
+
+    def _find(self, oid: str) -> tuple[bytes, bytes] | None:
+        """Return the kind and content of an object, or None where it cannot be had."""
+        with contextlib.suppress(BrokenStoreError):
+            return self.read_object(oid)
+        return None
 
     def _read_otherwise(self, oid: str) -> tuple[bytes, bytes]:
         """Read what lies where we never put it, such as in the store that this one borrows from."""
@@ -366,10 +480,13 @@ class GitStore:
         try:
             yield
         except _DAMAGE as error:
-            raise BrokenStoreError(
-                f"the object {oid} of {self.path} is damaged: {error}",
-                hint=f"git -C {self.path} fsck names everything that is",
-            ) from None
+            raise self._damaged(oid, error) from None
+
+    def _damaged(self, oid: str, error: Exception) -> BrokenStoreError:
+        return BrokenStoreError(
+            f"the object {oid} of {self.path} is damaged: {error}",
+            hint=f"git -C {self.path} fsck names everything that is",
+        )
 
     def _sync_folder(self, folder: Path) -> None:
         if self.durable:
@@ -384,6 +501,19 @@ class _Blobs:
 
     def __getitem__(self, oid: ObjectID) -> Blob:
         return Blob.from_string(self.store.read_blob(oid.decode()))
+
+
+def _format_of(path: Path) -> tuple[str, int] | None:
+    """Return the hash of a store that is as it was made, and the bytes of an id; None of another."""
+    try:
+        config = (path / "config").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    parts = (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    for object_format, made in _CONFIGS.items():
+        if parts and config == made:
+            return object_format, ID_LENGTHS[object_format]
+    return None
 
 
 def is_binary_content(content: bytes) -> bool:

@@ -8,7 +8,10 @@ from covalt_git.git_objects import FOLDER, GitStore, TreeEntry
 from covalt_git.models.chats import FileChange, FileState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+Difference = tuple[str, TreeEntry | None, TreeEntry | None]
+"""A path, and what each of two trees has there: a file or link, or nothing."""
 
 EMPTY = frozenset(
     {
@@ -40,10 +43,12 @@ def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
 
 def changes(store: GitStore, old: str | None, new: str | None) -> list[FileChange]:
     """Return the paths that differ between two trees, sorted; equal subtrees are never read."""
-    return [
-        FileChange(path=path, old=_state(was), new=_state(now))
-        for path, was, now in sorted(differences(store, old, new))
-    ]
+    return as_changes(sorted(differences(store, old, new)))
+
+
+def as_changes(found: Iterable[Difference]) -> list[FileChange]:
+    """Return differences as people see them."""
+    return [FileChange(path=path, old=state_of(was), new=state_of(now)) for path, was, now in found]
 
 
 def changed_paths(store: GitStore, old: str | None, new: str | None) -> list[str]:
@@ -53,15 +58,12 @@ def changed_paths(store: GitStore, old: str | None, new: str | None) -> list[str
 
 def differences(
     store: GitStore, old: str | None, new: str | None, prefix: str = ""
-) -> Iterator[tuple[str, TreeEntry | None, TreeEntry | None]]:
+) -> Iterator[Difference]:
     """Yield every file that differs between two trees, in no order: its path and entry in each."""
     if old == new:
         return
-    before, after = _entries(store, old), _entries(store, new)
-    for name in before.keys() | after.keys():
-        was, now = before.get(name), after.get(name)
-        if was == now:
-            continue
+    for raw, was, now in store.tree_differences(old, new):
+        name = raw.decode("utf-8", "surrogateescape")
         was_folder = was.oid if was is not None and was.mode == FOLDER else None
         now_folder = now.oid if now is not None and now.mode == FOLDER else None
         if was_folder or now_folder:
@@ -86,5 +88,6 @@ def _walk(store: GitStore, tree: str | None, prefix: str) -> Iterator[tuple[str,
             yield prefix + name, FileState(mode=entry.mode, oid=entry.oid)
 
 
-def _state(entry: TreeEntry | None) -> FileState | None:
+def state_of(entry: TreeEntry | None) -> FileState | None:
+    """Return the state of a file or link that a tree has; None of nothing."""
     return None if entry is None else FileState(mode=entry.mode, oid=entry.oid)
