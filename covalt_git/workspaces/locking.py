@@ -1,18 +1,34 @@
-"""The lock of a chat: one process writes at a time, and the others are told who does."""
+"""The lock of a chat: one process writes at a time, in the order of coming, and says who it is.
+
+``lock`` is held with ``flock(2)`` by whoever writes; the kernel lets go of it when a process ends,
+however that ends.  Who finds it taken, or others waiting, draws a number: a file in ``queue/`` that
+is held the same way for as long as its owner waits.  Only the lowest number may take the lock, so
+that nobody is overtaken; one whose owner died is cleared by whoever stands behind it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
+import re
+import sys
+import tempfile
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+
+_NEXT_S = 0.001
+_BEHIND_S = 0.008
+_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
 class ChatBusyError(CovaltError):
@@ -22,45 +38,173 @@ class ChatBusyError(CovaltError):
     http_status = 409
 
 
+class ChatGoneError(CovaltError):
+    """The chat was deleted while somebody waited to write to it."""
+
+    code = "unknown_chat"
+    http_status = 404
+
+    def __init__(self, chat_id: str) -> None:
+        super().__init__(
+            f"chat {chat_id!r} was deleted meanwhile", hint="list them with `covalt-git chat list`"
+        )
+
+
 @contextlib.contextmanager
 def held(
     path: Path, chat_id: str, *, timeout_s: float, waiting: Callable[[str], None] | None
 ) -> Iterator[None]:
     """Hold the lock file at ``path``; ``waiting`` is told once, who holds it meanwhile.
 
-    The kernel lets go of it when the process ends, however that ends.
-
     Raises:
-        ChatBusyError: when it is not free after ``timeout_s`` seconds.
+        ChatBusyError: when it is not free after ``timeout_s`` seconds, naming who has it.
+        ChatGoneError: when the chat is no longer there, or another one of that id.
     """
-    with path.open("a+", encoding="utf-8") as lock:
-        _take(lock.fileno(), path, chat_id, timeout_s, waiting)
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}")
-        lock.flush()
-        yield
-        lock.truncate(0)
-
-
-def _take(
-    handle: int, path: Path, chat_id: str, timeout_s: float, waiting: Callable[[str], None] | None
-) -> None:
-    end = time.monotonic() + timeout_s
-    pause = 0.002
-    while True:
+    try:
+        path.with_name("queue").mkdir(exist_ok=True)
+        lock = _opened(path)
+    except FileNotFoundError:
+        raise ChatGoneError(chat_id) from None
+    try:
+        _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting).end_it()
+        _write(lock, f"process {os.getpid()} ({_command()}) since {_now()}")
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = path.read_text(encoding="utf-8") or "another process"
-            if time.monotonic() > end:
-                raise ChatBusyError(
-                    f"chat {chat_id!r} is busy: {holder} has been writing for {timeout_s:g} s",
-                    hint="try again when it has finished",
-                ) from None
-            if waiting is not None:
-                waiting(holder)
-                waiting = None
-            time.sleep(pause)
-            pause = min(pause * 1.5, 0.1)
-        else:
-            return
+            yield
+        finally:
+            _write(lock, "")
+    finally:
+        os.close(lock)
+
+
+@dataclass(slots=True)
+class _Wait:
+    """Somebody's wait for a chat: in a queue, until a moment of the monotonic clock."""
+
+    path: Path
+    lock: int
+    chat_id: str
+    until: float
+    waiting: Callable[[str], None] | None
+
+    def end_it(self) -> None:
+        """Take the lock once it is free and nobody stands before."""
+        if self._numbers() or not _take(self.lock):
+            with self._ticket() as number:
+                while not (self._is_next(number) and _take(self.lock)):
+                    self._pause(_NEXT_S if self._numbers()[:1] == [number] else _BEHIND_S)
+        if not _is_at(self.lock, self.path):
+            raise ChatGoneError(self.chat_id)
+
+    @contextlib.contextmanager
+    def _ticket(self) -> Iterator[int]:
+        """Draw a number and hold it."""
+        try:
+            ticket, drawn = tempfile.mkstemp(prefix="new-", dir=self._queue)
+        except FileNotFoundError:
+            raise ChatGoneError(self.chat_id) from None
+        name = Path(drawn)
+        try:
+            _take(ticket)  # before it has its name, or it would seem to be a dead one's
+            number = max(self._numbers(), default=0)
+            while name.name.startswith("new-"):
+                number += 1
+                place = self._queue / f"{number:09}"
+                with contextlib.suppress(FileExistsError):
+                    os.link(name, place)
+                    name.unlink()
+                    name = place
+            yield number
+        finally:
+            name.unlink(missing_ok=True)
+            os.close(ticket)
+
+    def _is_next(self, number: int) -> bool:
+        """Tell whether nobody who is alive has a lower number."""
+        for other in self._numbers():
+            if other >= number:
+                break
+            place = self._queue / f"{other:09}"
+            with contextlib.suppress(FileNotFoundError):
+                ticket = _opened(place, create=False)
+                try:
+                    if not _take(ticket):
+                        return False
+                    place.unlink()
+                finally:
+                    os.close(ticket)
+        return True
+
+    def _numbers(self) -> list[int]:
+        """Return the numbers that were drawn, the lowest first."""
+        with contextlib.suppress(FileNotFoundError):
+            names = (path.name for path in self._queue.iterdir())
+            return sorted(int(name) for name in names if name.isdigit())
+        return []
+
+    def _pause(self, seconds: float) -> None:
+        """Wait a little.
+
+        Raises:
+            ChatBusyError: when that was long enough.
+            ChatGoneError: when there is nothing to wait for.
+        """
+        try:
+            holder = self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            raise ChatGoneError(self.chat_id) from None
+        if time.monotonic() >= self.until:
+            process, _, since = (holder or "another process").partition(" since ")
+            number = re.match(r"process ([0-9]+)", holder)
+            raise ChatBusyError(
+                f"chat {self.chat_id!r} is busy: {process} is writing"
+                + (f" since {since}" if since else ""),
+                hint="try again when it has finished"
+                + (f"; see what it does: ps -fp {number[1]}" if number else ""),
+            )
+        if self.waiting is not None and holder:
+            self.waiting(holder)
+            self.waiting = None
+        time.sleep(seconds)
+
+    @property
+    def _queue(self) -> Path:
+        return self.path.with_name("queue")
+
+
+def _opened(path: Path, *, create: bool = True) -> int:
+    return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+
+def _take(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Tell whether an open file is still the one at ``path``."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _write(handle: int, text: str) -> None:
+    """Let the lock say who holds it; that it cannot, as on a full disk, is no reason to fail."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, text.encode("utf-8", "replace"), 0)
+
+
+def _command() -> str:
+    """Return this process's name and the words it was given, none of which can be a secret."""
+    program = Path(sys.argv[0] or "python").name
+    program = "covalt-git" if program == "__main__.py" else program
+    words = itertools.takewhile(_WORD.fullmatch, sys.argv[1:3])
+    return " ".join([program, *words])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,14 @@
+"""A process that takes a lock, says so and keeps it: ``python lock_holder.py LOCK TIMEOUT_S``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from covalt_git.workspaces.locking import held
+
+if __name__ == "__main__":
+    with held(Path(sys.argv[1]), "c1", timeout_s=float(sys.argv[2]), waiting=None):
+        sys.stdout.write("held\n")
+        sys.stdout.flush()
+        sys.stdin.read()
