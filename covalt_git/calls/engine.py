@@ -30,7 +30,7 @@ from covalt_git.models.toolset_manifest import Limits
 from covalt_git.names import new_id
 from covalt_git.render.plan import plan
 from covalt_git.runtime import python_tool, sandbox
-from covalt_git.workspaces import commits
+from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import finished_call, waiting_call
 from covalt_git.workspaces.writing import Writer, writing
 
@@ -90,7 +90,8 @@ class Engine:
         """Make a call; it runs to its end, or waits for a person where one has to be asked.
 
         Raises:
-            UnknownNameError: when the principal can see no such tool.
+            UnknownNameError: when the principal can see no such tool, or the chat has no such message.
+            MessageElsewhereError: when the active branch does not go through the message.
             InvalidArgumentsError: with everything that is wrong; nothing is recorded.
             SandboxNeededError: when the toolset may not run here.
         """
@@ -100,6 +101,8 @@ class Engine:
             found = self.check(request)
             reasons = confirmation(self.config, found.tool, request.args)
             base = writer.save_edits()
+            said = request.message_id
+            message_id = None if said is None else conversation.of_call(chat, said)
             call = PendingCall(
                 id=new_id(),
                 chat_id=chat.id,
@@ -110,13 +113,13 @@ class Engine:
                 by=self.principal.id,
                 role=self.principal.role,
                 started_at=commits.now(),
-                message_id=request.message_id,
+                message_id=message_id,
                 base=base,
-                toolset=_version(found),
+                toolset=version_of(found),
             )
             if reasons:
                 return self.ask(writer, call, found.tool, reasons)
-            waived = _is_waived(self.config, found.tool, request.args)
+            waived = is_waived(self.config, found.tool, request.args)
             return self.run(writer, call, found, confirmed=waived)
 
     @property
@@ -276,7 +279,7 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
 
 
-def _is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
+def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
     """Tell whether this project said that nobody is asked, whatever the tool's own code says."""
     asking = tool.model_copy(update={"confirmation": ("decorator",)})
     return tool.confirmation_is_settled or not confirmation(config, asking, args)
@@ -291,7 +294,8 @@ def limits_of(tool: Tool, config: ProjectConfig) -> Limits:
     return Limits(**chosen)
 
 
-def _version(found: Found) -> ToolsetVersion:
+def version_of(found: Found) -> ToolsetVersion:
+    """Return which code a call of the tool runs."""
     manifest = found.toolset.manifest
     version = manifest.version if manifest else ""
     return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)

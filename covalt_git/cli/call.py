@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Read ARGS from a file, - for standard input.",
 )
+@click.option("--message", metavar="MESSAGE", help="The message of the chat that it is made for.")
 @click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
 @click.option(
     "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
@@ -44,6 +45,7 @@ def command(
     args: str,
     pairs: tuple[str, ...],
     args_file: Path | None,
+    message: str | None,
     *,
     yes: bool,
     opened: bool,
@@ -58,7 +60,8 @@ def command(
     with here.chats.open(chat_id) as chat:
         found = here.catalog.find(tool_id)
         given = _arguments(args, pairs, args_file, found.tool.input_schema)
-        outcome = here.engine(waiting).call(chat, Request(found.tool.tool_id, given))
+        asked = Request(found.tool.tool_id, given, message)
+        outcome = here.engine(waiting).call(chat, asked)
         if outcome.approval is not None:
             outcome = _ask(here, outcome, outcome.approval, yes=yes, as_json=as_json)
         indexed(here, chat)

@@ -5,22 +5,31 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output, render_text
-from covalt_git.cli.session import indexed, json_option, project, synced, written, wrong_call
+from covalt_git.cli import (
+    chat_branch,
+    chat_history,
+    chat_merge,
+    chat_message,
+    chat_replay,
+    chat_restore,
+    chat_store,
+    output,
+    render_text,
+)
+from covalt_git.cli.session import (
+    chat_argument,
+    indexed,
+    json_option,
+    project,
+    synced,
+    written,
+    wrong_call,
+)
+from covalt_git.workspaces import resolving
 from covalt_git.workspaces.uploads import Upload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from covalt_git.models.base import JsonObject
-    from covalt_git.models.chats import FileChange, WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
-
-chat_argument = click.argument("chat_id", metavar="CHAT")
 
 
 @click.group()
@@ -68,36 +77,12 @@ def list_chats(*, as_json: bool) -> None:
                     str(row["manifests"]),
                     str(row["tool_calls"]),
                     row["created_at"],
-                    row["title"],
+                    chat_store.title_of(row),
                 )
                 for row in rows
             ],
             titles=("CHAT", "BRANCH", "STATES", "CALLS", "MADE", "TITLE"),
         )
-
-
-@command.command("show")
-@chat_argument
-@click.argument("manifest", default="HEAD")
-@json_option
-def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
-    """Show what a MANIFEST is: what was done, which files it changed, and its result as it is shown."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        if manifest == "HEAD" and chat.head() is None:
-            output.as_json(chat.about().model_dump()) if as_json else _say_empty(chat)
-            return
-        shown = chat.manifest(chat.resolve(manifest))
-        changes = chat.changes(shown.parent_id, shown.id)
-        if as_json:
-            output.as_json(_manifest_json(shown, changes) | {"record": _record(shown)})
-            return
-        output.say(f"{shown.id}", bold=True)
-        output.say(f"{shown.title}, {shown.created_at}, by {shown.record.by}")
-        output.changes(changes)
-        output.notes(shown.record.workspace)
-        if shown.record.call is not None:
-            render_text.call(chat, shown)
 
 
 @command.command("status")
@@ -109,15 +94,17 @@ def status(chat_id: str, *, as_json: bool) -> None:
     with opened.chats.open(chat_id) as chat, chat.looking() as seen:
         changes = chat.tree_changes(chat.state(chat.head()).tree, seen.tree)
         calls = chat.calls()
+        conflicts = resolving.waiting(chat, chat.head(), seen.tree)
         if as_json:
             output.as_json(
                 {
                     "branch": chat.active_branch(),
                     "manifest_id": chat.head(),
-                    "changes": [_change_json(change) for change in changes],
+                    "changes": [output.change_json(change) for change in changes],
                     "ignored": list(seen.ignored),
                     "workspace": seen.notes.model_dump(),
                     "waiting": [call.id for call in calls],
+                    "conflicts": [one.model_dump() for one in conflicts],
                 }
             )
             return
@@ -132,52 +119,11 @@ def status(chat_id: str, *, as_json: bool) -> None:
             output.say(
                 f"ignored, and kept through every switch: {', '.join(seen.ignored)}", dim=True
             )
+        if conflicts:
+            output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
+            chat_merge.say_waiting(conflicts, chat.active_branch())
         for call in calls:
             output.say(f"waiting: {call.tool_id}, see covalt-git approval list", fg="yellow")
-
-
-@command.command("log")
-@chat_argument
-@click.argument("manifest", default="HEAD")
-@click.option("-n", "--max-count", type=click.IntRange(1), help="Show at most this many.")
-@click.option("--all", "everything", is_flag=True, help="Show the manifests of all branches.")
-@json_option
-def log(
-    chat_id: str, manifest: str, max_count: int | None, *, everything: bool, as_json: bool
-) -> None:
-    """List the states of a chat's files, newest first, with what made each of them."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        if chat.head() is None and manifest == "HEAD" and not everything:
-            output.as_json([]) if as_json else _say_empty(chat)
-            return
-        if everything:
-            found = sorted(
-                (chat.manifest(oid) for oid in chat.reachable()),
-                key=lambda one: (one.created_at, one.record.id),
-                reverse=True,
-            )
-        else:
-            found = list(chat.log(chat.resolve(manifest)))
-        found = found[:max_count]
-        heads = _heads(chat)
-        if as_json:
-            output.as_json(
-                [
-                    _manifest_json(one, chat.changes(one.parent_id, one.id))
-                    | {"branches": heads.get(one.id, [])}
-                    for one in found
-                ]
-            )
-            return
-        for one in found:
-            names = f" ({', '.join(heads[one.id])})" if one.id in heads else ""
-            failed = one.record.call is not None and one.record.call.status == "error"
-            line = f"{one.id[: output.SHORT]}{names}  {one.title}"
-            output.say(line, fg="red" if failed else None)
-            output.say(
-                f"    {one.created_at}  {_summary(chat.changes(one.parent_id, one.id))}", dim=True
-            )
 
 
 @command.command("files")
@@ -218,7 +164,9 @@ def diff(chat_id: str, old: str | None, new: str | None, *, stat: bool, as_json:
         with chat.looking() if new is None else nullcontext() as seen:
             changes = chat.tree_changes(before.tree, seen.tree if seen else after)
             if as_json:
-                output.as_json([_change_json(one) | {"patch": chat.patch(one)} for one in changes])
+                output.as_json(
+                    [output.change_json(one) | {"patch": chat.patch(one)} for one in changes]
+                )
             elif stat:
                 output.changes(changes)
             else:
@@ -256,63 +204,6 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
             output.say("nothing new: the workspace has these files already")
 
 
-@command.command("branch")
-@chat_argument
-@click.argument("name", required=False)
-@click.option("--from", "start", metavar="MANIFEST", help="Where it starts; the active branch.")
-@json_option
-def branch(chat_id: str, name: str | None, start: str | None, *, as_json: bool) -> None:
-    """Make a branch NAME; without one, list the branches."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        if name is None:
-            if start is not None:
-                raise wrong_call("--from goes with the name of a new branch")
-            _list_branches(chat, as_json=as_json)
-            return
-        with written(opened, chat) as writer:
-            oid = chat.resolve(start) if start is not None else writer.save_edits()
-            writer.create_branch(name, oid)
-        if as_json:
-            output.as_json({"name": name, "manifest_id": oid})
-            return
-        output.say(f"{name} is at {oid and oid[: output.SHORT]}")
-        output.say(f"go there: covalt-git chat checkout {chat.id} {name}", dim=True)
-
-
-@command.command("checkout")
-@chat_argument
-@click.argument("name", metavar="BRANCH")
-@json_option
-def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
-    """Bring the folder to a BRANCH; edits are saved on the branch they were made on."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            changes = writer.checkout(name)
-        if as_json:
-            output.as_json(
-                {
-                    "branch": name,
-                    "manifest_id": chat.head(),
-                    "changes": [_change_json(change) for change in changes],
-                }
-            )
-            return
-        output.say(f"on {name}")
-        output.changes(changes)
-
-
-def _list_branches(chat: ChatStore, *, as_json: bool) -> None:
-    branches = chat.branches()
-    if as_json:
-        output.as_json([one.model_dump() for one in branches])
-        return
-    for one in branches:
-        at = one.manifest_id[: output.SHORT] if one.manifest_id else "nothing yet"
-        output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
-
-
 def _read(path: Path) -> bytes:
     if not path.is_file():
         raise wrong_call(f"there is no file {str(path)!r}")
@@ -323,44 +214,14 @@ def _is_executable(path: Path) -> bool:
     return bool(path.stat().st_mode & 0o100)
 
 
-def _say_empty(chat: ChatStore) -> None:
-    output.say(f"nothing has happened in {chat.id} yet")
-    output.say(
-        f"next: covalt-git chat upload {chat.id} FILE, or covalt-git call {chat.id} TOOL", dim=True
-    )
-
-
-def _heads(chat: ChatStore) -> dict[str, list[str]]:
-    heads: dict[str, list[str]] = {}
-    for one in chat.branches():
-        if one.manifest_id is not None:
-            heads.setdefault(one.manifest_id, []).append(f"*{one.name}" if one.active else one.name)
-    return heads
-
-
-def _summary(changes: Iterable[FileChange]) -> str:
-    named = [f"{output.MARKS[change.kind][0]}{change.path}" for change in changes]
-    more = f" and {len(named) - 4} more" if len(named) > 4 else ""  # noqa: PLR2004 - one line
-    return ", ".join(named[:4]) + more or "no file changed"
-
-
-def _change_json(change: FileChange) -> JsonObject:
-    return {"path": change.path, "kind": change.kind} | change.model_dump(exclude={"path"})
-
-
-def _manifest_json(manifest: WorkspaceManifest, changes: Sequence[FileChange]) -> JsonObject:
-    return {
-        "id": manifest.id,
-        "chat_id": manifest.chat_id,
-        "parent_id": manifest.parent_id,
-        "tree_id": manifest.tree_id,
-        "created_at": manifest.created_at,
-        "source": manifest.source,
-        "source_ref": manifest.source_ref,
-        "message_id": manifest.message_id,
-        "changes": [_change_json(change) for change in changes],
-    }
-
-
-def _record(manifest: WorkspaceManifest) -> JsonObject:
-    return manifest.record.model_dump(mode="json", exclude_defaults=True)
+command.add_command(chat_branch.command, "branch")
+command.add_command(chat_branch.checkout, "checkout")
+command.add_command(chat_history.log, "log")
+command.add_command(chat_history.show, "show")
+command.add_command(chat_merge.merge, "merge")
+command.add_command(chat_merge.resolve, "resolve")
+command.add_command(chat_message.command, "message")
+command.add_command(chat_replay.command, "replay")
+command.add_command(chat_restore.command, "restore")
+for whole in chat_store.COMMANDS:
+    command.add_command(whole)

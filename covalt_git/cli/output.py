@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.errors import CovaltError, Problem
+    from covalt_git.models.base import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
 
@@ -78,6 +79,11 @@ def changes(found: Iterable[FileChange]) -> None:
     for change in found:
         mark, colour = MARKS[change.kind]
         say(f"  {mark} {change.path}", fg=colour)
+
+
+def change_json(change: FileChange) -> JsonObject:
+    """Return a change as ``--json`` prints it."""
+    return {"path": change.path, "kind": change.kind} | change.model_dump(exclude={"path"})
 
 
 def notes(found: WorkspaceNotes) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writing import Writer
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+chat_argument = click.argument("chat_id", metavar="CHAT")
 
 
 def project() -> Project:

@@ -42,7 +42,16 @@ Result = TypeVar("Result")
 _MOST_TRIES = 3
 
 _BOOLEANS = {"enabled", "requires_confirmation", "sound"}
-_JSON = {"args", "result", "reasons", "headers", "env", "input_schema", "renderer_config"}
+_JSON = {
+    "args",
+    "forked_from",
+    "result",
+    "reasons",
+    "headers",
+    "env",
+    "input_schema",
+    "renderer_config",
+}
 
 _MOST_TOOLS = 1 << 14
 """How many tools, and problems of toolsets, a process keeps parsed."""
@@ -257,6 +266,7 @@ class Index:
         return self._read(
             f"""
             SELECT id, title, created_at, active_branch, active_manifest_id, active_leaf_message_id,
+                   forked_from,
                    (SELECT count(*) FROM workspace_manifests WHERE chat_id = c.id) AS manifests,
                    (SELECT count(*) FROM tool_calls WHERE chat_id = c.id) AS tool_calls
             FROM chats AS c WHERE {where} ORDER BY created_at DESC, id LIMIT ?

@@ -96,6 +96,7 @@ CREATE TABLE chats (
     active_branch            TEXT NOT NULL,
     active_leaf_message_id   TEXT,
     active_manifest_id       TEXT,
+    forked_from              TEXT CHECK (forked_from IS NULL OR json_valid(forked_from)),  -- + {chat_id, manifest_id}
     refs                     TEXT NOT NULL CHECK (json_valid(refs))  -- + HEAD and every ref, as read
 ) STRICT, WITHOUT ROWID;
 

@@ -72,6 +72,13 @@ class Branch(StrictModel):
     active: bool
 
 
+class Origin(StrictModel):
+    """What a chat was forked from: another chat, at a manifest that both have."""
+
+    chat_id: str
+    manifest_id: str | None
+
+
 class Chat(StrictModel):
     """A chat as lists show it."""
 
@@ -81,3 +88,4 @@ class Chat(StrictModel):
     active_branch: str
     active_manifest_id: str | None
     active_leaf_message_id: str | None
+    forked_from: Origin | None = None

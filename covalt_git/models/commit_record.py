@@ -17,6 +17,15 @@ from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
 
 
+MergeSide = Literal["ours", "theirs"]
+"""The branch that a merge is made on, or the one that is merged into it."""
+
+MergeDecision = Literal["ours", "theirs", "union", "both", "content"]
+"""What becomes of a conflict: a side, the lines of both sides, both as two files, or a new content."""
+
+ConflictKind = Literal["text", "binary", "add_add", "modify_delete", "link", "type", "file_folder"]
+
+
 class PathNote(StrictModel):
     """A path that is not as it seems, and why."""
 
@@ -68,6 +77,38 @@ class MessageRecord(StrictModel):
     ref: str | None = Field(None, description="The application's own id of the message.")
 
 
+class RestoreRecord(StrictModel):
+    """Which manifest was brought back: the files of it, or the conversation with files kept."""
+
+    manifest_id: str
+    paths: tuple[str, ...] = Field((), description="What of it; nothing stands for all.")
+    keeps_files: bool = False
+
+
+class MergeConflict(StrictModel):
+    """A path that both sides of a merge changed, each in its own way, and what was decided.
+
+    ``both`` leaves the active branch's version at the path and puts the other's at ``saved_as``;
+    the conflict waits for somebody until nothing stands there any more.  Where a side deleted the
+    path, what it had deleted takes the place of its version.
+    """
+
+    path: str
+    kind: ConflictKind
+    deleted: MergeSide | None = Field(None, description="Which side deleted the path.")
+    decision: MergeDecision | None = Field(None, description="None: nobody has decided.")
+    saved_as: str | None = None
+
+
+class MergeRecord(StrictModel):
+    """What a merge joined: the branch and its manifest, and the manifest both sides come from."""
+
+    branch: str
+    manifest_id: str
+    base_id: str | None = None
+    conflicts: tuple[MergeConflict, ...] = ()
+
+
 class CommitRecord(StrictModel):
     """The JSON line of a commit message."""
 
@@ -78,4 +119,6 @@ class CommitRecord(StrictModel):
     call: CallRecord | None = None
     upload: tuple[UploadedFile, ...] = ()
     message: MessageRecord | None = None
+    merge: MergeRecord | None = None
+    restore: RestoreRecord | None = None
     workspace: WorkspaceNotes = WorkspaceNotes()

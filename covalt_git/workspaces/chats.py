@@ -11,11 +11,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import itertools
-import os
 import re
-import shutil
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -27,16 +23,23 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import BrokenStoreError, GitStore
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
-from covalt_git.models.chats import Branch, Chat, FileChange, FileState, WorkspaceManifest
+from covalt_git.models.chats import (
+    Branch,
+    Chat,
+    FileChange,
+    FileState,
+    Origin,
+    WorkspaceManifest,
+)
 from covalt_git.models.commit_record import WorkspaceNotes
-from covalt_git.names import check_id, id_key, is_id
-from covalt_git.workspaces import commits, trees
-from covalt_git.workspaces.materialize import FolderState, sync_folder
+from covalt_git.names import is_id
+from covalt_git.workspaces import chat_folders, commits, trees
+from covalt_git.workspaces.materialize import FolderState, sync_all
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 HEADS = "refs/heads/"
 CALLS = "refs/covalt/calls/"
 APPROVALS = "refs/covalt/approvals/"
+DELETED = "refs/covalt/deleted/"
 ABOUT = "refs/covalt/chat"
 
 DIGITS = {"sha1": 40, "sha256": 64}
@@ -56,10 +60,10 @@ _MOST_PARENTS = 1 << 16
 Stored = TypeVar("Stored", bound=StrictModel)
 
 
-class ChatExistsError(CovaltError):
-    """There is a chat of that id."""
+class MovedError(CovaltError):
+    """A ref is not where it was: another writer, such as a push, came first."""
 
-    code = "chat_exists"
+    code = "moved"
     http_status = 409
 
 
@@ -70,6 +74,7 @@ class AboutChat(StrictModel):
     id: str
     title: str = ""
     created_at: str
+    forked_from: Origin | None = None
 
 
 @dataclass(slots=True)
@@ -113,6 +118,7 @@ class ChatStore:
             active_branch=self.active_branch(),
             active_manifest_id=head,
             active_leaf_message_id=self._leaf_message(head),
+            forked_from=card.forked_from,
         )
 
     def card(self) -> AboutChat:
@@ -145,10 +151,15 @@ class ChatStore:
         return self.store.read_ref(self.store.head())
 
     def branches(self) -> list[Branch]:
-        """Return the branches by name, the active one among them even when it is unborn."""
+        """Return the branches by name.
+
+        A branch that has no manifest yet is one while it is active, or a call waits on it.
+        """
         active = self.active_branch()
         found = {name.removeprefix(HEADS): oid for name, oid in self.store.refs(HEADS).items()}
-        heads: dict[str, str | None] = {active: None, **found}
+        heads: dict[str, str | None] = {active: None}
+        heads.update((call.branch, None) for call in self.calls())
+        heads.update(found)
         return [
             Branch(name=name, manifest_id=heads[name], active=name == active)
             for name in sorted(heads)
@@ -176,7 +187,8 @@ class ChatStore:
     def resolve(self, text: str) -> str:
         """Return the full id of the manifest that ``text`` names.
 
-        That is a branch, ``HEAD``, an id, the beginning of one, or the id of a finished call.
+        That is a branch, ``HEAD``, an id, the beginning of one, or the id of a finished call.  Of a
+        deleted branch it is the manifest that it was at.
 
         Raises:
             UnknownNameError: naming the nearest branch or manifest.
@@ -187,7 +199,8 @@ class ChatStore:
         if re.fullmatch(r"[0-9a-f]{4,64}", text):
             if len(text) == DIGITS[self.store.object_format] and text in self._walk():
                 return text
-            found = sorted(oid for oid in self._walk() if oid.startswith(text))
+            ends = self.store.refs(DELETED).values()
+            found = sorted(oid for oid in {*self._walk(), *ends} if oid.startswith(text))
             if len(found) == 1:
                 return found[0]
             if found:
@@ -219,14 +232,26 @@ class ChatStore:
         found = (one.manifest_id for one in self.branches() if one.name == text)
         return next(found, None)
 
-    def reachable(self) -> dict[str, None]:
-        """Return the ids of all manifests of all branches, a branch's newest first."""
-        return dict.fromkeys(self._walk())
+    def reachable(self, *, but: str | None = None) -> dict[str, None]:
+        """Return the ids of all manifests of all branches ``but`` one, a branch's newest first."""
+        return dict.fromkeys(self._walk(but))
 
-    def _walk(self) -> Iterator[str]:
-        """Yield the id of every manifest of every branch once."""
+    def above(self, oid: str, *, without: Container[str]) -> list[str]:
+        """Return a manifest and what it was made from, as far as that is not ``without``."""
+        met: dict[str, None] = {}
+        waiting = [oid]
+        while waiting:
+            found = waiting.pop()
+            if found not in met and found not in without:
+                met[found] = None
+                waiting.extend(self._parents(found))
+        return list(met)
+
+    def _walk(self, but: str | None = None) -> Iterator[str]:
+        """Yield the id of every manifest of every branch ``but`` one, once."""
         met: set[str] = set()
-        waiting = [branch.manifest_id for branch in self.branches() if branch.manifest_id]
+        heads = (branch.manifest_id for branch in self.branches() if branch.name != but)
+        waiting = [oid for oid in heads if oid]
         while waiting:
             oid = waiting.pop()
             if oid not in met:
@@ -394,6 +419,13 @@ def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
     return store.write_note(text, author=commits.COMMITTER, time=int(time.time()))
 
 
+def write_about(store: GitStore, about: AboutChat) -> None:
+    """Let a chat's store say what the chat is."""
+    note = write_stored(store, about, f"chat: {about.id}")
+    if not store.swap_ref(ABOUT, store.read_ref(ABOUT), note):
+        raise MovedError("somebody else writes what the chat is", hint="try again")
+
+
 @dataclass(frozen=True, slots=True)
 class Chats:
     """All chats of a project, each a folder of ``data/chats``."""
@@ -403,13 +435,7 @@ class Chats:
 
     def ids(self) -> list[str]:
         """Return the ids of all chats, sorted."""
-        if not self.folder.is_dir():
-            return []
-        return sorted(
-            entry.name
-            for entry in self.folder.iterdir()
-            if is_id(entry.name) and (entry / "store.git").is_dir()
-        )
+        return chat_folders.ids(self.folder)
 
     def open(self, chat_id: str) -> ChatStore:
         """Open a chat.
@@ -417,9 +443,17 @@ class Chats:
         Raises:
             UnknownNameError: naming the nearest one.
         """
+        return ChatStore(chat_id, self.path(chat_id), self.config)
+
+    def path(self, chat_id: str) -> Path:
+        """Return the folder of a chat.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
         if not is_id(chat_id) or not (self.folder / chat_id / "store.git").is_dir():
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
-        return ChatStore(chat_id, self.folder / chat_id, self.config)
+        return self.folder / chat_id
 
     def new(self, chat_id: str | None = None, *, title: str = "") -> ChatStore:
         """Make a chat and open it: ``c1``, ``c2``, ... unless named.  It appears whole or not at all.
@@ -428,53 +462,28 @@ class Chats:
             ChatExistsError: when there is one of that id, or of one that differs in ``-`` and ``_``.
             BadNameError: when the id is not one.
         """
+        durable = self.config.durability == "full"
         if chat_id is not None:
-            check_id(chat_id, "chat")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.folder, os.O_RDONLY)
+            chat_folders.check_free(self.folder, chat_id)  # before anything is made
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # two ids that differ in - and _ only are one
-            chat_id = chat_id or self._next_id()
-            self._make(chat_id, title)
+            with chat_folders.making(self.folder) as made:
+                (made / "workspace").mkdir()
+                with GitStore.create(
+                    made / "store.git", object_format=self.config.object_format, durable=False
+                ) as store:
+
+                    def name(final: str) -> None:
+                        write_about(
+                            store, AboutChat(id=final, title=title, created_at=commits.now())
+                        )
+                        if durable:
+                            sync_all(made)
+
+                    chat_id = chat_folders.place(
+                        self.folder, made, chat_id, durable=durable, name=name
+                    )
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
             ) from None
-        finally:
-            os.close(handle)
         return self.open(chat_id)
-
-    def _next_id(self) -> str:
-        """Return the first of ``c1``, ``c2``, ... that nothing has for its name."""
-        return next(
-            name
-            for name in (f"c{number}" for number in itertools.count(1))
-            if not os.path.lexists(self.folder / name)
-        )
-
-    def _make(self, chat_id: str, title: str) -> None:
-        for known in self.ids():
-            if id_key(known) == id_key(chat_id):
-                raise ChatExistsError(
-                    f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
-                )
-        if os.path.lexists(self.folder / chat_id):
-            raise ChatExistsError(
-                f"something else is in the place of {chat_id!r}",
-                hint=f"choose another id, or move {self.folder / chat_id} away",
-            )
-        for left in self.folder.glob(".new-*"):
-            shutil.rmtree(left, ignore_errors=True)  # by a process that died while it held the lock
-        durable = self.config.durability == "full"
-        unfinished = self.folder / f".new-{chat_id}"
-        (unfinished / "workspace").mkdir(parents=True)
-        with GitStore.create(
-            unfinished / "store.git", object_format=self.config.object_format, durable=durable
-        ) as store:
-            about = AboutChat(id=chat_id, title=title, created_at=commits.now())
-            store.swap_ref(ABOUT, None, write_stored(store, about, f"chat: {chat_id}"))
-        if durable:
-            sync_folder(unfinished)
-        unfinished.rename(self.folder / chat_id)
-        if durable:
-            sync_folder(self.folder)

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+_NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +99,47 @@ class Folder:
         except OSError:
             return False
 
+    @contextlib.contextmanager
+    def inside(self, path: str) -> Iterator[Folder | None]:
+        """Yield the folder at ``path``, None where none is; the empty path is this one."""
+        try:
+            with self.parent_of(f"{path}/." if path else ".") as (handle, _):
+                below = os.dup(handle)
+        except OSError:
+            yield None
+            return
+        try:
+            yield Folder(below)
+        finally:
+            os.close(below)
+
+    def missing_above(self, path: str) -> str:
+        """Return the first of the folders above ``path`` in whose place nothing stands, or nothing."""
+        for at, letter in enumerate(path):
+            if letter == "/" and self.is_free(path[:at]):
+                return path[:at]
+        return ""
+
     def write(self, path: str, mode: int, content: bytes, *, staging: Path, durable: bool) -> None:
         """Put a file or link at ``path``, whole or not at all, making the folders above it.
 
         It is made in ``staging``, a folder on the same file system, and renamed into place.
         """
+        self.put(path, mode, content, staging=staging, durable=durable)
+        if durable:
+            self.sync_parent(path)
+
+    def put(self, path: str, mode: int, content: bytes, *, staging: Path, durable: bool) -> None:
+        """Do what :meth:`write` does, but that its name is durable only after :meth:`sync_parent`."""
         temporary = staging / new_id()
-        if mode == LINK:
-            temporary.symlink_to(os.fsdecode(content))
-        else:
-            with temporary.open("xb") as file:
-                file.write(content)
-                if mode == EXECUTABLE:
-                    os.fchmod(file.fileno(), 0o755)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
+        create(str(temporary), mode, content, durable=durable)
         with self.parent_of(path, create=True) as (parent, name):
             os.rename(temporary, name, dst_dir_fd=parent)
-            if durable:
-                os.fsync(parent)
+
+    def sync_parent(self, path: str) -> None:
+        """Make the names in the folder that holds ``path`` durable."""
+        with self.parent_of(path) as (parent, _):
+            os.fsync(parent)
 
     def remove(self, path: str) -> None:
         """Remove the file or link at ``path``, then the folders above it that are empty now."""
@@ -123,19 +148,41 @@ class Folder:
         self.remove_empty(path.rpartition("/")[0])
 
     def remove_empty(self, path: str) -> None:
-        """Remove the folder at ``path`` and those above it, as far as they are empty."""
+        """Remove the folder at ``path`` and those above it, as far as they are there and empty."""
         while path:
             try:
                 with self.parent_of(path) as (parent, name):
                     os.rmdir(name, dir_fd=parent)
-            except OSError:
-                return
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                if error.errno in _NOT_EMPTY:
+                    return
+                raise
             path = path.rpartition("/")[0]
 
     def make(self, path: str) -> None:
         """Make the folder at ``path`` and those above it."""
         with self.parent_of(f"{path}/.", create=True):
             pass
+
+
+def create(
+    name: str, mode: int, content: bytes, *, durable: bool, parent: int | None = None
+) -> None:
+    """Make a file or link where nothing stands; ``name`` is a path, or a name in ``parent``."""
+    if mode == LINK:
+        os.symlink(os.fsdecode(content), name, dir_fd=parent)
+        return
+    handle = os.open(name, _CREATE, 0o666, dir_fd=parent)
+    try:
+        _write_all(handle, content)
+        if mode == EXECUTABLE:
+            os.fchmod(handle, 0o755)
+        if durable:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_entry(
@@ -183,3 +230,9 @@ def _read_all(handle: int, size: int) -> bytes:
     while parts[-1]:
         parts.append(os.read(handle, 1 << 20))
     return b"".join(parts)
+
+
+def _write_all(handle: int, content: bytes) -> None:
+    written = os.write(handle, content)
+    while written < len(content):  # the kernel takes 2 GiB at most, or what the disk has left
+        written += os.write(handle, memoryview(content)[written:])

@@ -7,9 +7,14 @@ that is neither as it was nor as it should be is somebody's work: it is left as 
 
 from __future__ import annotations
 
+import errno
+import itertools
+import operator
 import os
 import shlex
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -17,17 +22,19 @@ from pydantic import ValidationError
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
+from covalt_git.names import new_id
 from covalt_git.paths import check_path
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.folders import Folder, create
 from covalt_git.workspaces.snapshot import link_stays_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
-    from covalt_git.git_objects import GitStore
-    from covalt_git.models.chats import FileChange
+    from covalt_git.git_objects import GitStore, TreeEntry
+    from covalt_git.workspaces.trees import Difference
+
+    Arrival = tuple[str, TreeEntry | None, TreeEntry]
 
 
 class InTheWayError(CovaltError):
@@ -44,12 +51,18 @@ class UnsafeTreeError(CovaltError):
 
 
 class Journal(StrictModel):
-    """A switch that has begun: the manifests it goes from and to, and the branch HEAD goes to."""
+    """A switch that has begun: the manifests it goes from and to, and the branch HEAD goes to.
+
+    Where ``moves``, that branch comes from the manifest ``before`` (None: it is new) to ``new`` in
+    the end, so that files and branch change together.
+    """
 
     v: int = 1
     old: str | None
     new: str | None
     head: str
+    moves: bool = False
+    before: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,30 +81,101 @@ def switch(
     *,
     staging: Path,
     durable: bool,
-) -> list[FileChange]:
-    """Bring the folder at ``folder`` from ``old`` to ``new``; return the paths that differ."""
+) -> list[Difference]:
+    """Bring the folder at ``folder`` from ``old`` to ``new``; return what differs between them."""
     folder.mkdir(exist_ok=True)
-    changes = trees.changes(store, old.tree, new.tree)
+    differences = _sorted_differences(store, old, new)
     with Folder.opened(folder) as root:
-        gone = [change for change in changes if change.new is None]
-        for change in gone:
-            if root.state(change.path, store.object_format) == change.old:
-                root.remove(change.path)
+        for path, was, now in differences:
+            there = root.state(path, store.object_format) if now is None else None
+            if now is None and there == trees.state_of(was):
+                root.remove(path)
+            elif now is None and there is None:
+                # Its folder may be left, where a process died between the two.
+                root.remove_empty(path.rpartition("/")[0])
         for path in sorted(set(old.empty_folders) - set(new.empty_folders), reverse=True):
             root.remove_empty(path)
-        for change in changes:
-            if change.new is None:
-                continue
-            as_it_was = change.old is not None and change.old == root.state(
-                change.path, store.object_format
-            )
-            if as_it_was or root.is_free(change.path):
-                content = store.read_blob(change.new.oid)
-                root.write(change.path, change.new.mode, content, staging=staging, durable=durable)
+        arriving = _Arriving(store, root, staging, durable)
+        arriving.put([(path, was, now) for path, was, now in differences if now is not None])
         for path in new.empty_folders:
             if root.is_free(path):
                 root.make(path)
-    return changes
+    return differences
+
+
+@dataclass(frozen=True, slots=True)
+class _Arriving:
+    """The files and links that come into a folder."""
+
+    store: GitStore
+    root: Folder
+    staging: Path
+    durable: bool
+
+    def put(self, files: list[Arrival]) -> None:
+        """Put files, sorted by path, where they go, unless somebody's work is there."""
+        while files:
+            path = files[0][0]
+            top = self.root.missing_above(path)
+            together = list(itertools.takewhile(_goes_with(path, top), files))
+            if not top:
+                self._put_in(_parent_of(path), together)
+            elif not self._make(top, together):
+                continue  # somebody was faster, and something is there now
+            files = files[len(together) :]
+
+    def _put_in(self, parent: str, files: list[Arrival]) -> None:
+        """Put files into one folder that is there."""
+        with self.root.inside(parent) as folder:
+            if folder is None:
+                return
+            for path, was, now in files:
+                name = path.rpartition("/")[2]
+                as_it_was = was is not None and trees.state_of(was) == folder.state(
+                    name, self.store.object_format
+                )
+                if as_it_was or folder.is_free(name):
+                    content = self.store.read_blob(now.oid)
+                    folder.put(name, now.mode, content, staging=self.staging, durable=self.durable)
+            if self.durable:
+                os.fsync(folder.handle)
+
+    def _make(self, top: str, files: list[Arrival]) -> bool:
+        """Make a folder with all that goes into it aside, and put it where it goes.
+
+        Return False, with nothing done, where something stands there by then.
+        """
+        aside = self.staging / new_id()
+        aside.mkdir()
+        with Folder.opened(aside) as made:
+            self._fill(made.handle, files, len(top) + 1)
+        try:
+            with self.root.parent_of(top) as (parent, name):
+                os.rename(aside, name, dst_dir_fd=parent)
+                if self.durable:
+                    os.fsync(parent)
+        except OSError as error:
+            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
+                raise
+            shutil.rmtree(aside)
+            return False
+        return True
+
+    def _fill(self, handle: int, files: Iterable[Arrival], start: int) -> None:
+        """Put files into a folder that is being made; their paths in it begin at ``start``."""
+        for name, group in itertools.groupby(files, lambda file: file[0][start:].partition("/")[0]):
+            below = list(group)
+            path, _, now = below[0]
+            if len(path) == start + len(name):
+                content = self.store.read_blob(now.oid)
+                create(name, now.mode, content, durable=self.durable, parent=handle)
+                continue
+            os.mkdir(name, dir_fd=handle)
+            with Folder(handle).inside(name) as folder:
+                assert folder is not None
+                self._fill(folder.handle, below, start + len(name) + 1)
+        if self.durable:
+            os.fsync(handle)
 
 
 def check_way(
@@ -103,15 +187,16 @@ def check_way(
         InTheWayError: when something that is in no state stands where the switch writes.
         UnsafeTreeError: when the new state holds what a snapshot would never store.
     """
-    files = [change for change in trees.changes(store, old.tree, new.tree) if change.new]
-    for change in files:
-        _check_safe(store, change)
+    found = _sorted_differences(store, old, new)
+    files = [(path, now) for path, _, now in found if now is not None]
+    for path, now in files:
+        _check_safe(store, path, now)
     standing = set(left_in_place)
     if not standing:
         return
-    for change in files:
-        below = {path for path in standing if path.startswith(f"{change.path}/")}
-        _check_free(change.path, standing & _way_to(change.path) | below)
+    for wanted, _ in files:
+        below = {path for path in standing if path.startswith(f"{wanted}/")}
+        _check_free(wanted, standing & _way_to(wanted) | below)
     for path in sorted(set(new.empty_folders) - set(old.empty_folders)):
         _check_free(path, standing & _way_to(path))
 
@@ -130,21 +215,35 @@ def _check_free(wanted: str, blocking: set[str]) -> None:
         )
 
 
-def _check_safe(store: GitStore, change: FileChange) -> None:
-    assert change.new is not None
-    verdict = check_path(change.path)
+def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
+    verdict = check_path(path)
     reason = verdict.reason if verdict.kind == "refused" else ""
-    if change.new.mode not in {FILE, EXECUTABLE, LINK}:
+    if entry.mode not in {FILE, EXECUTABLE, LINK}:
         reason = "it is neither a file nor a link"
-    elif change.new.mode == LINK and not link_stays_inside(
-        store.read_blob(change.new.oid), depth=change.path.count("/")
+    elif entry.mode == LINK and not link_stays_inside(
+        store.read_blob(entry.oid), depth=path.count("/")
     ):
         reason = "it is a link that may lead outside"
     if reason:
         raise UnsafeTreeError(
-            f"{change.path!r} of that state cannot be brought into the folder: {reason}",
+            f"{path!r} of that state cannot be brought into the folder: {reason}",
             hint="remove it with git from the branch, or check out another",
         )
+
+
+def _sorted_differences(store: GitStore, old: FolderState, new: FolderState) -> list[Difference]:
+    return sorted(trees.differences(store, old.tree, new.tree), key=operator.itemgetter(0))
+
+
+def _goes_with(path: str, top: str) -> Callable[[Arrival], bool]:
+    """Tell files that arrive together with the first: below a new folder, or in the same one."""
+    if top:
+        return lambda file: file[0].startswith(f"{top}/")
+    return lambda file: _parent_of(file[0]) == _parent_of(path)
+
+
+def _parent_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def write_journal(path: Path, journal: Journal) -> None:
@@ -183,3 +282,11 @@ def sync_folder(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sync_all(path: Path) -> None:
+    """Make a folder durable with all that is in it: once it is written, which is the quicker way."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync_folder(Path(folder, name))
+        sync_folder(Path(folder))

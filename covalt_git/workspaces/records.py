@@ -166,5 +166,7 @@ def _stand_in(name: str, reference: FileReference, error: MissingRecordError) ->
             return []
         case "workspace":
             return {}
+        case "merge":
+            return None
         case _:
             return reference.model_dump()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import CallRecord
-from covalt_git.workspaces import commits
+from covalt_git.workspaces import commits, renaming
 from covalt_git.workspaces.chats import HEADS
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ _ENDINGS = {
 
 
 def recover(writer: Writer) -> None:
-    """Bring a chat to where it can go on: lock files, the folder, calls, approvals, in that order.
+    """Bring a chat to where it can go on: locks, branches, folder, calls, approvals, in that order.
 
     A call that was running is recorded as an error, with what it had changed; a waiting one whose
     approval can no longer come is recorded, too.  Only whoever holds the chat's lock may.
     """
     chat = writer.chat
     chat.store.clear_stale_locks()
+    renaming.finish(chat.store)
     writer.folder.clear_staging()
     writer.folder.finish_interrupted_switch()
     for call in chat.calls():

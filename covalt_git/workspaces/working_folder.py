@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import BrokenStoreError
-from covalt_git.workspaces import materialize
+from covalt_git.workspaces import materialize, trees
+from covalt_git.workspaces.chats import HEADS, MovedError
 from covalt_git.workspaces.materialize import FolderState
 
 if TYPE_CHECKING:
@@ -65,23 +67,28 @@ class WorkingFolder:
             return
         head = self.chat.head()
         materialize.check_way(self.chat.store, FolderState(), self.chat.state(head), ())
-        self.switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()))
+        self._switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()))
 
     def switch(self, journal: materialize.Journal) -> list[FileChange]:
         """Announce a switch and make it; return the paths that differ."""
+        return trees.as_changes(self._switch(journal))
+
+    def _switch(self, journal: materialize.Journal) -> list[trees.Difference]:
         materialize.write_journal(self.journal, journal)
         return self._finish(journal)
 
-    def _finish(self, journal: materialize.Journal) -> list[FileChange]:
+    def _finish(self, journal: materialize.Journal) -> list[trees.Difference]:
         """Make a switch that was announced; where the store is damaged, take it back.
 
         Raises:
             BrokenStoreError: when it was taken back.
+            MovedError: when it was, because a push had moved the branch.
         """
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         try:
             changes = self._bring(old, new)
-        except BrokenStoreError:
+            self._move_branch(journal)
+        except (BrokenStoreError, MovedError):
             self._bring(new, old)
             if journal.old is None:
                 # An empty folder would be taken for a person's work; none is made again.
@@ -93,7 +100,16 @@ class WorkingFolder:
         materialize.remove_journal(self.journal)
         return changes
 
-    def _bring(self, old: FolderState, new: FolderState) -> list[FileChange]:
+    def _move_branch(self, journal: materialize.Journal) -> None:
+        """Bring the branch to the manifest that the switch makes on it, unless it is there."""
+        store = self.chat.store
+        if not journal.moves or store.read_ref(journal.head) == journal.new:
+            return
+        if not store.swap_ref(journal.head, journal.before, journal.new):
+            name = journal.head.removeprefix(HEADS)
+            raise MovedError(f"the branch {name!r} has moved", hint="try again")
+
+    def _bring(self, old: FolderState, new: FolderState) -> list[trees.Difference]:
         return materialize.switch(
             self.chat.store,
             self.chat.workspace,
@@ -107,7 +123,10 @@ class WorkingFolder:
         """Remove what a process that died was making."""
         self.staging.mkdir(exist_ok=True)
         for path in self.staging.iterdir():
-            path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def finish_interrupted_switch(self) -> None:
         """Finish the switch that a process which died had announced, if there is one."""
@@ -117,4 +136,4 @@ class WorkingFolder:
         if self.exists():
             self._finish(journal)
         else:
-            self.switch(journal.model_copy(update={"old": None}))
+            self._switch(journal.model_copy(update={"old": None}))

@@ -21,13 +21,14 @@ from covalt_git.models.commit_record import (
     UploadedFile,
     WorkspaceNotes,
 )
-from covalt_git.names import check_branch, new_id
-from covalt_git.workspaces import commits, edits, materialize, snapshot, trees, uploads
+from covalt_git.names import new_id
+from covalt_git.workspaces import branches, commits, edits, materialize, snapshot, trees, uploads
 from covalt_git.workspaces.chats import (
     APPROVALS,
     CALLS,
     HEADS,
     ChatStore,
+    MovedError,
     read_stored,
     write_stored,
 )
@@ -48,20 +49,6 @@ PACKING_S = 0.02
 
 PERSON = "local"
 """The principal of whoever sits at this machine."""
-
-
-class BranchExistsError(CovaltError):
-    """There is a branch of that name."""
-
-    code = "branch_exists"
-    http_status = 409
-
-
-class MovedError(CovaltError):
-    """A ref is not where it was: another writer, such as a push, came first."""
-
-    code = "moved"
-    http_status = 409
 
 
 @contextlib.contextmanager
@@ -91,6 +78,7 @@ class Writer:
 
     chat: ChatStore
     by: str
+    _seen: snapshot.Snapshot | None = None
 
     @property
     def folder(self) -> WorkingFolder:
@@ -103,7 +91,8 @@ class Writer:
         """Return the folder as it is now, its content stored; one that a tool removed is empty."""
         if not self.folder.exists():
             self.chat.workspace.mkdir()
-        return snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
+        self._seen = snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
+        return self._seen
 
     def save_edits(self) -> str | None:
         """Make what a person changed in the folder a manifest; return the branch's manifest."""
@@ -138,9 +127,26 @@ class Writer:
         """
         ref = self.chat.store.head() if branch is None else HEADS + branch
         before = self.chat.store.read_ref(ref)
+        parents = () if before is None else (before,)
+        oid = self.make(source, record, tree, parents, subject=subject, message_id=message_id)
+        if not self.chat.store.swap_ref(ref, before, oid):
+            raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
+        return oid
+
+    def make(
+        self,
+        source: Source,
+        record: CommitRecord,
+        tree: str | None,
+        parents: tuple[str, ...],
+        *,
+        subject: str,
+        message_id: str | None = None,
+    ) -> str:
+        """Store a manifest that no branch is at, with all it reaches; return its id."""
         commit = commits.build(
             self.chat.store.write_tree([]) if tree is None else tree,
-            () if before is None else (before,),
+            parents,
             source,
             record,
             self.chat.records,
@@ -148,10 +154,7 @@ class Writer:
             message_id=message_id,
         )
         self.chat.records.save()
-        oid = self.chat.store.write_commit(commit)
-        if not self.chat.store.swap_ref(ref, before, oid):
-            raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
-        return oid
+        return self.chat.store.write_commit(commit)
 
     # Branches
 
@@ -162,25 +165,16 @@ class Writer:
             BranchExistsError: when there is one.
             CovaltError: when there is no manifest to branch from.
         """
-        check_branch(name)
-        names = [branch.name for branch in self.chat.branches()]
-        if name in names:
-            raise BranchExistsError(
-                f"there is a branch {name!r}",
-                hint=f"covalt-git chat checkout {self.chat.id} {name}",
-            )
-        for known in names:
-            if known.startswith(f"{name}/") or name.startswith(f"{known}/"):
-                raise BranchExistsError(
-                    f"there is a branch {known!r}, so {name!r} cannot be one", hint="choose another"
-                )
+        branches.check_free(self.chat, name)
         if manifest_id is None:
             raise CovaltError(
                 f"chat {self.chat.id!r} has no manifest to branch from",
                 hint=f"make the first: covalt-git chat upload {self.chat.id} FILE",
             )
         if not self.chat.store.swap_ref(HEADS + name, None, manifest_id):
-            raise BranchExistsError(f"there is a branch {name!r}", hint="choose another name")
+            raise branches.BranchExistsError(
+                f"there is a branch {name!r}", hint="choose another name"
+            )
 
     def checkout(self, name: str) -> list[FileChange]:
         """Bring the folder to a branch; return what changed in it.
@@ -196,11 +190,21 @@ class Writer:
         head = self.save_edits()
         if target.active:
             return []
-        old, new = self.chat.state(head), self.chat.state(target.manifest_id)
-        materialize.check_way(self.chat.store, old, new, self.look().left_in_place)
-        return self.folder.switch(
-            materialize.Journal(old=head, new=target.manifest_id, head=HEADS + name)
-        )
+        journal = materialize.Journal(old=head, new=target.manifest_id, head=HEADS + name)
+        return self.switch(journal)
+
+    def switch(self, journal: materialize.Journal) -> list[FileChange]:
+        """Make a switch from the active branch, whose edits are saved; return what changed.
+
+        Raises:
+            InTheWayError: when something that is in no state stands where a file goes.
+            UnsafeTreeError: when the new state holds what must not come into a folder.
+            MovedError: when the branch was to move, and a push came first; nothing has changed.
+        """
+        old, new = self.chat.state(journal.old), self.chat.state(journal.new)
+        seen = self._seen or self.look()  # when its edits were saved
+        materialize.check_way(self.chat.store, old, new, seen.left_in_place)
+        return self.folder.switch(journal)
 
     # Single files
 

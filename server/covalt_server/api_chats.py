@@ -11,8 +11,9 @@ from pydantic import Field
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.base import JsonObject
 from covalt_git.models.calls import CallStatus
-from covalt_git.models.chats import Branch
+from covalt_git.models.chats import Branch, Origin
 from covalt_git.models.commit_record import Source
+from covalt_git.workspaces.conversation import Conversation
 from covalt_server import current
 from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import (
@@ -103,6 +104,7 @@ class ChatFacts(Answer):
     active_branch: str
     active_manifest_id: str | None
     active_leaf_message_id: str | None
+    forked_from: Origin | None = Field(description="The chat that it was forked from, and where.")
     manifests: int
     tool_calls: int
 
@@ -380,7 +382,10 @@ def _manifest_id(chat: ChatStore, asked: GetWorkspaceManifest) -> str:
         return index.resolve(chat, "HEAD" if asked.manifest is None else asked.manifest)
     if asked.manifest is not None:
         raise InvalidRequestError("the manifest and the message are given; only one can be meant")
-    index.sync_chat(chat)
+    for message in Conversation.of(chat).messages.values():
+        if asked.message_id in {message.id, message.ref}:
+            return message.manifest_id
+    index.sync_chat(chat)  # an application's own id, of which only calls tell
     found = index.message_manifest(chat.id, asked.message_id)
     if found is None:
         list_with = f"covalt-git chat log {chat.id} --all"

@@ -16,9 +16,9 @@ from covalt_git.errors import UnknownNameError
 from covalt_git.files.bundle_files import readable
 from covalt_git.git_objects import EXECUTABLE, LINK, is_binary_content
 from covalt_git.workspaces import commits, trees
+from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.edits import check_portable
 from covalt_git.workspaces.uploads import Upload
-from covalt_git.workspaces.writing import MovedError
 from covalt_server import current
 from covalt_server.contract import (
     Answer,

@@ -1,4 +1,4 @@
-"""The Flask app: the parts of the server, put together for one project."""
+"""The Flask apps: the parts of the server, put together for one project."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from flask import Flask, jsonify, request
 from covalt_git.files.project_files import read_config
 from covalt_server import (
     api_approvals,
+    api_branches,
     api_calls,
+    api_chat_store,
     api_chats,
+    api_merges,
+    api_messages,
     api_tools,
     api_toolsets,
     api_workspace,
     artifacts,
     contract,
     current,
+    git_face,
     openapi,
     pages_approvals,
     pages_calls,
@@ -42,6 +47,10 @@ OPERATIONS: tuple[contract.Operation[Any, Any], ...] = (
     *api_toolsets.OPERATIONS,
     *api_tools.OPERATIONS,
     *api_chats.OPERATIONS,
+    *api_merges.OPERATIONS,
+    *api_chat_store.OPERATIONS,
+    *api_branches.OPERATIONS,
+    *api_messages.OPERATIONS,
     *api_workspace.OPERATIONS,
     *api_calls.OPERATIONS,
     *api_approvals.OPERATIONS,
@@ -83,6 +92,20 @@ def create_app(root: Path, *, token: str, port: int, role: str | None = None) ->
         app.register_blueprint(pages)
     shell.install(app)
     refusals.install(app, [one.name for one in OPERATIONS])
+    return app
+
+
+def create_git_app(root: Path, *, token: str, port: int, role: str | None = None) -> Flask:
+    """Return what answers git below ``/git``, beside :func:`create_app` and as that is made.
+
+    It is an app of its own, as a push may be large and take long, and its errors are for git.
+
+    Raises:
+        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+    """
+    app = Flask("covalt_server", static_folder=None)
+    git_face.install(app, Guard(token, port, read_config(root).server.allowed_hosts))
+    current.install(app, root, role)
     return app
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template, request
 
+from covalt_git.workspaces.history import layout
 from covalt_server import api_chats, api_workspace, current, highlight, history_graph, shell
 from covalt_server.contract import Nothing
 from covalt_server.state_choices import choices
@@ -142,9 +143,7 @@ def _picture(
     heads = {one.name: one.manifest_id for one in chat.branches}
     head = heads.get(branch) if branch else None
     lines = current.index().lines(chat.id, head=head, limit=len(rows), before=before)
-    laid = history_graph.layout(lines, trunk=head or chat.active_manifest_id)[
-        len(lines) - len(rows) :
-    ]
+    laid = layout(lines, trunk=head or chat.active_manifest_id)[len(lines) - len(rows) :]
     lanes = history_graph.lanes_of(laid)
     kinds = ["" if one.files_changed else "hollow" for one in rows]
     cells = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -12,6 +13,9 @@ from click.testing import CliRunner
 
 from covalt_git import __version__
 from covalt_git.cli import COMMANDS, cli, main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEAVY = (
     *("yaml", "pydantic", "dulwich", "flask", "mcp", "rich", "jsonschema_rs", "rfc8785"),
@@ -61,12 +65,21 @@ def test_every_subcommand_says_in_one_line_what_it_does() -> None:
     assert silent == []
 
 
+def commands_of(group: click.Group, name: str) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command of a group and of the groups in it, by its full name."""
+    for sub, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands_of(command, f"{name} {sub}")
+        else:
+            yield f"{name} {sub}", command
+
+
 def test_every_command_that_prints_facts_takes_json() -> None:
     without = [
-        f"{name} {sub}"
+        full
         for name in COMMANDS
         if isinstance(group := import_module(f"covalt_git.cli.{name}").command, click.Group)
-        for sub, command in group.commands.items()
+        for full, command in commands_of(group, name)
         if not any("--json" in parameter.opts for parameter in command.params)
     ]
 

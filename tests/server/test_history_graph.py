@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_server.history_graph import ROW_HEIGHT, GraphRow, lanes_of, layout, svg
+from covalt_git.workspaces.history import GraphRow, layout
+from covalt_server.history_graph import ROW_HEIGHT, lanes_of, svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,9 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import BrokenStoreError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError
+from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.materialize import InTheWayError, UnsafeTreeError
-from covalt_git.workspaces.writing import BranchExistsError, writing
+from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
     branch_off,

@@ -14,7 +14,7 @@ from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.chats import ChatExistsError
+from covalt_git.workspaces.chat_folders import ChatExistsError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,

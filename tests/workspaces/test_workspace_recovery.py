@@ -8,8 +8,8 @@ import pytest
 
 from covalt_git.models.calls import Approval
 from covalt_git.names import new_id
-from covalt_git.workspaces.chats import finished_call
-from covalt_git.workspaces.writing import MovedError, writing
+from covalt_git.workspaces.chats import MovedError, finished_call
+from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
     branch_off,

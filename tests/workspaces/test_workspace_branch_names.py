@@ -1,0 +1,301 @@
+"""Renaming and deleting branches: what waits on one is settled first, and nothing is out of reach."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.models.calls import Approval
+from covalt_git.names import BadNameError, new_id
+from covalt_git.workspaces import branches, renaming
+from covalt_git.workspaces.branches import (
+    ActiveBranchError,
+    BranchExistsError,
+    CallWaitsError,
+    OnlyThereError,
+)
+from covalt_git.workspaces.chats import MovedError, finished_call, write_stored
+from covalt_git.workspaces.renaming import Rename
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    DIGEST,
+    branch_off,
+    checkout,
+    fsck,
+    git,
+    pending_call,
+    put,
+    save,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.models.chats import Branch
+    from covalt_git.workspaces.branches import DeletedBranch
+    from covalt_git.workspaces.chats import ChatStore
+
+
+@pytest.fixture
+def three(chat: ChatStore) -> ChatStore:
+    """A chat on main that has idea, with two manifests of its own, and same, with none."""
+    upload(chat, "a", b"1")
+    branch_off(chat, "idea")
+    for content in (b"2", b"3"):
+        put(chat.workspace, {"a": ("file", content)})
+        save(chat)
+    checkout(chat, "main")
+    with writing(chat) as writer:
+        writer.create_branch("same", chat.head())
+    return chat
+
+
+def names(chat: ChatStore) -> list[str]:
+    return [branch.name for branch in chat.branches()]
+
+
+def rename(chat: ChatStore, old: str, new: str) -> Branch:
+    with writing(chat) as writer:
+        return branches.rename(writer, old, new)
+
+
+def delete(chat: ChatStore, name: str, *, force: bool = False) -> DeletedBranch:
+    with writing(chat) as writer:
+        return branches.delete(writer, name, force=force)
+
+
+def ask(chat: ChatStore, branch: str) -> PendingCall:
+    """Let a call wait for a person on a branch."""
+    call = pending_call(
+        chat,
+        branch=branch,
+        status="pending",
+        execution_id=new_id(),
+        base=chat.branch(branch).manifest_id,
+    )
+    approval = Approval(
+        execution_id=str(call.execution_id),
+        call_id=call.id,
+        chat_id=chat.id,
+        branch=branch,
+        tool_id=call.tool_id,
+        args=call.args,
+        args_digest=DIGEST,
+        definition_digest=DIGEST,
+        by=call.by,
+        base=call.base,
+        created_at=call.started_at,
+        expires_at="2999-01-01T00:00:00.000Z",
+    )
+    with writing(chat) as writer:
+        writer.put_call(call)
+        assert writer.put_approval(approval)
+    return call
+
+
+# Renaming
+
+
+def test_a_renamed_branch_is_where_it_was(three: ChatStore) -> None:
+    at = three.branch("idea").manifest_id
+    renamed = rename(three, "idea", "try/blue")
+
+    assert (renamed.name, renamed.manifest_id, renamed.active) == ("try/blue", at, False)
+    assert names(three) == ["main", "same", "try/blue"]
+    assert "refs/covalt/rename" not in git(three.folder / "store.git", "for-each-ref")
+    assert fsck(three) == ""
+
+
+def test_the_folder_stays_on_the_active_branch_under_its_new_name(three: ChatStore) -> None:
+    put(three.workspace, {"mine": ("file", b"typed")})
+    renamed = rename(three, "main", "trunk")
+
+    assert renamed.active
+    assert three.active_branch() == "trunk"
+    assert (three.workspace / "mine").read_bytes() == b"typed"
+    assert git(three.folder / "store.git", "symbolic-ref", "HEAD").strip() == "refs/heads/trunk"
+
+
+def test_a_branch_with_nothing_on_it_is_renamed(chat: ChatStore) -> None:
+    assert rename(chat, "main", "trunk").active
+    assert names(chat) == ["trunk"]
+    upload(chat, "a", b"1")
+    assert git(chat.folder / "store.git", "rev-parse", "trunk").strip() == chat.head()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error"),
+    [
+        pytest.param("ideas", "x", UnknownNameError, id="unknown"),
+        pytest.param("idea", "same", BranchExistsError, id="taken"),
+        pytest.param("idea", "idea", BranchExistsError, id="its-own"),
+        pytest.param("idea", "idea/two", BranchExistsError, id="below-itself"),
+        pytest.param("idea", "../x", BadNameError, id="no-name"),
+    ],
+)
+def test_a_rename_that_cannot_be_is_refused(
+    three: ChatStore, old: str, new: str, error: type[CovaltError]
+) -> None:
+    before = git(three.folder / "store.git", "for-each-ref")
+
+    with pytest.raises(error) as caught:
+        rename(three, old, new)
+    assert caught.value.hint
+    assert git(three.folder / "store.git", "for-each-ref") == before
+
+
+def test_a_branch_keeps_its_name_while_a_call_waits_on_it(three: ChatStore) -> None:
+    call = ask(three, "idea")
+
+    with pytest.raises(CallWaitsError, match="a call waits for a person on the branch") as caught:
+        rename(three, "idea", "blue")
+    assert caught.value.hint == f"covalt-git approval deny {call.execution_id}"
+    assert names(three) == ["idea", "main", "same"]
+
+
+STEPS = ["decided", "named", "moved", "removed"]
+
+
+@pytest.mark.parametrize("name", ["main", "idea"])
+@pytest.mark.parametrize("steps", range(len(STEPS)), ids=STEPS)
+def test_a_rename_is_finished_wherever_its_process_died(
+    three: ChatStore, name: str, steps: int
+) -> None:
+    at = three.branch(name).manifest_id
+    active = three.branch(name).active
+    store = three.store
+    note = write_stored(store, Rename(old=name, new="new", at=at), "rename")
+    assert store.swap_ref(renaming.REF, None, note)
+    if steps >= STEPS.index("named"):
+        assert store.swap_ref("refs/heads/new", None, at)
+    if steps >= STEPS.index("moved") and active:
+        store.set_head("refs/heads/new")
+    if steps >= STEPS.index("removed"):
+        assert store.swap_ref(f"refs/heads/{name}", at, None)
+    with writing(three):
+        pass
+
+    assert three.branch("new").manifest_id == at
+    assert three.branch("new").active is active
+    assert name not in names(three)
+    assert store.read_ref(renaming.REF) is None
+    assert fsck(three) == ""
+
+
+def test_a_rename_that_a_push_overtook_is_not_made(three: ChatStore) -> None:
+    idea, main = three.branch("idea").manifest_id, three.branch("main").manifest_id
+    with writing(three), pytest.raises(MovedError):
+        renaming.rename(three.store, Rename(old="idea", new="new", at=main))
+
+    assert three.branch("idea").manifest_id == idea
+    assert names(three) == ["idea", "main", "same"]
+
+
+# Deleting
+
+
+def test_a_branch_whose_work_others_have_is_deleted(three: ChatStore) -> None:
+    at = three.branch("same").manifest_id
+    gone = delete(three, "same")
+
+    assert (gone.name, gone.manifest_id, gone.manifests) == ("same", at, 0)
+    assert names(three) == ["idea", "main"]
+    with writing(three):
+        assert branches.deleted(three) == []
+
+
+def test_work_that_no_other_branch_has_needs_force(three: ChatStore) -> None:
+    with pytest.raises(OnlyThereError, match="has 2 manifests that no other branch has") as caught:
+        delete(three, "idea")
+
+    assert caught.value.hint == "covalt-git chat branch delete c1 idea --force"
+    assert names(three) == ["idea", "main", "same"]
+
+
+def test_a_deleted_branch_comes_back_with_all_it_had(three: ChatStore) -> None:
+    at = str(three.branch("idea").manifest_id)
+    gone = delete(three, "idea", force=True)
+
+    assert (gone.manifest_id, gone.manifests) == (at, 2)
+    assert branches.deleted(three) == [gone]
+    git(three.folder / "store.git", "gc", "--prune=now", "--quiet")
+    with writing(three) as writer:
+        writer.create_branch("idea", three.resolve(at[:12]))
+    assert len(list(three.log(three.branch("idea").manifest_id))) == 3
+    assert three.read_file(at, "a") == b"3"
+    assert branches.deleted(three) == []
+    assert fsck(three) == ""
+
+
+def test_deleted_branches_of_one_name_are_all_kept(three: ChatStore) -> None:
+    first = delete(three, "idea", force=True)
+    branch_off(three, "idea")
+    upload(three, "b", b"1")
+    checkout(three, "main")
+    second = delete(three, "idea", force=True)
+
+    assert branches.deleted(three) == [second, first]
+    assert [one.manifests for one in (second, first)] == [1, 2]
+
+
+def test_the_active_branch_is_not_deleted(three: ChatStore) -> None:
+    with pytest.raises(ActiveBranchError, match="the folder is on the branch 'main'") as caught:
+        delete(three, "main", force=True)
+
+    assert caught.value.hint == "covalt-git chat checkout c1 idea"
+
+
+def test_the_only_branch_is_not_deleted(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+
+    with pytest.raises(ActiveBranchError) as caught:
+        delete(chat, "main")
+    assert caught.value.hint == "make another and go there: covalt-git chat branch c1 NAME"
+
+
+def test_an_unknown_branch_is_told_with_the_nearest(three: ChatStore) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        delete(three, "ideas")
+
+    assert "did you mean 'idea'?" in caught.value.hint
+
+
+def test_a_branch_is_not_deleted_while_a_call_waits_on_it(three: ChatStore) -> None:
+    call = ask(three, "same")
+
+    with pytest.raises(CallWaitsError) as caught:
+        delete(three, "same")
+    assert caught.value.hint == f"covalt-git approval deny {call.execution_id}"
+    assert [one.id for one in three.calls()] == [call.id]
+
+
+def test_by_force_a_waiting_call_ends_in_the_history_that_goes(three: ChatStore) -> None:
+    call = ask(three, "same")
+    gone = delete(three, "same", force=True)
+    ended = finished_call(three.manifest(gone.manifest_id))
+    approval = three.approval(str(call.execution_id))
+
+    assert three.calls() == []
+    assert ended is not None
+    assert (ended.id, ended.status) == (call.id, "error")
+    assert str(ended.error).startswith("cancelled: the branch 'same'")
+    assert approval is not None
+    assert (approval.state, approval.decided_by) == ("expired", "local")
+    assert gone.manifests == 1
+    assert names(three) == ["idea", "main"]
+
+
+def test_a_deletion_that_died_while_it_ended_a_call_can_be_made_again(three: ChatStore) -> None:
+    call = ask(three, "same")
+    approval = three.approval(str(call.execution_id))
+    assert approval is not None
+    with writing(three) as writer:
+        writer.put_approval(approval.model_copy(update={"state": "expired"}), before=approval)
+    with writing(three):
+        pass
+
+    assert three.calls() == []
+    assert names(three) == ["idea", "main", "same"]
+    assert delete(three, "same", force=True).manifests == 1

@@ -1,0 +1,44 @@
+"""The order of a chat's history: newest first, and nothing before what was made from it."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from covalt_git.index.queries import Index
+from covalt_git.workspaces.history import newest_first
+from tests.workspaces.stores import branch_off, checkout, git, put, save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+
+def test_the_order_is_that_of_the_index(chats: Chats, chat: ChatStore, tmp_path: Path) -> None:
+    chance = random.Random(7)
+    put(chat.workspace, {"a": ("file", b"0")})
+    save(chat)
+    for number in range(6):
+        branch_off(chat, f"b{number}")
+        for _ in range(chance.randrange(3)):
+            put(chat.workspace, {"a": ("file", chance.randbytes(4))})
+            save(chat)
+        checkout(chat, chance.choice([branch.name for branch in chat.branches()]))
+    store = chat.folder / "store.git"
+    # A merge, and a commit whose clock is long before its parents'.
+    merge = git(store, "commit-tree", "b1^{tree}", "-p", "b1", "-p", "b3", given=b"merge").strip()
+    git(store, "update-ref", "refs/heads/merged", merge)
+    text = b"tree %s\nparent %s\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\nlate\n"
+    tree = git(store, "rev-parse", "b2^{tree}").strip().encode()
+    late = git(
+        store, "hash-object", "-t", "commit", "-w", "--stdin", given=text % (tree, merge.encode())
+    )
+    git(store, "update-ref", "refs/heads/late", late.strip())
+    ordered = [one.id for one in newest_first(map(chat.manifest, chat.reachable()))]
+
+    with Index.open(tmp_path, chats, tmp_path / "index.db") as index:
+        index.sync_chat(chat)
+        listed = [row.id for row in index.manifests(chat.id, limit=500).rows]
+    assert ordered == listed
+    assert ordered.index(late.strip()) < ordered.index(merge)

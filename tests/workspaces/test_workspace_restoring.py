@@ -1,0 +1,372 @@
+"""Restoring: any state comes back exactly, as a new state, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.models.commit_record import MessageRecord
+from covalt_git.workspaces import conversation, messages, restoring
+from covalt_git.workspaces.branches import BranchExistsError
+from covalt_git.workspaces.materialize import InTheWayError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    Layout,
+    branch_off,
+    checkout,
+    fsck,
+    git,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    scratch,
+    tree_of,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.restoring import Restored
+
+OLD: Layout = {
+    "a": ("file", b"old"),
+    "b/c": ("file", b"1"),
+    "b/d": ("program", b"2"),
+    "b/e/f": ("link", b"../c"),
+    "g": ("file", b"a file, then a folder"),
+    "empty": ("folder", b""),
+}
+NEW: Layout = {
+    "a": ("file", b"new"),
+    "b/d": ("file", b"2"),
+    "b/h": ("file", b"3"),
+    "g/i": ("file", b"4"),
+    "hollow": ("folder", b""),
+}
+
+
+@pytest.fixture
+def two(chat: ChatStore) -> ChatStore:
+    """A chat that was as OLD and is as NEW."""
+    put(chat.workspace, OLD)
+    save(chat)
+    replace(chat.workspace, NEW)
+    save(chat)
+    return chat
+
+
+def replace(folder: Path, layout: Layout) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    put(folder, layout)
+
+
+def old(chat: ChatStore) -> str:
+    return [manifest.id for manifest in chat.log(chat.branch("main").manifest_id)][-1]
+
+
+def restore(chat: ChatStore, manifest_id: str, *paths: str) -> Restored:
+    with writing(chat) as writer:
+        return restoring.restore(writer, manifest_id, paths)
+
+
+def keep_files(chat: ChatStore, manifest_id: str, branch: str | None = None) -> Restored:
+    with writing(chat) as writer:
+        return restoring.keep_files(writer, manifest_id, branch=branch)
+
+
+# All files
+
+
+def test_all_files_come_back_as_a_new_state(two: ChatStore) -> None:
+    before = two.head()
+    done = restore(two, old(two))
+
+    assert layout_of(two.workspace) == OLD
+    assert two.manifest(str(done.manifest_id)).parents == (before,)
+    assert two.manifest(str(done.manifest_id)).tree_id == two.manifest(old(two)).tree_id
+    assert save(two) == done.manifest_id
+    assert git(two.folder / "store.git", "log", "-1", "--format=%s").strip() == (
+        f"restore: all files of {old(two)[:12]}"
+    )
+    record = two.manifest(str(done.manifest_id)).record.restore
+    assert record is not None
+    assert (record.manifest_id, record.paths, record.keeps_files) == (old(two), (), False)
+    assert fsck(two) == ""
+
+
+def test_edits_are_a_state_before_they_are_overwritten(two: ChatStore) -> None:
+    put(two.workspace, {"a": ("file", b"mine"), "new": ("file", b"mine")})
+    restore(two, old(two))
+    above = list(two.log(two.head()))
+
+    assert [manifest.source for manifest in above] == ["restore", "edit", "edit", "edit"]
+    assert two.read_file(above[1].id, "a") == two.read_file(above[1].id, "new") == b"mine"
+    assert layout_of(two.workspace) == OLD
+
+
+def test_what_is_so_already_makes_no_state(two: ChatStore) -> None:
+    head = two.head()
+    done = restore(two, str(head))
+
+    assert (done.made, done.manifest_id, done.changes) == (False, head, ())
+    assert restore(two, str(head), "a").made is False
+    assert two.head() == head
+
+
+def test_a_restored_state_is_left_by_restoring_the_one_before(two: ChatStore) -> None:
+    before = str(two.head())
+    restore(two, old(two))
+    restore(two, before)
+
+    assert layout_of(two.workspace) == NEW
+
+
+def test_a_state_of_another_branch_comes_to_this_one(two: ChatStore) -> None:
+    branch_off(two, "idea")
+    replace(two.workspace, {"only": ("file", b"idea")})
+    idea = save(two)
+    checkout(two, "main")
+    restore(two, idea)
+
+    assert two.active_branch() == "main"
+    assert layout_of(two.workspace) == {"only": ("file", b"idea")}
+    assert two.branch("idea").manifest_id == idea
+
+
+def test_what_no_state_holds_stays_and_is_noted(two: ChatStore) -> None:
+    (two.workspace / "out").symlink_to("/etc")
+    (two.workspace / "__pycache__").mkdir()
+    (two.workspace / "__pycache__/x").write_text("1")
+    done = restore(two, old(two))
+    notes = two.manifest(str(done.manifest_id)).record.workspace
+
+    assert (two.workspace / "out").is_symlink()
+    assert (two.workspace / "__pycache__/x").is_file()
+    assert [note.path for note in notes.not_stored] == ["out"]
+
+
+def test_what_stands_in_the_way_is_named_and_nothing_has_changed(two: ChatStore) -> None:
+    replace(two.workspace, {"a": ("file", b"new")})
+    (two.workspace / "g").symlink_to("/etc")
+    save(two)
+
+    with pytest.raises(InTheWayError, match="'g' is in the way of 'g'"):
+        restore(two, old(two))
+    assert two.read_file(two.head(), "a") == b"new"
+    assert (two.workspace / "a").read_bytes() == b"new"
+
+
+def test_a_chat_goes_back_from_a_branch_with_nothing_on_it(chat: ChatStore) -> None:
+    with writing(chat) as writer:
+        put(chat.workspace, {"a": ("file", b"1")})
+        first = messages.add(writer, MessageRecord(role="user", text="one"))
+        messages.retry(writer, first.message_id)
+    restore(chat, str(first.manifest_id))
+
+    assert layout_of(chat.workspace) == {"a": ("file", b"1")}
+    assert chat.manifest(str(chat.head())).tree_id == chat.manifest(str(first.manifest_id)).tree_id
+
+
+# Some paths
+
+
+def test_one_file_comes_back_alone(two: ChatStore) -> None:
+    done = restore(two, old(two), "a")
+
+    assert layout_of(two.workspace) == NEW | {"a": OLD["a"]}
+    assert [change.path for change in done.changes] == ["a"]
+    assert save(two) == done.manifest_id
+
+
+def test_a_folder_comes_back_with_all_below_it_and_nothing_else(two: ChatStore) -> None:
+    restore(two, old(two), "b/")
+    expected = {path: it for path, it in NEW.items() if not path.startswith("b/")}
+    expected |= {path: it for path, it in OLD.items() if path.startswith("b/")}
+
+    assert layout_of(two.workspace) == expected
+
+
+def test_a_file_takes_the_place_of_a_folder(two: ChatStore) -> None:
+    restore(two, old(two), "g")
+
+    assert layout_of(two.workspace) == {
+        **{path: it for path, it in NEW.items() if path != "g/i"},
+        "g": OLD["g"],
+    }
+
+
+def test_a_file_that_was_not_there_is_removed(two: ChatStore) -> None:
+    done = restore(two, old(two), "b/h")
+
+    assert layout_of(two.workspace) == {path: it for path, it in NEW.items() if path != "b/h"}
+    assert [change.kind for change in done.changes] == ["deleted"]
+
+
+def test_an_empty_folder_comes_back(two: ChatStore) -> None:
+    done = restore(two, old(two), "empty", "hollow")
+
+    assert two.state(done.manifest_id).empty_folders == ("empty",)
+    assert "empty" in layout_of(two.workspace)
+    assert "hollow" not in layout_of(two.workspace)
+    assert save(two) == done.manifest_id
+
+
+def test_an_empty_folder_stays_beside_what_comes_back(chat: ChatStore) -> None:
+    put(chat.workspace, {"d/x": ("file", b"1"), "f": ("file", b"1")})
+    first = save(chat)
+    replace(chat.workspace, {"d": ("folder", b""), "f/g": ("folder", b"")})
+    save(chat)
+    done = restore(chat, first, "d/x")
+
+    assert chat.state(done.manifest_id).empty_folders == ("f/g",)
+    done = restore(chat, first, "f")
+    assert layout_of(chat.workspace) == {"d/x": ("file", b"1"), "f": ("file", b"1")}
+    assert save(chat) == done.manifest_id
+
+
+def test_the_whole_workspace_is_a_path_too(two: ChatStore) -> None:
+    restore(two, old(two), "a", "./")
+
+    assert layout_of(two.workspace) == OLD
+
+
+def test_paths_are_named_in_the_history(two: ChatStore) -> None:
+    restore(two, old(two), "a", "./b//c", "b/d", "g", "a")
+    subject = git(two.folder / "store.git", "log", "-1", "--format=%s").strip()
+
+    assert subject == f"restore: a, b/c, b/d and 1 more of {old(two)[:12]}"
+
+
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        pytest.param("aa", "did you mean 'a'?", id="near"),
+        pytest.param("b/cc", "did you mean 'b/c'?", id="below"),
+        pytest.param("b/ee", "did you mean 'b/e'?", id="folder"),
+        pytest.param("../a", "list them with", id="outside"),
+        pytest.param("/a", "list them with", id="absolute"),
+        pytest.param("a/x", "list them with", id="below-a-file"),
+    ],
+)
+def test_an_unknown_path_is_told_with_the_nearest(two: ChatStore, path: str, hint: str) -> None:
+    head = two.head()
+
+    with pytest.raises(UnknownNameError, match="no file") as caught:
+        restore(two, old(two), "a", path)
+    assert hint in caught.value.hint
+    assert two.head() == head
+    assert layout_of(two.workspace) == NEW
+
+
+# Keeping the files
+
+
+def test_the_conversation_goes_back_and_the_files_stay(chat: ChatStore) -> None:
+    with writing(chat) as writer:
+        first = messages.add(writer, MessageRecord(role="user", text="one"))
+        messages.add(writer, MessageRecord(role="assistant", text="two"))
+    put(chat.workspace, {"mine": ("file", b"typed"), "empty": ("folder", b"")})
+    inode = (chat.workspace / "mine").stat().st_ino
+    done = keep_files(chat, str(first.manifest_id))
+
+    assert (done.branch, done.changes, chat.active_branch()) == ("restore-1", (), "restore-1")
+    assert chat.manifest(str(chat.head())).parents == (first.manifest_id,)
+    assert chat.about().active_leaf_message_id == first.message_id
+    assert layout_of(chat.workspace).keys() == {"mine", "empty"}
+    assert (chat.workspace / "mine").stat().st_ino == inode
+    assert tree_of(chat, "restore-1") == tree_of(chat, "main")
+    assert save(chat) == done.manifest_id
+    assert fsck(chat) == ""
+
+
+def test_the_new_branch_may_be_named(two: ChatStore) -> None:
+    assert keep_files(two, old(two), "again").branch == "again"
+    with pytest.raises(BranchExistsError):
+        keep_files(two, old(two), "again")
+    assert keep_files(two, old(two)).branch == "restore-1"
+
+
+# Naming
+
+
+def test_a_message_names_its_last_manifest(chat: ChatStore) -> None:
+    with writing(chat) as writer:
+        said = MessageRecord(role="user", text="one", ref="m1")
+        first = messages.add(writer, said)
+    upload(chat, "a", b"1")
+    added = chat.head()
+
+    assert {conversation.resolve(chat, str(name)) for name in (first.message_id, "m1", added)} == {
+        added
+    }
+    assert conversation.resolve(chat, "main") == conversation.resolve(chat, "HEAD") == added
+    with pytest.raises(CovaltError):
+        conversation.resolve(chat, "m2")
+
+
+# The law
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1 << 32))
+def test_every_manifest_of_a_random_history_comes_back_exactly(seed: int) -> None:
+    chance = random.Random(seed)
+    with scratch() as folder, open_chats(folder).new("c1") as chat:
+        shapes: dict[str, Layout] = {}
+        for _ in range(12):
+            _step(chat, chance)
+            shapes[save(chat)] = layout_of(chat.workspace)
+        for oid in chance.sample(sorted(shapes), len(shapes)):
+            done = restore(chat, oid)
+
+            assert layout_of(chat.workspace) == shapes[oid]
+            assert chat.manifest(str(done.manifest_id)).tree_id == chat.manifest(oid).tree_id
+            assert save(chat) == done.manifest_id
+        assert set(chat.reachable()) >= shapes.keys()
+        assert fsck(chat) == ""
+
+
+def _step(chat: ChatStore, chance: random.Random) -> None:
+    """Talk, go back, or work in the folder, at random."""
+    found = list(conversation.Conversation.of(chat).messages)
+    do = chance.choice(["work", "work", "say", "retry", "edit", "switch", "continue"])
+    text = str(chance.random())
+    with writing(chat) as writer:
+        if do == "work" or (do != "say" and not found):
+            _work(chat.workspace, chance)
+        elif do == "say":
+            messages.add(writer, MessageRecord(role="user", text=text))
+        elif do == "retry":
+            messages.retry(writer, chance.choice(found))
+            _work(chat.workspace, chance)
+        elif do == "edit":
+            messages.edit(writer, chance.choice(found), text=text)
+        elif do == "switch":
+            messages.switch(writer, chance.choice(found))
+        else:
+            messages.continue_from(writer, chance.choice(found))
+
+
+def _work(folder: Path, chance: random.Random) -> None:
+    """Make, change and remove files, folders and links at random."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if chance.random() < 0.3 and (path.is_symlink() or not path.is_dir()):
+            path.unlink()
+    kinds = ["file", "program", "link", "folder"]
+    for name in chance.sample(["a", "b/a", "b/c/d", "e", "e/f", "ü", "a b/-"], 4):
+        target = folder / name
+        blocked = any(one.is_file() or one.is_symlink() for one in target.parents)
+        if not blocked and (target.is_symlink() or not target.is_dir()):
+            target.unlink(missing_ok=True)
+            content = b"e" if (kind := chance.choice(kinds)) == "link" else chance.randbytes(4)
+            put(folder, {name: (kind, content)})
+    put(folder, {"last": ("file", chance.randbytes(4))})
