@@ -1,0 +1,88 @@
+"""Where two histories parted, as stock git sees it, whatever the clocks said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.git_objects import CommitObject, GitStore
+from covalt_git.workspaces.merge_bases import merge_base
+from tests.workspaces.stores import git, run_git, scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HISTORIES = st.lists(
+    st.tuples(st.lists(st.integers(0, 30), max_size=2), st.integers(0, 9)), min_size=2, max_size=14
+)
+"""For each commit which of those before it are its parents, and its time."""
+
+
+@pytest.fixture
+def store() -> Iterator[GitStore]:
+    with scratch() as folder, GitStore.create(folder / "s.git", durable=False) as opened:
+        yield opened
+
+
+def commit(store: GitStore, name: str, *parents: str, time: int = 0) -> str:
+    who = "Ann <ann@example.com>"
+    return store.write_commit(CommitObject(store.write_tree([]), parents, who, who, time, name))
+
+
+def test_the_base_of_a_branch_and_where_it_began_is_there(store: GitStore) -> None:
+    first = commit(store, "first")
+    ours, theirs = commit(store, "ours", first), commit(store, "theirs", first)
+
+    assert merge_base(store, ours, theirs) == first
+    assert merge_base(store, ours, first) == first
+    assert merge_base(store, first, ours) == first
+    assert merge_base(store, ours, ours) == ours
+
+
+def test_histories_with_nothing_in_common_have_none(store: GitStore) -> None:
+    assert merge_base(store, commit(store, "one"), commit(store, "two")) is None
+
+
+def test_after_a_criss_cross_it_is_the_latest_from_either_side(store: GitStore) -> None:
+    first = commit(store, "first")
+    early, late = commit(store, "a", first, time=5), commit(store, "b", first, time=6)
+    ours = commit(store, "ours", early, late, time=7)
+    theirs = commit(store, "theirs", late, early, time=7)
+
+    assert merge_base(store, ours, theirs) == late
+    assert merge_base(store, theirs, ours) == late
+
+
+def test_a_base_that_another_comes_from_is_not_the_best_however_young_it_seems(
+    store: GitStore,
+) -> None:
+    old = commit(store, "old", time=1_000)
+    best = commit(store, "best", old, time=1)
+    ours = commit(store, "ours", old, best, time=2)
+    theirs = commit(store, "theirs", best, old, time=2)
+
+    assert merge_base(store, ours, theirs) == best
+
+
+@settings(deadline=None)
+@given(HISTORIES)
+def test_git_finds_the_same(history: list[tuple[list[int], int]]) -> None:
+    with scratch() as folder, GitStore.create(folder / "s.git", durable=False) as store:
+        made: list[str] = []
+        for number, (parents, time) in enumerate(history):
+            before = dict.fromkeys(made[parent % len(made)] for parent in parents if made)
+            made.append(commit(store, str(number), *before, time=time))
+        ours, theirs = made[-1], made[-2]
+
+        found = merge_base(store, ours, theirs)
+
+        listed = run_git(folder / "s.git", "merge-base", "--all", ours, theirs)
+        bases = listed.stdout.decode().split()
+        assert found == merge_base(store, theirs, ours)
+        assert found in bases if bases else found is None
+        if found is not None:
+            times = {oid: int(git(store.path, "log", "-1", "--format=%ct", oid)) for oid in bases}
+            assert found == max(bases, key=lambda oid: (times[oid], oid))

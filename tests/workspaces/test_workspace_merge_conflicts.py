@@ -1,0 +1,369 @@
+"""Conflicts of a merge: told, decided, and both versions saved where nothing else is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import merging, resolving
+from covalt_git.workspaces.merge_conflicts import Choice, Choices, NotMergeableError, told
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.merges import (
+    TEXT,
+    become,
+    folder,
+    fsck,
+    merge,
+    parted,
+    resolve,
+    text,
+    waiting,
+)
+from tests.workspaces.stores import Layout, checkout, open_chats, put, save, scratch
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.merge_conflicts import Rest
+
+BOTH = Choices(rest="both")
+SEED: Layout = {"seed": ("file", b"")}
+
+Case = tuple[Layout, Layout, Layout]
+
+CASES: dict[str, Case] = {
+    "text": (
+        {"d/a.md": ("file", TEXT)},
+        {"d/a.md": ("program", text(_4="ours"))},
+        {"d/a.md": ("file", text(_4="theirs"))},
+    ),
+    "binary": (
+        {"d/a.md": ("file", b"\0")},
+        {"d/a.md": ("file", b"\0ours")},
+        {"d/a.md": ("file", b"\0theirs")},
+    ),
+    "add_add": ({}, {"d/a.md": ("file", b"ours")}, {"d/a.md": ("program", b"theirs")}),
+    "link": (
+        {"d/a.md": ("link", b"b")},
+        {"d/a.md": ("link", b"ours")},
+        {"d/a.md": ("link", b"theirs")},
+    ),
+    "type": (
+        {"d/a.md": ("file", b"b")},
+        {"d/a.md": ("file", b"ours")},
+        {"d/a.md": ("link", b"theirs")},
+    ),
+    "file_folder": (
+        {},
+        {"d/a.md": ("file", b"ours")},
+        {"d/a.md/b": ("file", b"theirs"), "d/a.md/c/d": ("link", b"../b")},
+    ),
+}
+
+
+def moved(layout: Layout, old: str, new: str) -> Layout:
+    """Return a layout with a path, or all below it, somewhere else."""
+    return {path.replace(old, new, 1): thing for path, thing in layout.items()}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_conflict_stops_the_merge_and_is_told(chat: ChatStore, kind: str) -> None:
+    base, ours, theirs = CASES[kind]
+    parted(chat, base | SEED, ours | SEED, theirs | SEED)
+    head = chat.head()
+
+    done = merge(chat)
+
+    assert (done.status, done.changes) == ("conflicts", ())
+    assert [(one.path, one.kind, one.decision) for one in done.conflicts] == [
+        ("d/a.md", kind, None)
+    ]
+    assert (folder(chat), chat.head()) == (ours | SEED, head)
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["as-written", "sides-swapped"])
+@pytest.mark.parametrize("kind", CASES)
+def test_both_versions_are_saved_and_either_may_be_taken_later(
+    chats: Chats, kind: str, *, swapped: bool
+) -> None:
+    base, ours, theirs = CASES[kind]
+    if swapped:
+        ours, theirs = theirs, ours
+    beside = moved(theirs, "d/a.md", "d/a.md.theirs-idea")
+    for decision in ("ours", "theirs"):
+        with chats.new() as chat:
+            parted(chat, base | SEED, ours | SEED, theirs | SEED)
+
+            assert merge(chat, choices=BOTH).status == "merged"
+            assert folder(chat) == ours | beside | SEED
+            assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea"}
+            resolve(chat, "d/a.md", Choice(decision))
+            assert folder(chat) == (ours if decision == "ours" else theirs) | SEED
+            assert waiting(chat) == {}
+            assert [one.source for one in chat.log(chat.head())][:2] == ["edit", "merge"]
+            assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_conflict_is_decided_with_the_merge(chats: Chats, kind: str) -> None:
+    base, ours, theirs = CASES[kind]
+    sides: tuple[Rest, ...] = ("ours", "theirs")
+    for decision in sides:
+        for choices in (Choices(rest=decision), Choices({"d/a.md": Choice(decision)})):
+            with chats.new() as chat:
+                parted(chat, base | SEED, ours | SEED, theirs | SEED)
+
+                done = merge(chat, choices=choices)
+
+                assert folder(chat) == (ours if decision == "ours" else theirs) | SEED
+                assert [one.decision for one in done.conflicts] == [decision]
+                made = chat.manifest(str(chat.head())).record.merge
+                assert made is not None
+                assert made.conflicts == done.conflicts
+                assert waiting(chat) == {}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "deleted", "saved"),
+    [
+        pytest.param({}, {"a": ("file", b"2")}, "ours", ("a.theirs-idea", b"2"), id="by-ours"),
+        pytest.param(
+            {"a": ("file", b"2")}, {}, "theirs", ("a.deleted-in-idea", b"1"), id="by-theirs"
+        ),
+    ],
+)
+def test_what_one_deleted_and_the_other_changed_is_saved_too(
+    chats: Chats, ours: Layout, theirs: Layout, deleted: str, saved: tuple[str, bytes]
+) -> None:
+    base: Layout = {"a": ("file", b"1")}
+    ends: tuple[tuple[Rest, Layout], ...] = (("ours", ours), ("theirs", theirs))
+    for decision, after in ends:
+        with chats.new() as chat:
+            parted(chat, base | SEED, ours | SEED, theirs | SEED)
+            done = merge(chat, choices=BOTH)
+
+            (conflict,) = done.conflicts
+            assert (conflict.kind, conflict.deleted) == ("modify_delete", deleted)
+            assert folder(chat) == ours | SEED | {saved[0]: ("file", saved[1])}
+            resolve(chat, "a", Choice(decision))
+            assert folder(chat) == after | SEED
+            with chats.new() as other:
+                parted(other, base | SEED, ours | SEED, theirs | SEED)
+                merge(other, choices=Choices(rest=decision))
+                assert folder(other) == after | SEED
+
+
+def test_every_conflict_is_told_in_words(chat: ChatStore) -> None:
+    parted(
+        chat,
+        {"a": ("file", b"1"), "b": ("file", b"1"), "t": ("file", TEXT)},
+        {"a": ("file", b"2"), "t": ("file", text(_1="ours"))},
+        {"b": ("file", b"2"), "t": ("file", text(_1="theirs"))},
+    )
+    done = merge(chat)
+
+    assert [told(one, ours="main", theirs="idea") for one in done.conflicts] == [
+        "idea deleted it, main changed it",
+        "main deleted it, idea changed it",
+        "both changed the same lines",
+    ]
+
+
+def test_lines_of_both_are_kept_where_there_are_lines(chats: Chats) -> None:
+    ours, theirs = TEXT + b"ours\n", TEXT + b"theirs\n"
+    sides: list[Layout] = [
+        {"log": ("file", text_), "b": ("file", binary), "s": ("file", b"")}
+        for text_, binary in ((TEXT, b"\0"), (ours, b"\0o"), (theirs, b"\0t"))
+    ]
+    with chats.new() as chat:
+        parted(chat, *sides)
+        assert merge(chat, choices=Choices(rest="union")).status == "conflicts"
+        assert merge(chat, choices=Choices({"b": Choice("ours")}, "union")).status == "merged"
+        assert folder(chat)["log"] == ("file", TEXT + b"ours\ntheirs\n")
+    with chats.new() as chat:
+        parted(chat, *sides)
+        merge(chat, choices=BOTH)
+        resolve(chat, "log", Choice("union"))
+        assert folder(chat)["log"] == ("file", TEXT + b"ours\ntheirs\n")
+        assert waiting(chat) == {"b": "b.theirs-idea"}
+        with writing(chat) as writer, pytest.raises(NotMergeableError, match="'b' is not text"):
+            resolving.resolve(writer, "b", Choice("union"))
+    with chats.new() as chat:
+        parted(chat, *sides)
+        with writing(chat) as writer, pytest.raises(NotMergeableError, match="'b' is not text"):
+            merging.merge(writer, "idea", Choices({"b": Choice("union")}, "ours"))
+
+
+def test_lines_of_both_that_each_made_are_kept(chat: ChatStore) -> None:
+    parted(chat, SEED, SEED | {"n": ("file", b"ours")}, SEED | {"n": ("file", b"theirs\n")})
+    merge(chat, choices=BOTH)
+    resolve(chat, "n", Choice("union"))
+
+    assert folder(chat)["n"] == ("file", b"ours\ntheirs\n")
+
+
+def test_a_content_of_its_own_takes_the_place_of_both(chats: Chats) -> None:
+    base, ours, theirs = CASES["text"]
+    with chats.new() as chat:
+        parted(chat, base, ours, theirs)
+        merge(chat, choices=Choices({"d/a.md": Choice("content", b"new")}))
+        assert folder(chat) == {"d/a.md": ("program", b"new")}
+    with chats.new() as chat:
+        parted(chat, base, ours, theirs)
+        merge(chat, choices=BOTH)
+        resolve(chat, "d/a.md.theirs-idea", Choice("content", b"new"))
+        assert folder(chat) == {"d/a.md": ("program", b"new")}
+
+
+def test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged() -> None:
+    base, ours, theirs = CASES["text"]
+    with scratch() as place:
+        chats = open_chats(place, WorkspaceConfig(durability="fast", max_file_mb=1))
+        with chats.new() as chat:
+            parted(chat, base, ours, theirs)
+            choices = Choices({"d/a.md": Choice("content", b"a" * (1 << 20) + b"a")})
+            with writing(chat) as writer, pytest.raises(CovaltError, match="larger than 1 MiB"):
+                merging.merge(writer, "idea", choices)
+
+            assert folder(chat) == ours
+
+
+def test_lines_that_make_too_large_a_file_together_are_a_conflict() -> None:
+    half = b"".join(b"%d\n" % number for number in range(90_000))
+    with scratch() as place:
+        chats = open_chats(place, WorkspaceConfig(durability="fast", max_file_mb=1))
+        with chats.new() as chat:
+            parted(
+                chat,
+                {"a": ("file", TEXT)},
+                {"a": ("file", half + TEXT)},
+                {"a": ("file", TEXT + half)},
+            )
+
+            assert [one.kind for one in merge(chat).conflicts] == ["text"]
+
+
+def test_what_is_decided_but_is_no_conflict_is_an_error(chat: ChatStore) -> None:
+    parted(chat, *CASES["text"])
+    with writing(chat) as writer, pytest.raises(UnknownNameError) as caught:
+        merging.merge(writer, "idea", Choices({"d/a.m": Choice("ours")}, "both"))
+
+    assert caught.value.message == "no conflict 'd/a.m'"
+    assert "did you mean 'd/a.md'?" in caught.value.hint
+
+
+def test_removing_the_other_version_by_hand_decides_too(chat: ChatStore) -> None:
+    parted(chat, *CASES["text"])
+    merge(chat, choices=BOTH)
+    (chat.workspace / "d/a.md.theirs-idea").rename(chat.workspace / "d/a.md")
+    with chat.looking() as seen:
+        assert resolving.waiting(chat, chat.head(), seen.tree) == []
+    assert waiting(chat) != {}
+    save(chat)
+
+    assert waiting(chat) == {}
+    with writing(chat) as writer, pytest.raises(UnknownNameError, match=r"no conflict 'd/a\.md'"):
+        resolving.resolve(writer, "d/a.md", Choice("ours"))
+
+
+def test_ours_is_what_the_file_has_become_since(chat: ChatStore) -> None:
+    parted(chat, *CASES["text"])
+    merge(chat, choices=BOTH)
+    put(chat.workspace, {"d/a.md": ("file", b"by hand"), "other": ("file", b"unsaved")})
+    resolve(chat, "d/a.md", Choice("ours"))
+
+    assert folder(chat) == {"d/a.md": ("file", b"by hand"), "other": ("file", b"unsaved")}
+
+
+def test_both_is_no_decision_of_one_that_waits(chat: ChatStore) -> None:
+    parted(chat, *CASES["text"])
+    merge(chat, choices=BOTH)
+    with writing(chat) as writer, pytest.raises(NotMergeableError, match="are there already"):
+        resolving.resolve(writer, "d/a.md", Choice("both"))
+
+
+def test_a_saved_version_takes_no_name_that_is_taken(chat: ChatStore) -> None:
+    extra: Layout = {
+        "d/a.md.theirs-idea": ("file", b"a person's"),
+        "d/A.md.Theirs-Idea-2": ("folder", b""),
+        "d/A.MD.theirs-idea-3/x": ("file", b""),
+    }
+    base, ours, theirs = CASES["text"]
+    parted(chat, base | extra, ours | extra, theirs | extra)
+    put(chat.workspace, {"d/a.md.theirs-idea-4/.git/x": ("file", b"not stored")})
+    (chat.workspace / "d/a.md.theirs-idea-5").symlink_to("/etc")
+    merge(chat, choices=BOTH)
+
+    assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea-6"}
+
+
+@pytest.mark.parametrize(
+    ("branch", "path", "saved"),
+    [
+        pytest.param("try/blue", "a", "a.theirs-try-blue", id="slash"),
+        pytest.param("b" * 100, "a", "a.theirs-" + "b" * 60, id="long-branch"),
+        pytest.param("idea", "ü" * 127, "ü" * 121 + ".theirs-idea", id="long-name"),
+    ],
+)
+def test_a_saved_version_has_a_name_that_can_be(
+    chat: ChatStore, branch: str, path: str, saved: str
+) -> None:
+    become(chat, {path: ("file", b"1")})
+    with writing(chat) as writer:
+        writer.create_branch(branch, chat.head())
+    become(chat, {path: ("file", b"2")})
+    checkout(chat, branch)
+    become(chat, {path: ("file", b"3")})
+    checkout(chat, "main")
+    merge(chat, branch, BOTH)
+
+    assert waiting(chat) == {path: saved}
+
+
+def test_a_version_that_would_be_ignored_is_not_saved() -> None:
+    with scratch() as place:
+        config = WorkspaceConfig(durability="fast", ignore=("*.theirs-*",))
+        with open_chats(place, config).new() as chat:
+            base, ours, theirs = CASES["text"]
+            parted(chat, base, ours, theirs)
+            with writing(chat) as writer, pytest.raises(NotMergeableError) as caught:
+                merging.merge(writer, "idea", BOTH)
+
+            assert caught.value.message == (
+                "the other version of 'd/a.md' cannot be saved as 'd/a.md.theirs-idea': "
+                "workspace.ignore in covalt.yaml leaves it out"
+            )
+            assert folder(chat) == ours
+
+
+def test_conflicts_with_several_branches_at_one_path_are_told_apart(chat: ChatStore) -> None:
+    base, ours, theirs = CASES["text"]
+    parted(chat, base, ours, theirs)
+    with writing(chat) as writer:
+        writer.create_branch("other", chat.branch("idea").manifest_id)
+    checkout(chat, "other")
+    become(chat, {"d/a.md": ("file", text(_4="other"))})
+    checkout(chat, "main")
+    merge(chat, "idea", BOTH)
+    merge(chat, "other", BOTH)
+
+    with writing(chat) as writer, pytest.raises(CovaltError, match="several conflicts") as caught:
+        resolving.resolve(writer, "d/a.md", Choice("ours"))
+    assert caught.value.hint == "name one of d/a.md.theirs-idea, d/a.md.theirs-other"
+    resolve(chat, "d/a.md.theirs-other", Choice("theirs"))
+    assert folder(chat)["d/a.md"] == ("file", text(_4="other"))
+    assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea"}
+
+
+def test_a_conflict_goes_along_with_its_branch(chat: ChatStore) -> None:
+    parted(chat, *CASES["text"])
+    with writing(chat) as writer:
+        writer.create_branch("before", chat.head())
+    merge(chat, choices=BOTH)
+    checkout(chat, "before")
+    assert waiting(chat) == {}
+    merge(chat, "main")
+
+    assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea"}
