@@ -1,0 +1,187 @@
+"""Chats come and go as whole folders of ``data/chats``, by one rename each.
+
+::
+
+    data/chats/.new-<uuid7>/    a chat that is being made; its maker holds the folder's lock
+    data/chats/.gone-<uuid7>/   a chat that is being removed
+
+Whoever makes a chat next clears away what processes that died left of either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.errors import CovaltError
+from covalt_git.names import check_id, id_key, is_id, new_id
+from covalt_git.workspaces.materialize import sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_NEW = ".new-"
+_GONE = ".gone-"
+
+
+class ChatExistsError(CovaltError):
+    """There is a chat of that id."""
+
+    code = "chat_exists"
+    http_status = 409
+
+
+def ids(chats: Path) -> list[str]:
+    """Return the ids of all chats, sorted."""
+    if not chats.is_dir():
+        return []
+    return sorted(
+        entry.name
+        for entry in chats.iterdir()
+        if is_id(entry.name) and (entry / "store.git").is_dir()
+    )
+
+
+def check_free(chats: Path, chat_id: str) -> None:
+    """Make sure that a chat of that id can be made.
+
+    Raises:
+        ChatExistsError: when there is one, or one that differs in ``-`` and ``_`` only.
+        BadNameError: when the id is not one.
+    """
+    check_id(chat_id, "chat")
+    for known in ids(chats):
+        if id_key(known) == id_key(chat_id):
+            raise ChatExistsError(
+                f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
+            )
+    if os.path.lexists(chats / chat_id):
+        raise ChatExistsError(
+            f"something else is in the place of {chat_id!r}",
+            hint=f"choose another id, or move {chats / chat_id} away",
+        )
+
+
+def _free_id(chats: Path, preferred: str | None) -> str:
+    """Return the id that is preferred, else the first of ``c1``, ``c2``, ... that nothing has."""
+    if preferred is not None and is_id(preferred):
+        with contextlib.suppress(ChatExistsError):
+            check_free(chats, preferred)
+            return preferred
+    numbered = (f"c{number}" for number in itertools.count(1))
+    return next(name for name in numbered if not os.path.lexists(chats / name))
+
+
+@contextlib.contextmanager
+def arranging(chats: Path) -> Iterator[None]:
+    """Hold the folder of all chats, for a moment: two ids that differ in ``-`` and ``_`` are one."""
+    chats.mkdir(parents=True, exist_ok=True)
+    handle = os.open(chats, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def making(chats: Path) -> Iterator[Path]:
+    """Yield an empty folder to make a chat in; :func:`place` it, or nothing of it stays."""
+    with arranging(chats):
+        _clear(chats)
+        made = chats / f"{_NEW}{new_id()}"
+        made.mkdir()
+        handle = os.open(made, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_EX)  # as long as it is held, its maker is alive
+    try:
+        yield made
+    finally:
+        if made.exists():
+            _remove_all(made)
+        os.close(handle)
+
+
+def place(
+    chats: Path,
+    made: Path,
+    wanted: str | None,
+    *,
+    preferred: str | None = None,
+    durable: bool,
+    name: Callable[[str], None],
+) -> str:
+    """Give a chat that was made its place and return its id: ``wanted``, or one that is free.
+
+    That is ``preferred``, else the next of ``c1``, ``c2``, ...  ``name`` is told it before, to write
+    it into the chat.
+
+    Raises:
+        ChatExistsError: when there is one of the id ``wanted``.
+        BadNameError: when that is no id.
+    """
+    with arranging(chats):
+        if wanted is not None:
+            check_free(chats, wanted)
+        chat_id = wanted or _free_id(chats, preferred)
+        name(chat_id)
+        if durable:
+            sync_folder(made)
+        made.rename(chats / chat_id)
+        if durable:
+            sync_folder(chats)
+    return chat_id
+
+
+def remove(chat: Path, *, durable: bool) -> None:
+    """Remove a chat's folder with all that is in it; only whoever holds the chat's lock may.
+
+    It is gone as soon as it has another name.  Where the process dies, or cannot remove something,
+    whoever makes the next chat takes the rest along.
+    """
+    with arranging(chat.parent):
+        gone = chat.with_name(f"{_GONE}{new_id()}")
+        chat.rename(gone)
+        if durable:
+            sync_folder(chat.parent)
+    _remove_all(gone)
+
+
+def _clear(chats: Path) -> None:
+    """Remove what nobody makes any more, and what is gone."""
+    for left in [*chats.glob(f"{_GONE}*"), *chats.glob(f"{_NEW}*")]:
+        if left.name.startswith(_GONE) or not _is_held(left):
+            _remove_all(left)
+
+
+def _is_held(folder: Path) -> bool:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def _remove_all(folder: Path) -> None:
+    """Remove a folder as far as that is possible; one that a tool closed is opened for it."""
+
+    def open_and_retry(remove_it: Callable[[str], Any], path: str, _: object) -> None:
+        above = os.path.dirname(path)  # noqa: PTH120 - shutil gives strings
+        with contextlib.suppress(OSError):
+            for closed in (above, path):
+                if stat.S_ISDIR(os.lstat(closed).st_mode):
+                    os.chmod(closed, stat.S_IRWXU)  # noqa: PTH101
+            if remove_it in {os.open, os.scandir, os.lstat}:
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                remove_it(path)
+
+    shutil.rmtree(folder, onerror=open_and_retry)

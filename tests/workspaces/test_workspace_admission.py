@@ -1,0 +1,404 @@
+"""What others' histories may bring into a chat, and what not: each object is looked at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.git_objects import GitStore
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import admission
+from covalt_git.workspaces.admission import Admitted, NotAdmittedError, admit
+from tests.workspaces.stores import FAST, fsck, git, run_git, save, scratch, upload
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import ChatStore
+
+Entry = tuple[str, bytes, str]
+
+LATER = 4_000_000_000
+PERSON = "Ann <ann@example.com> 1700000000 +0100"
+
+
+@pytest.fixture
+def store(chat: ChatStore) -> Path:
+    return chat.folder / "store.git"
+
+
+def put_object(store: Path, kind: str, content: bytes) -> str:
+    """Store any bytes as an object, as only somebody with bad intent would."""
+    return git(
+        store, "hash-object", "-w", "-t", kind, "--literally", "--stdin", given=content
+    ).strip()
+
+
+def put_tree(store: Path, *entries: Entry) -> str:
+    """Store a tree of (mode, name, id) exactly so."""
+    lines = [
+        mode.encode() + b" " + name + b"\0" + bytes.fromhex(oid) for mode, name, oid in entries
+    ]
+    return put_object(store, "tree", b"".join(lines))
+
+
+def put_blob(store: Path, content: bytes = b"content\n") -> str:
+    return put_object(store, "blob", content)
+
+
+def put_commit(store: Path, tree: str, *parents: str, at: int = 1_700_000_000) -> str:
+    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
+    lines += [f"author Ann <ann@example.com> {at} +0100"]
+    lines += [f"committer Ann <ann@example.com> {at} +0100", "", "a message\n"]
+    return put_object(store, "commit", "\n".join(lines).encode())
+
+
+def admitted(chat: ChatStore, *new: str, known: tuple[str, ...] = ()) -> Admitted:
+    with GitStore(chat.folder / "store.git") as store:
+        return admit(store, new, known, config=FAST)
+
+
+def refusals(chat: ChatStore, *new: str, known: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """Return what is refused, each path with the reason."""
+    with pytest.raises(NotAdmittedError) as caught:
+        admitted(chat, *new, known=known)
+    assert caught.value.hint
+    return [(problem.path, problem.message) for problem in caught.value.problems]
+
+
+def test_a_history_made_by_stock_git_comes_in(chat: ChatStore, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    git(tmp_path, "init", "-q", "-b", "main", str(work))
+    (work / "deep/er").mkdir(parents=True)
+    (work / "deep/er/run.sh").write_text("#!/bin/sh\n")
+    (work / "deep/er/run.sh").chmod(0o755)
+    (work / "deep/up").symlink_to("../a.txt")
+    (work / "a.txt").write_text("a\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "one")
+    git(work, "commit", "-q", "--allow-empty", "-m", "two")
+    git(chat.folder / "store.git", "fetch", "-q", str(work), "main:refs/heads/theirs")
+    one, two = git(work, "rev-list", "--reverse", "main").split()
+
+    assert admitted(chat, two) == Admitted((two, one), ())
+
+
+def test_what_a_chat_wrote_itself_is_admitted(chat: ChatStore) -> None:
+    for path in ("a.txt", "sub/b.txt", "sub/deep/con", "sub/a:b", "Readme", "README"):
+        (chat.workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (chat.workspace / path).write_text(path)
+    head = save(chat)
+
+    found = admitted(chat, head)
+
+    assert found.commits == (head,)
+    assert {note.path for note in found.unportable} == {"sub/deep/con", "sub/a:b", "Readme"}
+    assert set(found.unportable) == set(chat.manifest(head).record.workspace.unportable)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (b".git", "means a git directory"),
+        (b".GIT", "means a git directory"),
+        (b"git~1", "means a git directory"),
+        (b".git\xe2\x80\x8c", "means a git directory"),
+        (b".git ", "means a git directory"),
+        (b"..\\.git", "means a git directory"),
+        (b"..", "outside or nowhere"),
+        (b".", "outside or nowhere"),
+        (b"a\nb", "control character"),
+        (b"a\x1b[2J", "control character"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"x" * 256, "longer than 255 bytes"),
+    ],
+)
+def test_refused_names_are_refused_wherever_they_stand(
+    chat: ChatStore, store: Path, name: bytes, reason: str
+) -> None:
+    bad = put_tree(store, ("100644", name, put_blob(store)))
+    top = put_commit(store, put_tree(store, ("40000", b"deep", bad)))
+    mended = put_commit(store, put_tree(store), top)
+
+    (refused,) = refusals(chat, mended)
+
+    assert refused[0].startswith("deep/")
+    assert reason in refused[1]
+    assert top[:12] in refused[1]
+
+
+def bad_objects() -> dict[str, tuple[str, str]]:
+    """Return bad kinds of commits' trees: each (what it is, what is said of it)."""
+    return {
+        "a submodule": ("160000", "it is a submodule"),
+        "a group-writable file": ("100664", "the mode 100664"),
+        "a device": ("20644", "the mode 20644"),
+        "a padded mode": ("040000", "the mode 040000"),
+    }
+
+
+@pytest.mark.parametrize(("mode", "reason"), bad_objects().values(), ids=bad_objects())
+def test_modes_that_no_snapshot_makes_are_refused(
+    chat: ChatStore, store: Path, mode: str, reason: str
+) -> None:
+    tree = put_tree(store, (mode, b"thing", put_blob(store)))
+
+    ((path, said),) = refusals(chat, put_commit(store, tree))
+
+    assert reason in said
+    assert path
+
+
+def test_trees_that_git_fsck_refuses_are_refused(chat: ChatStore, store: Path) -> None:
+    blob = put_blob(store)
+    file = ("100644", b"a", blob)
+    trees = {
+        "it is not sorted": put_tree(store, ("100644", b"b", blob), file),
+        "it has a name twice": put_tree(store, file, ("40000", b"a", put_tree(store, file))),
+        "it is cut off": put_object(store, "tree", b"100644 a\0short"),
+        "no name of its own": put_tree(store, ("100644", b"a/b", blob)),
+        "names no object": put_tree(store, ("100644", b"a", "0" * 40)),
+    }
+    for reason, tree in trees.items():
+        ((_, said),) = refusals(chat, put_commit(store, tree))
+
+        assert reason in said
+        assert run_git(store, "fsck", "--strict").returncode != 0
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"author {PERSON}\ncommitter {PERSON}\n",
+        "tree {tree}\nparent 12\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b> 01 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b 1 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b> 99999999999999999999 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b> 1 0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b> 1 +0000\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\nauthor A <a@b> 1 +0000\n",
+        "tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\nx\0y\n",
+    ],
+)
+def test_commits_that_git_fsck_refuses_are_refused(
+    chat: ChatStore, store: Path, header: str
+) -> None:
+    content = header.format(tree=put_tree(store)) + "\na message\n"
+    commit = put_object(store, "commit", content.encode())
+
+    with pytest.raises(NotAdmittedError):
+        admitted(chat, commit)
+
+
+def test_signatures_and_odd_but_legal_headers_come_in(chat: ChatStore, store: Path) -> None:
+    header = (
+        f"tree {put_tree(store)}\nauthor {PERSON}\ncommitter  <> 0 -1200\n"
+        "encoding ISO-8859-1\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n abc\n"
+    )
+    commit = put_object(store, "commit", header.encode() + b"\nno newline at the end \xe9")
+    git(store, "update-ref", "refs/heads/main", commit)
+
+    assert admitted(chat, commit).commits == (commit,)
+    assert chat.manifest(commit).source == "push"
+    assert fsck(chat) == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "depth", "good"),
+    [
+        (b"a.txt", 0, True),
+        (b"../a.txt", 1, True),
+        (b"../../a.txt", 2, True),
+        (b"../a.txt", 0, False),
+        (b"../../a.txt", 1, False),
+        (b"/etc/passwd", 3, False),
+        (b"a/../../b", 3, False),
+        (b"\xff", 1, False),
+    ],
+)
+def test_a_link_is_judged_by_where_it_stands(
+    chat: ChatStore, store: Path, target: bytes, depth: int, *, good: bool
+) -> None:
+    tree = put_tree(store, ("120000", b"link", put_blob(store, target)))
+    for level in range(depth):
+        tree = put_tree(store, ("40000", b"d%d" % level, tree))
+    commit = put_commit(store, tree)
+
+    if good:
+        assert admitted(chat, commit).commits == (commit,)
+        return
+    ((path, said),) = refusals(chat, commit)
+    assert path == "/".join([*(f"d{level}" for level in reversed(range(depth))), "link"])
+    assert "may lead outside" in said
+
+
+def test_a_tree_that_is_good_in_one_place_is_judged_again_in_another(
+    chat: ChatStore, store: Path
+) -> None:
+    below = put_tree(store, ("120000", b"link", put_blob(store, b"../a.txt")))
+    good = put_commit(store, put_tree(store, ("40000", b"d", below)))
+    bad = put_commit(store, below, good)
+
+    assert admitted(chat, good).commits == (good,)
+    for known in ((), (good,)):
+        ((path, said),) = refusals(chat, bad, known=known)
+        assert (path, bad[:12] in said) == ("link", True)
+
+
+def test_git_files_that_git_does_not_trust_are_refused(chat: ChatStore, store: Path) -> None:
+    hostile = put_blob(store, b'[submodule "../../x"]\n\tpath = x\n\turl = -u\n')
+    blob = put_blob(store)
+    entries = [
+        ("100644", b".gitmodules", hostile),
+        ("120000", b".gitignore", put_blob(store, b"a.txt")),
+        ("120000", b".gitattributes", put_blob(store, b"a.txt")),
+        ("40000", b".gitmodules", put_tree(store, ("100644", b"a", blob))),
+    ]
+    for entry in entries:
+        ((path, said),) = refusals(chat, put_commit(store, put_tree(store, entry)))
+
+        assert path == entry[1].decode()
+        assert "git" in said
+
+
+def test_files_over_the_limit_are_refused(store: Path) -> None:
+    tree = put_tree(store, ("100644", b"large", put_blob(store, bytes((1 << 20) + 1))))
+    small = WorkspaceConfig(max_file_mb=1)
+    commit = put_commit(store, tree)
+
+    with GitStore(store) as opened, pytest.raises(NotAdmittedError) as caught:
+        admit(opened, [commit], config=small)
+
+    assert "larger than 1 MiB" in caught.value.problems[0].message
+
+
+def nested(store: Path, wide: int, deep: int) -> str:
+    tree = put_tree(store, ("100644", b"file", put_blob(store)))
+    for _ in range(deep):
+        tree = put_tree(store, *(("40000", b"%02d" % number, tree) for number in range(wide)))
+    return put_commit(store, tree)
+
+
+def test_a_few_trees_that_spell_a_billion_files_are_refused(chat: ChatStore, store: Path) -> None:
+    ((_, said),) = refusals(chat, nested(store, 10, 9))
+
+    assert "more than 1,000,000 files" in said
+
+
+def test_a_small_file_in_many_places_may_not_fill_the_disk(
+    chat: ChatStore, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "MOST_BYTES", 5000)
+    assert admitted(chat, nested(store, 5, 3)).commits
+
+    ((_, said),) = refusals(chat, nested(store, 10, 3))
+
+    assert "together" in said
+
+
+@pytest.mark.parametrize(("deep", "good"), [(100, True), (101, False), (600, False)])
+def test_paths_deeper_than_a_snapshot_goes_are_refused(
+    chat: ChatStore, store: Path, deep: int, *, good: bool
+) -> None:
+    commit = nested(store, 1, deep)
+    if good:
+        assert admitted(chat, commit).commits == (commit,)
+    else:
+        assert refusals(chat, commit)
+
+
+def test_a_known_tree_moved_further_down_is_too_long_a_path(chat: ChatStore, store: Path) -> None:
+    first = nested(store, 1, 90)
+    tree = git(store, "rev-parse", f"{first}^{{tree}}").strip()
+    for _ in range(20):
+        tree = put_tree(store, ("40000", b"d", tree))
+
+    ((path, _),) = refusals(chat, put_commit(store, tree, first), known=(first,))
+
+    assert path.startswith("d/d/")
+
+
+def test_missing_and_damaged_objects_are_refused(chat: ChatStore, store: Path) -> None:
+    gone = "12" * 20
+    tree = put_tree(store, ("100644", b"a", gone), ("40000", b"b", gone))
+
+    assert refusals(chat, put_commit(store, tree)) == [
+        ("a", f"its content is not there, or damaged (commit {put_commit(store, tree)[:12]})"),
+        ("b", f"its tree is not there, or damaged (commit {put_commit(store, tree)[:12]})"),
+    ]
+    for tip in (gone, put_commit(store, put_tree(store), gone), put_blob(store)):
+        with pytest.raises(NotAdmittedError, match="is not there, or it is none") as caught:
+            admitted(chat, tip)
+        assert "unshallow" in caught.value.hint
+
+
+def test_only_what_is_new_is_looked_at(chat: ChatStore, store: Path) -> None:
+    upload(chat, "a.txt", b"a")
+    known = chat.head()
+    assert known is not None
+    bad = put_tree(store, ("100664", b"writable", put_blob(store)))
+    accepted = put_commit(store, put_tree(store, ("40000", b"old", bad)), known, at=LATER)
+
+    new = put_commit(
+        store,
+        put_tree(store, ("100644", b"x", put_blob(store)), ("40000", b"z", bad)),
+        accepted,
+        at=LATER,
+    )
+
+    assert admitted(chat, new, known=(accepted,)).commits == (new,)
+    assert len(refusals(chat, new)) == 1
+    assert admitted(chat, known, known=(accepted,)).commits == ()
+
+
+def test_every_refusal_is_told_up_to_some_twenty(chat: ChatStore, store: Path) -> None:
+    blob = put_blob(store)
+    few = put_tree(store, *(("100644", b"%c\x01" % (97 + at), blob) for at in range(3)))
+    many = put_tree(store, *(("100644", b"%03d\x01" % at, blob) for at in range(500)))
+
+    assert len(refusals(chat, put_commit(store, few))) == 3
+    assert len(refusals(chat, put_commit(store, many))) == 20
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_exactly_the_commits_that_known_ones_do_not_reach_are_new(data: st.DataObject) -> None:
+    """Whatever the history's shape and the commits' clocks: none is missed."""
+    with scratch() as folder, GitStore.create(folder / "store.git", durable=False) as store:
+        path = folder / "store.git"
+        commits: list[str] = []
+        tree = put_tree(path)
+        for _ in range(data.draw(st.integers(1, 9))):
+            parents = (
+                data.draw(st.lists(st.sampled_from(commits), max_size=2, unique=True))
+                if commits
+                else []
+            )
+            at = data.draw(st.integers(1, 6))
+            commits.append(put_commit(path, tree, *parents, at=at))
+        new = data.draw(st.lists(st.sampled_from(commits), min_size=1, max_size=3))
+        known = data.draw(st.lists(st.sampled_from(commits), max_size=3))
+
+        found = admit(store, new, known, config=FAST).commits
+
+        wanted = git(path, "rev-list", *new, *(f"^{oid}" for oid in known)).split()
+        reached = set(git(path, "rev-list", *new).split())
+        assert set(wanted) <= set(found) <= reached
+        assert len(set(found)) == len(found)
+        for child, parent in ((a, b) for a in found for b in store.read_commit(a).parents):
+            assert parent not in found or found.index(child) < found.index(parent)
+
+
+def test_a_store_of_sha256_is_looked_at_alike(tmp_path: Path) -> None:
+    path = tmp_path / "store.git"
+    with GitStore.create(path, object_format="sha256", durable=False) as store:
+        good = put_commit(path, put_tree(path, ("100644", b"a", put_blob(path))))
+        bad = put_commit(path, put_tree(path, ("100644", b".git", put_blob(path))))
+
+        assert admit(store, [good], config=FAST).commits == (good,)
+        with pytest.raises(NotAdmittedError):
+            admit(store, [bad], config=FAST)

@@ -1,0 +1,412 @@
+"""Garbage collection frees what nothing leads to, and never anything else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.git_objects import BrokenStoreError, GitStore
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.names import new_id
+from covalt_git.workspaces import branches, collecting, commits, records
+from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    branch_off,
+    call_record,
+    checkout,
+    fsck,
+    git,
+    open_chats,
+    pending_call,
+    scratch,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.collecting import Collected
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LARGE = os.urandom(300_000)
+
+
+def collect(chat: ChatStore, *, everything: bool = False) -> Collected:
+    with writing(chat) as writer:
+        return collecting.collect(writer, everything=everything)
+
+
+def delete_branch(chat: ChatStore, name: str) -> None:
+    with writing(chat) as writer:
+        branches.delete(writer, name, force=True)
+
+
+def drop_branch(chat: ChatStore, name: str) -> None:
+    """Delete a branch as git would: nothing remembers it."""
+    chat.store.swap_ref(HEADS + name, chat.branch(name).manifest_id, None)
+
+
+def grow_old(chat: ChatStore, seconds: float) -> None:
+    """Let every object's file seem to have been written so long ago."""
+    then = time.time() - seconds
+    for path in (chat.folder / "store.git/objects").rglob("*"):
+        if path.is_file():
+            os.utime(path, (then, then))
+
+
+def say(chat: ChatStore, text: str) -> str:
+    with writing(chat) as writer:
+        message = MessageRecord(role="user", text=text)
+        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+        return writer.commit("message", record, writer.look().tree, subject="long")
+
+
+def contents(chat: ChatStore) -> dict[str, dict[str, bytes]]:
+    """Return all files of all manifests of all branches."""
+    return {
+        oid: {path: chat.store.read_blob(file.oid) for path, file in chat.files(oid).items()}
+        for oid in chat.reachable()
+    }
+
+
+@pytest.fixture
+def forgotten(chat: ChatStore) -> ChatStore:
+    """A chat with a branch that nothing remembers, which had most of its bytes."""
+    upload(chat, "a.txt", b"a")
+    branch_off(chat, "idea")
+    upload(chat, "large.bin", LARGE)
+    checkout(chat, "main")
+    upload(chat, "b.txt", b"b")
+    drop_branch(chat, "idea")
+    return chat
+
+
+def test_what_nothing_leads_to_is_freed_after_an_hour(forgotten: ChatStore) -> None:
+    before = contents(forgotten)
+    assert collect(forgotten).after.size > len(LARGE)
+
+    grow_old(forgotten, 3599)
+    assert collect(forgotten).after.size > len(LARGE)
+    grow_old(forgotten, 3601)
+    done = collect(forgotten)
+
+    assert done.before.size > len(LARGE) > done.after.size
+    assert done.after.objects < done.before.objects
+    assert contents(forgotten) == before
+    assert fsck(forgotten) == ""
+
+
+def test_everything_is_freed_at_once_where_somebody_says_so(forgotten: ChatStore) -> None:
+    before = contents(forgotten)
+
+    done = collect(forgotten, everything=True)
+
+    assert done.after.size < 10_000
+    assert done.after.packs == 1
+    assert contents(forgotten) == before
+    assert fsck(forgotten) == ""
+    assert git(forgotten.folder / "store.git", "fsck", "--unreachable").strip() == ""
+
+
+def test_a_packed_store_is_written_anew_without_it(forgotten: ChatStore) -> None:
+    with writing(forgotten):
+        forgotten.store.pack_up()
+    before = contents(forgotten)
+    size = forgotten.store.usage()
+
+    done = collect(forgotten, everything=True)
+
+    assert (size.packs, done.after.packs) == (1, 1)
+    assert done.after.size < 10_000
+    assert contents(forgotten) == before
+    assert fsck(forgotten) == ""
+
+
+def test_a_pack_of_stock_git_keeps_its_deltas(chat: ChatStore) -> None:
+    lines = [b"line %d of a text that is long enough\n" % number for number in range(2000)]
+    for number in range(12):
+        lines[number * 7] = b"changed %d\n" % number
+        upload_again(chat, b"".join(lines))
+    branch_off(chat, "idea")
+    upload(chat, "large.bin", LARGE)
+    checkout(chat, "main")
+    drop_branch(chat, "idea")
+    store = chat.folder / "store.git"
+    git(store, "-c", "gc.pruneExpire=never", "repack", "-q", "-a", "-d", "-k", "--depth=50")
+    before = contents(chat)
+
+    done = collect(chat, everything=True)
+
+    assert done.before.size > len(LARGE)
+    assert done.after.size < 60_000
+    assert contents(chat) == before
+    assert fsck(chat) == ""
+
+
+def upload_again(chat: ChatStore, content: bytes) -> None:
+    (chat.workspace / "text").write_bytes(content)
+    with writing(chat) as writer:
+        writer.save_edits()
+
+
+def test_a_deleted_branch_is_kept_for_thirty_days(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload(chat, "a.txt", b"a")
+    branch_off(chat, "idea")
+    upload(chat, "large.bin", LARGE)
+    head = chat.head()
+    assert head is not None
+    checkout(chat, "main")
+    delete_branch(chat, "idea")
+
+    grow_old(chat, 7200)
+    assert collect(chat).forgotten == ()
+    assert chat.read_file(head, "large.bin") == LARGE
+    monkeypatch.setattr(collecting, "DELETED_S", -1)
+    grow_old(chat, 7200)
+    done = collect(chat)
+
+    assert done.forgotten == ("idea",)
+    assert done.after.size < len(LARGE)
+    assert fsck(chat) == ""
+
+
+def test_a_waiting_call_keeps_the_manifest_it_was_asked_on(chat: ChatStore) -> None:
+    upload(chat, "a.txt", b"a")
+    branch_off(chat, "idea")
+    upload(chat, "b.txt", b"b")
+    base = chat.head()
+    assert base is not None
+    checkout(chat, "main")
+    with writing(chat) as writer:
+        writer.put_call(pending_call(chat, status="pending", base=base, branch="main"))
+    drop_branch(chat, "idea")
+
+    collect(chat, everything=True)
+
+    assert chat.read_file(base, "b.txt") == b"b"
+    (waiting,) = chat.calls()
+    assert waiting.base == base
+
+
+def test_records_go_with_their_commits(chat: ChatStore) -> None:
+    upload(chat, "a.txt", b"a")
+    kept = say(chat, "kept " * 10_000)
+    branch_off(chat, "idea")
+    say(chat, "dropped " * 10_000)
+    checkout(chat, "main")
+    drop_branch(chat, "idea")
+
+    done = collect(chat, everything=True)
+
+    assert done.records == 1
+    message = chat.manifest(kept).record.message
+    assert message is not None
+    assert message.text == "kept " * 10_000
+    store = chat.folder / "store.git"
+    assert len(git(store, "ls-tree", "-r", "--name-only", records.REF).split()) == 1
+    assert git(store, "rev-list", "--count", records.REF).strip() == "1"
+    assert collect(chat, everything=True).records == 0
+    assert fsck(chat) == ""
+
+
+def test_a_record_that_only_another_record_refers_to_is_kept(chat: ChatStore) -> None:
+    """A large render plan is a record, and refers to its artifact's bytes, another one."""
+    page = b"<p>" * 10_000
+    with writing(chat) as writer:
+        artifact = chat.records.keep(page)
+        plan = {
+            "renderer": "html",
+            "config": {"filler": "x" * 20_000},
+            "artifact": artifact.model_dump(),
+        }
+        call = pending_call(chat)
+        writer.put_call(call)
+        oid = writer.finish_call(call, call_record(render_plan=plan), seen=writer.look())
+
+    assert collect(chat, everything=True).records == 0
+    shown = chat.manifest(oid).record.call
+    assert shown is not None
+    assert shown.render_plan["artifact"] == artifact.model_dump()
+    assert chat.records.content(artifact) == page
+
+
+def test_a_damaged_store_is_left_as_it_is(forgotten: ChatStore) -> None:
+    tree = forgotten.manifest(str(forgotten.head())).tree_id
+    with writing(forgotten):
+        pass
+    store = forgotten.folder / "store.git"
+    for pack in (store / "objects/pack").glob("*.pack"):
+        content = pack.read_bytes()
+        pack.unlink()
+        pack.with_suffix(".idx").unlink()
+        git(store, "unpack-objects", "-q", given=content)
+    lost = store / "objects" / tree[:2] / tree[2:]
+    lost.unlink()
+    before = sorted((store / "objects").rglob("*"))
+
+    with pytest.raises(BrokenStoreError), writing(forgotten) as writer:
+        collecting.collect(writer, everything=True)
+
+    assert sorted((store / "objects").rglob("*")) == before
+
+
+def test_what_others_left_half_made_is_cleared(chat: ChatStore) -> None:
+    upload(chat, "a.txt", b"a")
+    pack = chat.folder / "store.git/objects/pack"
+    pack.mkdir(exist_ok=True)
+    (pack / "tmp_pack_x").write_bytes(b"x" * 9999)
+    (chat.folder / "staging").mkdir(exist_ok=True)
+    (chat.folder / "staging/x").write_bytes(b"x")
+
+    done = collect(chat)
+
+    assert done.after.size < 9999
+    assert not (pack / "tmp_pack_x").exists()
+    assert not (chat.folder / "staging/x").exists()
+
+
+def test_readers_that_were_there_before_still_read(forgotten: ChatStore) -> None:
+    with writing(forgotten):
+        forgotten.store.pack_up()
+    with GitStore(forgotten.folder / "store.git") as reader:
+        head = forgotten.head()
+        assert head is not None
+        reader.read_commit(head)
+        collect(forgotten, everything=True)
+        upload(forgotten, "c.txt", b"c")
+
+        assert reader.read_commit(str(forgotten.head())).parents == (head,)
+        tree = reader.read_commit(head).tree
+        assert [entry.name for entry in reader.read_tree(tree)] == [b"a.txt", b"b.txt"]
+
+
+def test_a_store_of_sha256_is_collected_alike(tmp_path: Path) -> None:
+    config = open_chats(tmp_path).config.model_copy(update={"object_format": "sha256"})
+    with open_chats(tmp_path, config).new() as chat:
+        upload(chat, "a.txt", b"a")
+        branch_off(chat, "idea")
+        upload(chat, "large.bin", LARGE)
+        checkout(chat, "main")
+        drop_branch(chat, "idea")
+        before = contents(chat)
+
+        assert collect(chat, everything=True).after.size < 10_000
+        assert contents(chat) == before
+        assert fsck(chat) == ""
+
+
+def test_what_was_seen_before_is_stored_again(chat: ChatStore) -> None:
+    """A look at the folder is remembered; what it stored may be gone by the next one."""
+    upload(chat, "a.txt", b"a")
+    (chat.workspace / "sub").mkdir()
+    (chat.workspace / "sub/b.txt").write_text("not saved yet")
+    with writing(chat) as writer:
+        writer.look()
+        collecting.collect(writer, everything=True)
+        writer.save_edits()
+
+    assert fsck(chat) == ""
+    assert chat.read_file(chat.head(), "sub/b.txt") == b"not saved yet"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.workspaces.stores import open_chats
+from covalt_git.workspaces import collecting
+from covalt_git.workspaces.writing import writing
+left = int(sys.argv[2])
+def kill(event, arguments):
+    global left
+    if event in {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "open"}:
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+with open_chats(Path(sys.argv[1])).open("c1") as chat, writing(chat) as writer:
+    sys.addaudithook(kill)
+    collecting.collect(writer, everything=True)
+print("done")
+"""
+
+
+def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -> None:
+    say(forgotten, "kept " * 10_000)
+    branch_off(forgotten, "more")
+    say(forgotten, "dropped " * 10_000)
+    checkout(forgotten, "main")
+    drop_branch(forgotten, "more")
+    before = contents(forgotten)
+    said = {oid: forgotten.manifest(oid).record for oid in forgotten.reachable()}
+    ends = set()
+    store = forgotten.folder / "store.git"
+    for steps in [1, 3, 6, *range(8, 70, 6), 1000]:
+        command = [sys.executable, "-c", KILLED, str(chats.folder.parent), str(steps)]
+        done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, timeout=60)
+        ends.add(done.returncode)
+
+        assert contents(forgotten) == before
+        assert {oid: forgotten.manifest(oid).record for oid in forgotten.reachable()} == said
+        upload(forgotten, f"{steps}.txt", b"%d" % steps)
+        assert git(store, "fsck", "--strict", "--full", "--no-dangling") == ""
+        before = contents(forgotten)
+        said = {oid: forgotten.manifest(oid).record for oid in forgotten.reachable()}
+    assert ends == {0, -9}
+    assert forgotten.store.usage().size < len(LARGE)
+
+
+STEPS = st.lists(
+    st.sampled_from(["upload", "edit", "say", "branch", "main", "drop", "pack", "git"]),
+    min_size=4,
+    max_size=14,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(STEPS)
+def test_no_history_loses_anything_that_a_branch_has(steps: list[str]) -> None:
+    with scratch() as folder, open_chats(folder).new("c1") as chat:
+        upload(chat, "0.txt", b"0" * 3000)
+        for number, step in enumerate(steps):
+            match step:
+                case "upload":
+                    upload(chat, f"{number}.txt", b"%d" % number * 1000)
+                case "edit":
+                    (chat.workspace / "0.txt").write_bytes(b"0\n" * 1000 + b"%d" % number)
+                case "say":
+                    say(chat, f"{number} " * 10_000)
+                case "branch":
+                    branch_off(chat, f"b{number}")
+                case "main":
+                    checkout(chat, "main")
+                case "drop":
+                    others = [one.name for one in chat.branches() if not one.active]
+                    for name in [name for name in others if name != "main"][:1]:
+                        drop_branch(chat, name)
+                case "pack":
+                    with writing(chat):
+                        chat.store.pack_up()
+                case _:
+                    git(chat.folder / "store.git", "repack", "-q", "-a", "-d", "-k")
+        with writing(chat) as writer:
+            writer.save_edits()
+        before = contents(chat)
+        said = {oid: chat.manifest(oid).record for oid in chat.reachable()}
+
+        done = collect(chat, everything=True)
+
+        assert contents(chat) == before
+        assert {oid: chat.manifest(oid).record for oid in chat.reachable()} == said
+        assert fsck(chat) == ""
+        assert done.after.size <= done.before.size + 2000
+        live = chat.store.reachable(chat.store.refs("refs/").values())
+        assert done.after.objects == len(live)

@@ -1,0 +1,139 @@
+"""Deleting a chat leaves nothing of it, and is never done half."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import UnknownNameError
+from covalt_git.workspaces import chat_folders
+from covalt_git.workspaces.deleting import Loss, delete, loss
+from covalt_git.workspaces.forking import fork
+from covalt_git.workspaces.locking import ChatBusyError, ChatGoneError
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import branch_off, pending_call, upload
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_everything_of_a_chat_goes_and_is_told_before(chat: ChatStore, chats: Chats) -> None:
+    upload(chat, "a.txt", b"a" * 10_000)
+    branch_off(chat, "idea")
+    upload(chat, "b.txt", b"b")
+    with writing(chat) as writer:
+        writer.put_call(pending_call(chat, status="pending"))
+        (chat.workspace / "node_modules").mkdir()
+        (chat.workspace / "node_modules/link").symlink_to("/etc")
+
+        assert (loss(chats, "c1").manifests, loss(chats, "c1").branches) == (2, 2)
+
+    gone = delete(chats, "c1")
+
+    assert (gone.manifests, gone.branches, gone.waiting) == (2, 2, 1)
+    assert gone.size > 10_000
+    assert list(chats.folder.iterdir()) == []
+    with pytest.raises(UnknownNameError):
+        chats.open("c1")
+    with pytest.raises(UnknownNameError):
+        delete(chats, "c1")
+
+
+def test_what_a_fork_has_too_is_not_freed(chat: ChatStore, chats: Chats) -> None:
+    upload(chat, "a.txt", bytes(range(256)) * 4000)
+    before = loss(chats, "c1").size
+    with writing(chat) as writer:
+        fork(writer, chats).store.close()
+
+    assert before - loss(chats, "c1").size > 1000
+
+
+def test_a_chat_that_somebody_writes_to_is_not_deleted(chat: ChatStore, chats: Chats) -> None:
+    with writing(chat), pytest.raises(ChatBusyError, match="is writing since"):
+        delete(chats, "c1", timeout_s=0)
+
+    assert chats.ids() == ["c1"]
+    upload(chat, "a.txt", b"a")
+
+
+def test_a_damaged_chat_can_be_deleted(chat: ChatStore, chats: Chats) -> None:
+    upload(chat, "a.txt", b"a")
+    (chat.folder / "store.git/HEAD").write_text("nonsense")
+    (chat.folder / "store.git/refs/heads/main").write_text("")
+
+    gone = delete(chats, "c1")
+
+    assert gone == Loss(None, None, None, gone.size)
+    assert chats.ids() == []
+
+
+def test_folders_that_a_tool_closed_are_removed_too(chat: ChatStore, chats: Chats) -> None:
+    closed = chat.workspace / "a/b"
+    closed.mkdir(parents=True)
+    (closed / "file").write_text("x")
+    closed.chmod(0)
+    closed.parent.chmod(0o500)
+
+    delete(chats, "c1")
+
+    assert list(chats.folder.iterdir()) == []
+
+
+def test_a_chat_that_is_open_elsewhere_is_gone_for_its_writer(
+    chat: ChatStore, chats: Chats
+) -> None:
+    delete(chats, "c1")
+    with pytest.raises(ChatGoneError):
+        upload(chat, "a.txt", b"a")
+    with chats.new("c1") as again:
+        upload(again, "b.txt", b"b")
+        assert again.store.usage().objects < 10
+
+
+KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+from tests.workspaces.stores import open_chats
+from covalt_git.workspaces.deleting import delete
+left = int(sys.argv[2])
+def kill(event, arguments):
+    global left
+    if event in {"os.rename", "os.remove", "os.rmdir"}:
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(kill)
+delete(open_chats(Path(sys.argv[1])), "c1")
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 12])
+def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(
+    chat: ChatStore, chats: Chats, steps: int
+) -> None:
+    upload(chat, "a.txt", b"a")
+    command = [sys.executable, "-c", KILLED, str(chats.folder.parent), str(steps)]
+    done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, timeout=60)
+    assert done.returncode == -9, done.stderr
+
+    if steps == 0:
+        assert chats.ids() == ["c1"]
+        assert upload(chat, "b.txt", b"b") == "b.txt"
+        return
+    assert chats.ids() == []
+    chats.new("c2").store.close()
+    assert [path.name for path in chats.folder.iterdir()] == ["c2"]
+
+
+def test_a_chat_in_the_making_is_left_alone_while_its_maker_lives(chats: Chats) -> None:
+    with chat_folders.making(chats.folder) as made:
+        (made / "file").write_text("on its way")
+        chats.new("c1").store.close()
+        assert (made / "file").exists()
+    assert [path.name for path in chats.folder.iterdir()] == ["c1"]

@@ -1,0 +1,200 @@
+"""An export is one file that stock git reads, the same bytes for the same refs."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import BrokenStoreError
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits, records
+from covalt_git.workspaces.exporting import Exported, export, export_to
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    branch_off,
+    checkout,
+    git,
+    layout_of,
+    open_chats,
+    pending_call,
+    run_git,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import ChatStore
+
+
+@pytest.fixture
+def full(chat: ChatStore) -> ChatStore:
+    """A chat with branches, records, a call that waits and a folder on main."""
+    upload(chat, "a.txt", b"a\n" * 5000)
+    say(chat, "main " * 10_000)
+    branch_off(chat, "idea")
+    (chat.workspace / "a.txt").write_bytes(b"a\n" * 5000 + b"b\n")
+    (chat.workspace / "run").write_text("#!/bin/sh\n")
+    (chat.workspace / "run").chmod(0o755)
+    (chat.workspace / "link").symlink_to("a.txt")
+    say(chat, "idea " * 10_000)
+    checkout(chat, "main")
+    upload(chat, "b.txt", b"b")
+    with writing(chat) as writer:
+        writer.put_call(pending_call(chat, status="pending"))
+    return chat
+
+
+def say(chat: ChatStore, text: str) -> str:
+    with writing(chat) as writer:
+        writer.save_edits()
+        message = MessageRecord(role="user", text=text)
+        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+        return writer.commit("message", record, writer.look().tree, subject="long")
+
+
+def exported(chat: ChatStore, branch: str | None = None) -> bytes:
+    file = io.BytesIO()
+    export(chat, file, branch=branch)
+    return file.getvalue()
+
+
+def test_stock_git_verifies_and_clones_it(full: ChatStore, tmp_path: Path) -> None:
+    path = tmp_path / "chat.bundle"
+    done = export_to(full, path)
+
+    assert done == Exported(("idea", "main"), done.objects, path.stat().st_size)
+    git(full.folder / "store.git", "bundle", "verify", str(path))
+    git(tmp_path, "clone", "-q", str(path), "copy")
+    copy = tmp_path / "copy"
+    git(copy, "fetch", "-q", "origin", "refs/covalt/*:refs/covalt/*")
+    assert {
+        name: what for name, what in layout_of(copy).items() if ".git" not in name
+    } == layout_of(full.workspace)
+    assert git(copy, "branch", "--show-current").strip() == "main"
+    heads = git(full.folder / "store.git", "rev-parse", "main", "idea")
+    assert git(copy, "rev-parse", "origin/main", "origin/idea") == heads
+    assert run_git(copy, "fsck", "--strict", "--full").stdout == b""
+    assert len(git(copy, "ls-tree", "-r", "--name-only", records.REF).split()) == 2
+
+
+def test_it_carries_branches_records_and_the_chat_and_nothing_that_waits(
+    full: ChatStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.bundle"
+    export_to(full, path)
+
+    listed = git(tmp_path, "bundle", "list-heads", str(path)).split()[1::2]
+
+    wanted = [
+        "HEAD",
+        "refs/covalt/chat",
+        "refs/covalt/records",
+        "refs/heads/idea",
+        "refs/heads/main",
+    ]
+    assert listed == wanted
+
+
+def test_the_same_refs_give_the_same_bytes_however_they_are_stored(full: ChatStore) -> None:
+    first = exported(full)
+    with writing(full):
+        full.store.pack_up()
+    packed = exported(full)
+    git(full.folder / "store.git", "repack", "-q", "-a", "-d", "-f", "--depth=50")
+
+    assert exported(full) == packed == first
+
+
+def test_one_branch_alone_takes_only_its_records_along(full: ChatStore, tmp_path: Path) -> None:
+    path = tmp_path / "idea.bundle"
+    done = export_to(full, path, branch="idea")
+
+    assert done.branches == ("idea",)
+    git(tmp_path, "clone", "-q", str(path), "copy")
+    git(tmp_path / "copy", "fetch", "-q", "origin", "refs/covalt/*:refs/covalt/*")
+    assert git(tmp_path / "copy", "branch", "--show-current").strip() == "idea"
+    kept = git(tmp_path / "copy", "ls-tree", "-r", records.REF).split()[2::4]
+    texts = [git(tmp_path / "copy", "cat-file", "blob", oid)[1:5] for oid in kept]
+    assert sorted(texts) == ["idea", "main"]
+    export_to(full, tmp_path / "main.bundle", branch="main")
+    assert len(git(tmp_path, "bundle", "list-heads", str(tmp_path / "main.bundle")).split()) == 8
+
+
+def test_it_is_about_as_small_as_what_git_makes(full: ChatStore, tmp_path: Path) -> None:
+    for number in range(40):
+        (full.workspace / "a.txt").write_bytes(b"a\n" * 5000 + b"%d\n" % number)
+        with writing(full) as writer:
+            writer.save_edits()
+    git(full.folder / "store.git", "bundle", "create", "-q", str(tmp_path / "git"), "--branches")
+
+    assert len(exported(full)) < 2 * (tmp_path / "git").stat().st_size
+
+
+def test_looking_is_all_that_an_export_does(full: ChatStore) -> None:
+    before = layout_of(full.folder / "store.git")
+
+    exported(full)
+
+    assert layout_of(full.folder / "store.git") == before
+
+
+def test_a_file_that_is_there_is_not_written_over(full: ChatStore, tmp_path: Path) -> None:
+    path = tmp_path / "chat.bundle"
+    path.write_text("mine")
+
+    with pytest.raises(CovaltError, match="there is a file"):
+        export_to(full, path)
+
+    assert layout_of(tmp_path) == {"chat.bundle": ("file", b"mine")}
+
+
+def test_an_export_that_fails_leaves_no_file(full: ChatStore, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError):
+        export_to(full, tmp_path / "x", branch="nope")
+    with pytest.raises(CovaltError, match="cannot be written: no such file"):
+        export_to(full, tmp_path / "nowhere/x")
+    head = full.head()
+    assert head is not None
+    git(full.folder / "store.git", "update-ref", "refs/heads/broken", head)
+    store = full.folder / "store.git"
+    for pack in (store / "objects/pack").glob("*.pack"):
+        pack.chmod(0o644)
+        content = bytearray(pack.read_bytes())
+        content[40:60] = bytes(20)
+        pack.write_bytes(content)
+    with (
+        full,
+        pytest.raises(BrokenStoreError),
+        open_chats(full.folder.parents[1]).open("c1") as again,
+    ):
+        export_to(again, tmp_path / "x")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_chat_has_nothing_to_export(chat: ChatStore) -> None:
+    with pytest.raises(CovaltError, match="no manifest to export") as caught:
+        exported(chat)
+    assert caught.value.hint
+
+
+def test_a_chat_of_sha256_is_exported_for_stock_git(tmp_path: Path) -> None:
+    config = open_chats(tmp_path).config.model_copy(update={"object_format": "sha256"})
+    with open_chats(tmp_path, config).new() as chat:
+        upload(chat, "a.txt", b"a")
+        say(chat, "long " * 10_000)
+        export_to(chat, tmp_path / "wide.bundle")
+
+    assert (
+        subprocess.run(
+            ["git", "clone", "-q", "wide.bundle", "copy"], cwd=tmp_path, check=False
+        ).returncode
+        == 0
+    )
+    assert layout_of(tmp_path / "copy")["a.txt"] == ("file", b"a")
+    assert len(git(tmp_path / "copy", "rev-parse", "HEAD").strip()) == 64

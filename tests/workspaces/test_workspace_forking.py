@@ -1,0 +1,197 @@
+"""A fork has all of a chat's history and none of its room, and each goes its own way."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.models.chats import Origin
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.names import BadNameError, new_id
+from covalt_git.workspaces import collecting, commits
+from covalt_git.workspaces.chat_folders import ChatExistsError
+from covalt_git.workspaces.deleting import delete
+from covalt_git.workspaces.forking import fork
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    branch_off,
+    checkout,
+    fsck,
+    git,
+    layout_of,
+    open_chats,
+    pending_call,
+    save,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+LONG = "a long text, which is a record of its own " * 1000
+
+
+def forked(chat: ChatStore, chats: Chats, **options: str) -> ChatStore:
+    with writing(chat) as writer:
+        return fork(writer, chats, **options)
+
+
+def say_something_long(chat: ChatStore) -> str:
+    with writing(chat) as writer:
+        message = MessageRecord(role="user", text=LONG)
+        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+        return writer.commit("message", record, writer.look().tree, subject="long")
+
+
+def heads(chat: ChatStore) -> str:
+    return git(chat.folder / "store.git", "for-each-ref", "refs/heads")
+
+
+def collect(chat: ChatStore) -> None:
+    with writing(chat) as writer:
+        collecting.collect(writer, everything=True)
+
+
+@pytest.fixture
+def full(chat: ChatStore) -> ChatStore:
+    """A chat with two branches, a record, packs and loose objects, an edit, and a call that waits."""
+    for number in range(5):
+        upload(chat, f"{number}.txt", b"%d" % number)
+    said = say_something_long(chat)
+    branch_off(chat, "idea")
+    upload(chat, "idea.txt", b"an idea")
+    with writing(chat) as writer:
+        chat.store.pack_up()
+        waits = pending_call(chat, status="pending", execution_id=None, base=said)
+        writer.put_call(waits)
+    upload(chat, "later.txt", b"later")
+    (chat.workspace / "edited.txt").write_text("not saved yet")
+    return chat
+
+
+def test_a_fork_has_all_branches_and_the_files(full: ChatStore, chats: Chats) -> None:
+    with forked(full, chats) as other:
+        assert (other.id, other.active_branch()) == ("c2", "idea")
+        assert heads(other) == heads(full)
+        assert len(other.reachable()) == 9
+        save(other)
+
+        assert layout_of(other.workspace) == layout_of(full.workspace)
+        assert other.read_file(other.head(), "edited.txt") == b"not saved yet"
+        assert fsck(other) == fsck(full) == ""
+
+
+def test_calls_that_wait_stay_and_records_come_along(full: ChatStore, chats: Chats) -> None:
+    with forked(full, chats) as other:
+        texts = [one.record.message.text for one in other.log(other.head()) if one.record.message]
+
+        assert (len(full.calls()), other.calls()) == (1, [])
+        assert texts == [LONG]
+
+
+def test_a_fork_knows_what_it_came_from(full: ChatStore, chats: Chats) -> None:
+    with forked(full, chats, chat_id="mine", title="another try") as other:
+        about = other.about()
+
+        assert about.forked_from == Origin(chat_id="c1", manifest_id=full.head())
+        assert (about.id, about.title) == ("mine", "another try")
+    assert full.about().forked_from is None
+
+
+def test_a_fork_at_a_manifest_has_its_history_on_main(full: ChatStore, chats: Chats) -> None:
+    first = list(full.log(full.head()))[-1].id
+    with forked(full, chats, at=first) as other:
+        save(other)
+
+        assert git(other.folder / "store.git", "rev-list", "--branches").split() == [first]
+        assert other.active_branch() == "main"
+        assert layout_of(other.workspace) == {"0.txt": ("file", b"0")}
+        assert other.card().forked_from == Origin(chat_id="c1", manifest_id=first)
+        collect(other)
+        assert other.store.usage().objects < 8
+        assert fsck(other) == ""
+
+
+def test_an_empty_chat_can_be_forked(chat: ChatStore, chats: Chats) -> None:
+    with forked(chat, chats) as other:
+        assert (other.head(), other.active_branch()) == (None, "main")
+        upload(other, "a.txt", b"a")
+        assert chat.head() is None
+
+
+def test_objects_are_shared_and_workspaces_are_not(full: ChatStore, chats: Chats) -> None:
+    with forked(full, chats) as other:
+        save(other)
+
+        objects = list((other.folder / "store.git/objects").rglob("*.pack"))
+        assert objects
+        assert all(path.stat().st_nlink == 2 for path in objects)
+        (other.workspace / "0.txt").write_text("changed in the fork")
+        assert (full.workspace / "0.txt").read_text() == "0"
+
+
+def test_whatever_becomes_of_one_is_nothing_to_the_other(full: ChatStore, chats: Chats) -> None:
+    other = forked(full, chats)
+    with other:
+        upload(other, "only-there.txt", b"x")
+        checkout(other, "main")
+        collect(other)
+        assert fsck(full) == ""
+        upload(full, "only-here.txt", b"y")
+        collect(full)
+        assert fsck(other) == fsck(full) == ""
+        before = layout_of(full.workspace)
+    delete(chats, "c2")
+
+    collect(full)
+    assert fsck(full) == ""
+    assert layout_of(full.workspace) == before
+    with forked(full, chats) as third:
+        delete(chats, "c1")
+        collect(third)
+        save(third)
+        assert fsck(third) == ""
+        assert layout_of(third.workspace) == before
+
+
+def test_bytes_are_copied_where_they_cannot_be_linked(
+    full: ChatStore, chats: Chats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EXDEV, "another device")
+
+    monkeypatch.setattr(os, "link", refuse)
+
+    with forked(full, chats) as other:
+        assert fsck(other) == ""
+        assert all(path.stat().st_nlink == 1 for path in other.folder.rglob("*.pack"))
+        assert heads(other) == heads(full)
+
+
+def test_an_id_that_is_taken_or_none_forks_nothing(full: ChatStore, chats: Chats) -> None:
+    unsaved = full.head()
+    with pytest.raises(ChatExistsError):
+        forked(full, chats, chat_id="c1")
+    with pytest.raises(BadNameError):
+        forked(full, chats, chat_id="../x")
+
+    assert chats.ids() == ["c1"]
+    assert full.head() == unsaved
+    assert sorted(path.name for path in chats.folder.iterdir()) == ["c1"]
+
+
+def test_a_fork_keeps_the_hash_of_its_chat(tmp_path: Path) -> None:
+    chats = open_chats(tmp_path)
+    wide = open_chats(tmp_path, chats.config.model_copy(update={"object_format": "sha256"}))
+    with wide.new("wide") as chat:
+        upload(chat, "a.txt", b"a")
+        with forked(chat, chats) as other:
+            upload(other, "b.txt", b"b")
+
+            assert len(str(other.head())) == 64
+            assert fsck(other) == ""
