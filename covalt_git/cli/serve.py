@@ -40,7 +40,8 @@ def command(
     """Show the project in your browser, until Ctrl-C.
 
     Prints the address to open.  Whoever has it may do all that you may; the token in it is new at
-    every start, unless COVALT_GIT_TOKEN gives one.
+    every start, unless COVALT_GIT_TOKEN gives one.  Chats are at /git/CHAT for git clone and git
+    push, with the token as the password.
     """
     given = click.get_current_context().find_root().obj
 

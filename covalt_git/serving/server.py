@@ -1,4 +1,4 @@
-"""Serving one project: its pages, and the token that opens them."""
+"""Serving one project: its pages, its chats for git, and the token that opens them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from covalt_git.serving.listening import Listener, listen
 from covalt_git.serving.places import Places, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from covalt_server.app import create_app
+from covalt_git.workspaces import watches
+from covalt_server.app import create_app, create_git_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.serving.asgi import App
+
+GIT_THREADS = 8
+"""How many fetches and pushes run at a time, beside the pages."""
 
 TOKEN_VARIABLE = "COVALT_GIT_TOKEN"  # noqa: S105 - where a token is found, not one
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,}")
@@ -73,14 +77,28 @@ def serve(
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
     with listener.socket:
-        pages = create_app(project.root, token=token, port=listener.port, role=role)
-        # The places of /mcp, /.well-known/oauth-protected-resource and /git.
-        app: App = Places(WSGIBridge(pages), {})
+        app = faces(project.root, token=token, port=listener.port, role=role)
         serving = Serving(project.root, listener, token)
         server = Server(
             app if on_request is None else told(app, on_request), lambda: on_ready(serving)
         )
-        server.run([listener.socket])
+        watches.begin()
+        try:
+            server.run([listener.socket])
+        finally:
+            watches.end()
+
+
+def faces(root: Path, *, token: str, port: int, role: str | None = None) -> App:
+    """Return all that answers for the project at ``root`` on ``port``, each in its place.
+
+    Raises:
+        BrokenConfigError: when ``covalt.yaml`` cannot be used.
+    """
+    pages = create_app(root, token=token, port=port, role=role)
+    git = create_git_app(root, token=token, port=port, role=role)
+    # The places of /mcp and /.well-known/oauth-protected-resource are free.
+    return Places(WSGIBridge(pages), {"/git": WSGIBridge(git, threads=GIT_THREADS)})
 
 
 def _token() -> str:

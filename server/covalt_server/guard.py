@@ -85,17 +85,30 @@ class Guard:
             NoTokenError: without the token.
         """
         g.nonce = secrets.token_urlsafe(16)
-        self._check_host()
-        self._check_origin()
+        self.check_sender()
         printed = request.args.get("token") if request.method == "GET" else None
-        if printed is not None and self._is_token(printed):
+        if printed is not None and self.is_token(printed):
             return self._signed_in()
-        if not self._is_token(self._carried()):
+        if not self.is_token(self._carried()):
             raise NoTokenError(
                 "this needs the token of the server",
                 hint="open the address that covalt-git serve printed, with its ?token=...",
             )
         return None
+
+    def check_sender(self) -> None:
+        """Refuse what is not ours to answer, whoever asks.
+
+        Raises:
+            WrongHostError: for a foreign host.
+            WrongOriginError: for a request of a foreign page.
+        """
+        self._check_host()
+        self._check_origin()
+
+    def is_token(self, given: str) -> bool:
+        """Tell whether ``given`` is the server's token, in a time that says nothing about it."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
 
     def _check_host(self) -> None:
         if request.headers.get("Host", "").lower() not in self._own_hosts():
@@ -125,9 +138,6 @@ class Guard:
         if scheme.lower() == "bearer":
             return bearer.strip()
         return request.cookies.get(self.cookie, "")
-
-    def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self.token.encode())
 
     def _signed_in(self) -> Response:
         rest = [(name, value) for name, value in request.args.items(multi=True) if name != "token"]
