@@ -3,6 +3,7 @@
     python -m bench.workspaces [ROW...] [--rounds N] [--large] [--json]
 
 A row is any part of a row's name; without one all are run.  ``--large`` adds those of 100,000 files.
+Rows of zlib are run by a process in which isal is not to be had; the others use it where it is.
 Git and ours take turns, round by round, so that a busy machine is busy for both; figures are
 medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs as people run it, a
 process a command; ours is measured in a process that is up, its lock and its recovery included.
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import watches
 from covalt_git.workspaces.chats import Chats, ChatStore
 from covalt_git.workspaces.writing import writing
 
@@ -76,6 +78,10 @@ class Row:
     measure: Callable[[int], Iterator[Round]]
     large: bool = False
     smaller_is_better: bool = False
+
+    @property
+    def is_of_zlib(self) -> bool:
+        return self.name.endswith(", zlib")
 
 
 ROWS: list[Row] = []
@@ -150,9 +156,26 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 @contextlib.contextmanager
-def pair(count: int, *, memory: bool = False) -> Iterator[tuple[Path, ChatStore]]:
+def watching(*, watched: bool) -> Iterator[None]:
+    """Believe the kernel's queue meanwhile, however long ago everything was looked at."""
+    if watched:
+        watches.begin(trusted_s=3600)
+    try:
+        yield
+    finally:
+        watches.end()
+
+
+@contextlib.contextmanager
+def pair(
+    count: int, *, memory: bool = False, watched: bool = False
+) -> Iterator[tuple[Path, ChatStore]]:
     """Yield a git working tree and a chat of the same files, both saved."""
-    with place(memory=memory) as folder, chats_in(folder).new("c1") as chat:
+    with (
+        watching(watched=watched),
+        place(memory=memory) as folder,
+        chats_in(folder).new("c1") as chat,
+    ):
         make_files(chat.workspace, count)
         shutil.copytree(chat.workspace, folder / "git")
         git(folder / "git", "init", "--quiet")
@@ -160,7 +183,8 @@ def pair(count: int, *, memory: bool = False) -> Iterator[tuple[Path, ChatStore]
         save(chat)
         time.sleep(0.1)  # what is so fresh that a clock's tick could hide a change is read again
         save_with_git(folder / "git")
-        save(chat)
+        for _ in range(3):
+            save(chat)
         yield folder / "git", chat
 
 
@@ -184,8 +208,8 @@ def edit(folders: Iterable[Path], numbers: Iterable[int], chance: random.Random)
 # Snapshots
 
 
-def nothing_changed(count: int, rounds: int) -> Iterator[Round]:
-    with pair(count) as (work, chat):
+def nothing_changed(count: int, rounds: int, *, watched: bool = False) -> Iterator[Round]:
+    with pair(count, watched=watched) as (work, chat):
         for _ in range(rounds):
             gits = seconds(lambda: save_with_git(work))
             with writing(chat) as writer:
@@ -205,6 +229,21 @@ def nothing_of_10k(rounds: int) -> Iterator[Round]:
 @row("snapshot, nothing changed: 100k files", 1.2, 1.5, rounds=7, large=True)
 def nothing_of_100k(rounds: int) -> Iterator[Round]:
     return nothing_changed(100_000, rounds)
+
+
+@row("watched, nothing changed: 1k files", 50, 400, rounds=31)
+def watched_nothing_of_1k(rounds: int) -> Iterator[Round]:
+    return nothing_changed(1_000, rounds, watched=True)
+
+
+@row("watched, nothing changed: 10k files", 50, 400, rounds=21)
+def watched_nothing_of_10k(rounds: int) -> Iterator[Round]:
+    return nothing_changed(10_000, rounds, watched=True)
+
+
+@row("watched, nothing changed: 100k files", 50, 400, rounds=7, large=True)
+def watched_nothing_of_100k(rounds: int) -> Iterator[Round]:
+    return nothing_changed(100_000, rounds, watched=True)
 
 
 FRESH = """
@@ -239,9 +278,11 @@ def fresh_of_100k(rounds: int) -> Iterator[Round]:
     return nothing_changed_fresh(100_000, rounds)
 
 
-def some_changed(count: int, changed: int, rounds: int) -> Iterator[Round]:
+def some_changed(
+    count: int, changed: int, rounds: int, *, watched: bool = False
+) -> Iterator[Round]:
     chance = random.Random(changed)
-    with pair(count) as (work, chat):
+    with pair(count, watched=watched) as (work, chat):
         for _ in range(rounds):
             edit((work, chat.workspace), chance.sample(range(count), changed), chance)
             time.sleep(0.05)
@@ -256,6 +297,16 @@ def one_of_10k(rounds: int) -> Iterator[Round]:
 @row("snapshot, 100 files of 10k", 1.9, 2.5, rounds=21)
 def hundred_of_10k(rounds: int) -> Iterator[Round]:
     return some_changed(10_000, 100, rounds)
+
+
+@row("watched, 1 file of 10k", 20, 27, rounds=31)
+def watched_one_of_10k(rounds: int) -> Iterator[Round]:
+    return some_changed(10_000, 1, rounds, watched=True)
+
+
+@row("watched, 100 files of 10k", 4.5, 6, rounds=21)
+def watched_hundred_of_10k(rounds: int) -> Iterator[Round]:
+    return some_changed(10_000, 100, rounds, watched=True)
 
 
 def first_snapshot(make: Callable[[Path], None], rounds: int, *, memory: bool) -> Iterator[Round]:
@@ -277,14 +328,18 @@ def first_snapshot(make: Callable[[Path], None], rounds: int, *, memory: bool) -
             yield gits, ours
 
 
-@row("first snapshot of 10k small files, tmpfs", 3.3, 4.2, rounds=7)
 def first_of_10k(rounds: int) -> Iterator[Round]:
     return first_snapshot(lambda folder: make_files(folder, 10_000), rounds, memory=True)
 
 
-@row("first snapshot of 20 files of 20 MiB", 1.7, 2.1, rounds=3)
 def first_of_large(rounds: int) -> Iterator[Round]:
     return first_snapshot(make_large_files, rounds, memory=False)
+
+
+row("first snapshot of 10k small files, tmpfs, zlib", 3.3, 4.2, rounds=7)(first_of_10k)
+row("first snapshot of 10k small files, tmpfs, isal", 4, 5.5, rounds=7)(first_of_10k)
+row("first snapshot of 20 files of 20 MiB, zlib", 1.7, 2.1, rounds=3)(first_of_large)
+row("first snapshot of 20 files of 20 MiB, isal", 5, 6.5, rounds=3)(first_of_large)
 
 
 # Folders
@@ -300,13 +355,18 @@ def materialize(rounds: int) -> Iterator[Round]:
             (work / ".git" / "index").unlink()
             shutil.rmtree(chat.workspace)
             gits = seconds(lambda: git(work, "read-tree", "--reset", "-u", "HEAD"))
-            yield gits, seconds(lambda: save(chat))
+            yield gits, seconds(lambda: bring_back(chat))
 
 
-@row("switch branches that differ in 10 of 10k files: scan", 0.75, 1.2, rounds=21)
-def switch(rounds: int) -> Iterator[Round]:
+def bring_back(chat: ChatStore) -> None:
+    """Hold the chat once, which restores a folder that is not there."""
+    with writing(chat):
+        pass
+
+
+def switch(rounds: int, *, watched: bool) -> Iterator[Round]:
     chance = random.Random(10)
-    with pair(10_000) as (work, chat):
+    with pair(10_000, watched=watched) as (work, chat):
         git(work, "checkout", "--quiet", "-b", "idea")
         with writing(chat) as writer:
             writer.create_branch("idea", chat.head())
@@ -326,6 +386,16 @@ def switch(rounds: int) -> Iterator[Round]:
             name, ours = (("first", "main"), ("idea", "idea"))[turn % 2]
             gits = seconds(lambda name=name: git(work, "checkout", "--quiet", name))
             yield gits, seconds(lambda ours=ours: go(ours))
+
+
+@row("switch branches that differ in 10 of 10k files", 0.75, 1.2, rounds=21)
+def switch_by_scan(rounds: int) -> Iterator[Round]:
+    return switch(rounds, watched=False)
+
+
+@row("watched, switch branches that differ in 10 of 10k files", 3.5, 6, rounds=21)
+def switch_by_watch(rounds: int) -> Iterator[Round]:
+    return switch(rounds, watched=True)
 
 
 # Branches, history, chats
@@ -436,7 +506,15 @@ def size_of(folder: Path) -> float:
 # The table
 
 
+WITHOUT_ISAL = "import sys; sys.modules['isal'] = None; from bench.workspaces import main; main()"
+
+
 def measure(one: Row, rounds: int | None) -> dict[str, object]:
+    if one.is_of_zlib and sys.modules.get("isal", one) is not None:
+        command = [sys.executable, "-c", WITHOUT_ISAL, one.name, "--json"]
+        command += ["--rounds", str(rounds or one.rounds)]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        return dict(json.loads(done.stdout))
     found = list(one.measure(rounds or one.rounds))
     gits, ours = (statistics.median(column) for column in zip(*found, strict=True))
     ratio = ours / gits if one.smaller_is_better else gits / ours
@@ -474,14 +552,14 @@ def main() -> None:
     if not wanted:
         parser.error("no such row: " + "; ".join(one.name for one in ROWS))
     if not options.json:
-        print(f"{'':52} {'git':>9} {'ours':>9} {'':3} {'ratio':>6} {'must':>5} {'aim':>5}  reached")
+        print(f"{'':55} {'git':>9} {'ours':>9} {'':3} {'ratio':>6} {'must':>5} {'aim':>5}  reached")
     for one in wanted:
         found = measure(one, options.rounds)
         if options.json:
             print(json.dumps(found), flush=True)
             continue
         print(
-            f"{found['row']:52} {found['git']:9.2f} {found['ours']:9.2f} {found['unit']:3}"
+            f"{found['row']:55} {found['git']:9.2f} {found['ours']:9.2f} {found['unit']:3}"
             f" {found['ratio']:6.2f} {found['must']:5} {found['aim']:5}  {found['reached']}",
             flush=True,
         )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import stat
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,24 +19,31 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_objects import FILE, FOLDER, LINK, BrokenStoreError, GitStore, TreeEntry
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
-from covalt_git.paths import GOOD, MAX_PATH_BYTES, check_element, check_path, collisions
+from covalt_git.paths import (
+    GOOD,
+    MAX_PATH_BYTES,
+    check_element,
+    check_path,
+    collisions,
+    is_plain,
+)
 from covalt_git.workspaces.folders import Folder, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
 from covalt_git.workspaces.stat_cache import KnownFolder, StatCache
+from covalt_git.workspaces.watches import watch_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.stat_cache import Clock, Mark, Seen
+    from covalt_git.workspaces.stat_cache import Clock, Mark, Note, Seen
+    from covalt_git.workspaces.watches import Watch
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
-_PLAIN = re.compile(
-    r"(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$))[a-z0-9_]+(?:[-_.][a-z0-9_]+){0,50}",
-    re.ASCII | re.IGNORECASE,
-)
-"""Names that are good everywhere and none of git's own; most are, and this tells it ten times as fast."""
+_EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"
+_NOT_STORED, _UNPORTABLE = "not stored", "unportable"
 _UNKNOWN = KnownFolder((0, 0, 0), None, {}, {}, (), odd=False)
 
 
@@ -66,26 +73,52 @@ class Snapshot:
 def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
     """Store the folder at ``path`` and return its snapshot; objects are durable after a flush.
 
-    What has not changed since it was last read is not read again (see :mod:`.stat_cache`).
+    What has not changed since it was last read is not read again (see :mod:`.stat_cache`), and what
+    is watched is not even looked at (see :mod:`.watches`).
     """
     cache = StatCache.beside(path, config, store.object_format)
-    known, clock = cache.recall()
-    walk = _Walk(store, config, clock)
-    with Folder.opened(path) as folder, store.together():
-        root = walk.folder(folder.handle, (), known or _UNKNOWN, _head_tree(store))
-    if not store.in_scratch:
-        cache.remember(root)
+    head = _head_tree(store)
+    with watch_of(path, cache.settings) as watch:
+        # Whoever removes the file doubts what is known of the folder.
+        names = watch.since() if watch is not None and cache.file.exists() else None
+        believed = watch.root if watch is not None and names == {} else None
+        if believed is not None and believed.tree is not None and believed.tree == head:
+            return _snapshot_of(believed)
+        start = time.monotonic()
+        known, clock = cache.recall()
+        if watch is not None and names is not None:
+            known, names = watch.root, watch.since()  # all that was done before the clock was read
+        walk = _Walk(store, config, clock, watch, names)
+        with Folder.opened(path) as folder, store.together():
+            root = walk.folder(folder.handle, (), known or _UNKNOWN, head, as_a_whole=names is None)
+        if not store.in_scratch:
+            cache.remember(root)
+        if watch is not None and (root is known or not store.in_scratch):
+            watch.saw(root, everything_in=time.monotonic() - start if names is None else None)
+    return _snapshot_of(root)
+
+
+def _snapshot_of(root: KnownFolder) -> Snapshot:
+    """Return the snapshot that a look at a whole folder is."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for kind, path, reason in root.all_notes():
+        found.setdefault(kind, []).append((path, reason))
+    paths = {kind: tuple(sorted(path for path, _ in notes)) for kind, notes in found.items()}
     notes = WorkspaceNotes(
-        empty_folders=tuple(sorted(walk.empty)),
-        not_stored=tuple(sorted(walk.not_stored, key=lambda note: note.path)),
-        unportable=tuple(sorted(walk.unportable, key=lambda note: note.path)),
+        empty_folders=paths.get(_EMPTY, ()),
+        not_stored=_path_notes(found.get(_NOT_STORED, [])),
+        unportable=_path_notes(found.get(_UNPORTABLE, [])),
     )
-    return Snapshot(
-        tree=root.tree,
-        notes=notes,
-        ignored=tuple(sorted(walk.ignored)),
-        hollow=tuple(sorted(walk.hollow)),
-    )
+    return Snapshot(root.tree, notes, paths.get(_IGNORED, ()), paths.get(_HOLLOW, ()))
+
+
+def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
+    """Return notes for the record, their paths readable whatever bytes they are made of."""
+    readable = [
+        PathNote(path=os.fsencode(path).decode("utf-8", "backslashreplace"), reason=reason)
+        for path, reason in notes
+    ]
+    return tuple(sorted(readable, key=lambda note: note.path))
 
 
 def why_not_stored(path: str, content: bytes, config: WorkspaceConfig) -> str:
@@ -142,6 +175,8 @@ class _Look:
     files: dict[str, Seen] = field(default_factory=dict)
     folders: dict[str, KnownFolder] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    linked: set[str] = field(default_factory=set)
     _branch: dict[str, str] | None = None
 
     @property
@@ -149,12 +184,19 @@ class _Look:
         """Whether all that is known hangs on the active branch."""
         return self.known.tree is not None and self.known.tree == self.head
 
-    def changed_files(self) -> set[str]:
-        """Return the known files that are not what they were, or whose content may be gone."""
+    def changed_files(self, names: Iterable[str] | None) -> set[str]:
+        """Return the known files that are not what they were, or whose content may be gone.
+
+        Only those among ``names`` are looked at; None says all.
+        """
+        files, handle = self.known.files, self.handle
         changed = set()
-        for name, seen in self.known.files.items():
+        some = (
+            [(name, files[name]) for name in names if name in files] if names is not None else None
+        )
+        for name, seen in files.items() if some is None else some:
             try:
-                now = os.stat(name, dir_fd=self.handle, follow_symlinks=False)
+                now = os.stat(name, dir_fd=handle, follow_symlinks=False)
             except OSError:
                 changed.add(name)
                 continue
@@ -167,8 +209,10 @@ class _Look:
                 seen[5],
             ):
                 changed.add(name)
+            if now.st_nlink != 1:
+                self.linked.add(name)
         if not self.is_sure:
-            for name, seen in self.known.files.items():
+            for name, seen in files.items():
                 if name not in changed and not self._is_stored(name, seen[5].hex()):
                     changed.add(name)
         return changed
@@ -196,61 +240,127 @@ class _Look:
             and all(folder.tree == known[name].tree for name, folder in self.folders.items())
         )
 
+    def is_past(self, name: str) -> bool:
+        """Tell whether all that a known folder in this one holds hangs on the active branch."""
+        tree = self.known.folders[name].tree
+        return tree is None or tree == self.head_of(name)
+
+    def note(self, kind: str, name: str, reason: str = "") -> None:
+        """Add a note on one name."""
+        self.notes.append((kind, name, reason))
+
     def result(self, mark: Mark, tree: str | None, *, odd: bool) -> KnownFolder:
         """Return the folder as it is now: the very same, where nothing at all is new."""
         known = self.known
-        others = tuple(self.others)
+        others, notes = tuple(sorted(self.others)), tuple(sorted(self.notes))
         if (
             self.files is known.files
-            and (mark, tree, odd, others) == (known.mark, known.tree, known.odd, known.others)
+            and (mark, tree, odd, others, notes)
+            == (known.mark, known.tree, known.odd, known.others, known.notes)
             and known.folders.keys() == self.folders.keys()
             and all(folder is known.folders[name] for name, folder in self.folders.items())
         ):
             return known
-        return KnownFolder(mark, tree, self.files, self.folders, others, odd)
+        noted = bool(notes) or any(folder.noted for folder in self.folders.values())
+        return KnownFolder(mark, tree, self.files, self.folders, others, odd, notes, noted)
+
+
+def _holds_empty(folder: KnownFolder) -> bool:
+    return any(kind == _EMPTY for kind, _, _ in folder.all_notes())
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One look at a folder and all that is in it."""
+    """One look at a folder and all that is in it, or at the names in it that may have changed.
+
+    ``since`` has those names, by the path of their folder; None says all.
+    """
 
     store: GitStore
     config: WorkspaceConfig
     clock: Clock
-    empty: list[str] = field(default_factory=list)
-    not_stored: list[PathNote] = field(default_factory=list)
-    unportable: list[PathNote] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
-    hollow: list[str] = field(default_factory=list)
+    watch: Watch | None
+    since: dict[str, set[str]] | None
+    _way: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the folders in which some name may have changed, or in a folder of which."""
+        self._way = {""}
+        for touched in self.since or ():
+            path = touched
+            while path not in self._way:
+                self._way.add(path)
+                path = path.rpartition("/")[0]
 
     def folder(
-        self, handle: int, path: tuple[str, ...], known: KnownFolder, head: str | None
+        self,
+        handle: int,
+        path: tuple[str, ...],
+        known: KnownFolder,
+        head: str | None,
+        *,
+        as_a_whole: bool,
     ) -> KnownFolder:
-        """Store the folder behind ``handle`` and return it; its tree is None where nothing was."""
+        """Store the folder behind ``handle`` and return it; its tree is None where nothing was.
+
+        Unless ``as_a_whole``, only names that may have changed are looked at.
+        """
         status = os.fstat(handle)
         if known.mark[2] != status.st_dev:
             known = _UNKNOWN
         look = _Look(handle, path, known, head, self.store)
-        held_empty = len(self.empty)
-        changed = look.changed_files()
-        if known.mark == (status.st_ctime_ns, status.st_ino, status.st_dev) and not changed:
+        where = "/".join(path)
+        if as_a_whole or self.since is None or known.mark[1] != status.st_ino:
+            if self.watch is not None:
+                self.watch.enter(where, handle, status)
+            self.everything(look, (status.st_ctime_ns, status.st_ino, status.st_dev))
+        else:
+            self.touched(look, self.since.get(where, set()))
+        if self.watch is not None:
+            self.watch.link(where, look.linked)
+        tree, odd = self.tree(look)
+        if tree is None and path and not any(map(_holds_empty, look.folders.values())):
+            look.note(_HOLLOW if look.folders or look.others else _EMPTY, "")
+        mark = (self.clock.trusted(status), status.st_ino, status.st_dev)
+        return look.result(mark, tree, odd=odd)
+
+    def everything(self, look: _Look, mark: Mark) -> None:
+        """Look at every name of a folder."""
+        known = look.known
+        changed = look.changed_files(None)
+        if known.mark == mark and not changed:
             look.files = known.files
             for name in known.folders:
                 self.entry(look, name, is_known_folder=True)
             for name in known.others:
                 self.entry(look, name)
-        else:
-            for name in sorted(os.listdir(handle)):
-                if name in known.files and name not in changed:
-                    look.files[name] = known.files[name]
-                else:
-                    self.entry(look, name)
-        tree, odd = self.tree(look)
-        if tree is None and path and len(self.empty) == held_empty:
-            is_hollow = look.folders or look.others
-            (self.hollow if is_hollow else self.empty).append("/".join(path))
-        mark = (self.clock.trusted(status), status.st_ino, status.st_dev)
-        return look.result(mark, tree, odd=odd)
+            return
+        for name in sorted(os.listdir(look.handle)):  # noqa: PTH208 - an open handle, not a path
+            if name in known.files and name not in changed:
+                look.files[name] = known.files[name]
+            else:
+                self.entry(look, name)
+
+    def touched(self, look: _Look, names: set[str]) -> None:
+        """Look at some names of a folder, and on to those in the folders in it."""
+        known, where = look.known, "/".join((*look.path, ""))
+        changed = look.changed_files(names)
+        look.files = {name: seen for name, seen in known.files.items() if name not in changed}
+        for name in sorted(changed | (names - known.files.keys())):
+            self.entry(look, name)
+        if look.files == known.files:
+            look.files = known.files
+        for name, folder in known.folders.items():
+            if name in names:
+                continue
+            if where + name in self._way or not look.is_past(name):
+                self.entry(look, name, is_known_folder=True, as_a_whole=False)
+            else:
+                look.folders[name] = folder
+        look.others += [name for name in known.others if name not in names]
+        look.notes += [
+            note for note in known.notes if note[1] in look.others and note[1] not in names
+        ]
 
     def tree(self, look: _Look) -> tuple[str | None, bool]:
         """Store the tree of a folder; return it, and whether any of its names is unportable."""
@@ -271,19 +381,21 @@ class _Walk:
         ]
         return (self.store.write_tree(entries) if entries else None), odd
 
-    def entry(self, look: _Look, name: str, *, is_known_folder: bool = False) -> None:
+    def entry(
+        self, look: _Look, name: str, *, is_known_folder: bool = False, as_a_whole: bool = True
+    ) -> None:
         """Store one entry of a folder, or note why it cannot be."""
         path = (*look.path, name)
         try:
             if is_known_folder:
-                self.subfolder(look, name, path)
+                self.subfolder(look, name, path, as_a_whole=as_a_whole)
                 return
             status = os.lstat(name, dir_fd=look.handle)
             if _is_ignored(self.config.ignore, path, folder=stat.S_ISDIR(status.st_mode)):
-                self.ignored.append("/".join(path))
+                look.note(_IGNORED, name)
                 look.others.append(name)
                 return
-            plain = _PLAIN.fullmatch(name) is not None
+            plain = is_plain(name)
             verdict = GOOD if plain else check_element(name)
             if verdict.kind == "refused":
                 raise _NotStorableError(verdict.reason)
@@ -293,26 +405,28 @@ class _Walk:
                 reason = "" if plain else why_git_refuses(name, FOLDER, b"")
                 if reason:
                     raise _NotStorableError(reason)
-                self.subfolder(look, name, path)
+                self.subfolder(look, name, path, as_a_whole=as_a_whole)
             else:
                 look.files[name] = self.file(look, name, status, plain=plain)
         except FileNotFoundError:
             return  # gone since the listing: then it is not part of this state
         except _NotStorableError as error:
             look.others.append(name)
-            self.note(self.not_stored, path, str(error))
+            look.note(_NOT_STORED, name, str(error))
         except OSError as error:
             look.others.append(name)
             reason = f"it cannot be read: {os.strerror(error.errno or 0).lower()}"
-            self.note(self.not_stored, path, reason)
+            look.note(_NOT_STORED, name, reason)
 
-    def subfolder(self, look: _Look, name: str, path: tuple[str, ...]) -> None:
+    def subfolder(self, look: _Look, name: str, path: tuple[str, ...], *, as_a_whole: bool) -> None:
         if len(path) > _MAX_DEPTH:
             raise _NotStorableError(f"it lies deeper than {_MAX_DEPTH} folders")
         known = look.known.folders.get(name, _UNKNOWN)
         handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
         try:
-            look.folders[name] = self.folder(handle, path, known, look.head_of(name))
+            look.folders[name] = self.folder(
+                handle, path, known, look.head_of(name), as_a_whole=as_a_whole
+            )
         finally:
             os.close(handle)
 
@@ -332,6 +446,8 @@ class _Walk:
         reason = "" if plain else why_git_refuses(name, mode, content)
         if reason:
             raise _NotStorableError(reason)
+        if status.st_nlink != 1:
+            look.linked.add(name)
         oid = bytes.fromhex(self.store.write_blob(content))
         changed = self.clock.trusted(status)
         return changed, status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid
@@ -341,21 +457,16 @@ class _Walk:
         stored = [name for name, folder in look.folders.items() if folder.tree is not None]
         names = sorted([*look.files, *stored])
         distinct = len({name.lower() for name in names}) == len(names)
-        if distinct and all(_PLAIN.fullmatch(name) for name in names):
+        if distinct and all(map(is_plain, names)):
             return False
-        before = len(self.unportable)
-        for name in names:
-            verdict = check_element(name)
-            if verdict.kind == "unportable":
-                self.note(self.unportable, (*look.path, name), verdict.reason)
-        for first, second in collisions(names):
-            self.note(self.unportable, (*look.path, second), f"some systems take it for {first!r}")
-        return len(self.unportable) > before
-
-    def note(self, notes: list[PathNote], path: tuple[str, ...], reason: str) -> None:
-        """Add a note on a path, its name readable whatever bytes it is made of."""
-        readable = os.fsencode("/".join(path)).decode("utf-8", "backslashreplace")
-        notes.append(PathNote(path=readable, reason=reason))
+        verdicts = [(name, check_element(name)) for name in names]
+        found = [(name, one.reason) for name, one in verdicts if one.kind == "unportable"]
+        found += [
+            (second, f"some systems take it for {first!r}") for first, second in collisions(names)
+        ]
+        for name, reason in found:
+            look.note(_UNPORTABLE, name, reason)
+        return bool(found)
 
 
 def link_stays_inside(target: bytes, *, depth: int) -> bool:

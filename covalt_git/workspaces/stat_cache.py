@@ -42,6 +42,9 @@ raw.  A change time of 0 says that it has to be read again."""
 Mark = tuple[int, int, int]
 """A folder as stat shows it: change time in ns (0: to be read again), inode and device."""
 
+Note = tuple[str, str, str]
+"""Something about a name of a folder (nothing: the folder itself): what kind of note, name, reason."""
+
 _FORMAT = b"covalt-git stat cache 1\n"
 _TICK = 20_000_000  # ns; no kernel's clock ticks slower
 _COARSE_TICK = 2_000_000_000  # of file systems that count in seconds
@@ -69,7 +72,8 @@ class KnownFolder:
     """A folder as it was: never changed once it is made, and shared by all who remember it.
 
     ``others`` are the names of which nothing is stored; they are looked at every time.  ``odd``
-    says that some name is to be noted as unportable.
+    says that some name is to be noted as unportable.  The ``notes`` on its names are not kept in the
+    file, but found again; ``noted`` says that there are some, on it or on what is in it.
     """
 
     mark: Mark
@@ -78,10 +82,25 @@ class KnownFolder:
     folders: dict[str, KnownFolder]
     others: tuple[str, ...]
     odd: bool
+    notes: tuple[Note, ...] = ()
+    noted: bool = False
+    _count: int | None = None
+
+    def all_notes(self, path: str = "") -> Iterator[tuple[str, str, str]]:
+        """Yield the notes on all that is in it: what kind, path, reason."""
+        if not self.noted:
+            return
+        for kind, name, reason in self.notes:
+            yield kind, f"{path}{name}" if name else path[:-1], reason
+        for name, folder in self.folders.items():
+            yield from folder.all_notes(f"{path}{name}/")
 
     def count(self) -> int:
         """Return how many files it and the folders in it hold."""
-        return len(self.files) + sum(folder.count() for folder in self.folders.values())
+        if self._count is None:
+            below = sum([folder.count() for folder in self.folders.values()])
+            self._count = len(self.files) + below
+        return self._count
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,131 @@
+"""The kernel's queue of what is done in folders: everything before the question, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.watching import FolderEvents, tells_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no inotify")
+
+
+@pytest.fixture
+def events() -> Iterator[FolderEvents]:
+    queue = FolderEvents()
+    yield queue
+    queue.close()
+
+
+def watch(events: FolderEvents, folder: Path) -> int:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return events.watch(handle)
+    finally:
+        os.close(handle)
+
+
+def told(events: FolderEvents) -> list[tuple[str, str]]:
+    drained = events.drain()
+    assert drained is not None
+    return [(event.name, event.kind) for event in drained]
+
+
+def test_what_was_done_before_the_question_is_in_the_answer(
+    events: FolderEvents, tmp_path: Path
+) -> None:
+    watch(events, tmp_path)
+    for number in range(300):
+        (tmp_path / "f").write_bytes(b"%d" % number)
+        assert ("f", "changed") in told(events)
+
+
+def test_kinds_of_events(events: FolderEvents, tmp_path: Path) -> None:
+    watch(events, tmp_path)
+    (tmp_path / "a").write_bytes(b"1")
+    assert told(events) == [
+        ("a", "changed"),
+        ("a", "opened"),
+        ("a", "changed"),
+        ("a", "written"),
+    ]
+    (tmp_path / "a").read_bytes()
+    assert told(events) == [("a", "opened"), ("a", "closed")]
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert told(events) == [("a", "changed"), ("b", "changed")]
+    (tmp_path / "b").chmod(0o700)
+    assert told(events) == [("b", "changed")]
+    (tmp_path / "b").unlink()
+    assert ("b", "changed") in told(events)
+
+
+def test_looking_into_folders_tells_nothing(events: FolderEvents, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    watch(events, tmp_path)
+    watch(events, tmp_path / "d")
+    list(tmp_path.rglob("*"))
+    list(os.scandir(tmp_path / "d"))
+
+    assert told(events) == []
+
+
+def test_a_folder_that_moves_keeps_its_watch_and_says_so(
+    events: FolderEvents, tmp_path: Path
+) -> None:
+    (tmp_path / "d").mkdir()
+    number = watch(events, tmp_path / "d")
+    (tmp_path / "d").rename(tmp_path / "e")
+
+    assert told(events) == [("", "ended")]
+    assert watch(events, tmp_path / "e") == number
+    (tmp_path / "e").rmdir()
+    assert ("", "ended") in told(events)
+
+
+def test_a_link_in_place_of_a_folder_is_not_watched(events: FolderEvents, tmp_path: Path) -> None:
+    """The handle decides, whatever stands at the path by then."""
+    (tmp_path / "d").mkdir()
+    handle = os.open(tmp_path / "d", os.O_RDONLY | os.O_DIRECTORY)
+    (tmp_path / "d").rename(tmp_path / "moved")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "d").symlink_to(tmp_path / "outside")
+    events.watch(handle)
+    os.close(handle)
+    (tmp_path / "outside/f").write_bytes(b"1")
+    assert told(events) == []
+    (tmp_path / "moved/f").write_bytes(b"1")
+    assert ("f", "changed") in told(events)
+
+
+def test_names_of_any_bytes_come_as_the_file_system_gives_them(
+    events: FolderEvents, tmp_path: Path
+) -> None:
+    watch(events, tmp_path)
+    name = os.fsdecode(b"caf\xe9-\xc3\xbc-" + b"x" * 200)
+    (tmp_path / name).mkdir()
+
+    assert told(events) == [(name, "changed")]
+
+
+def test_a_closed_queue_leaves_nothing_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    queue = FolderEvents()
+    watch(queue, tmp_path)
+    queue.close()
+    queue.close()
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_file_systems_of_this_machine_tell_all(tmp_path: Path) -> None:
+    assert not tells_all(Path("/proc").stat().st_dev)
+    assert not tells_all(os.makedev(4095, 1))
+    memory = Path("/dev/shm")
+    assert tells_all((memory if memory.is_mount() else tmp_path).stat().st_dev)

@@ -1,0 +1,481 @@
+"""Merging branches: what goes together is joined, exactly as stock git would, and all at once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import GitStore
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import merging
+from covalt_git.workspaces.chats import MovedError
+from covalt_git.workspaces.materialize import InTheWayError, Journal
+from covalt_git.workspaces.merge_conflicts import Choices
+from covalt_git.workspaces.tree_merge import TreeMerge
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.merges import (
+    TEXT,
+    become,
+    folder,
+    fsck,
+    gits_tree,
+    histories,
+    merge,
+    parted,
+    text,
+    tree_id,
+    waiting,
+)
+from tests.workspaces.stores import (
+    Layout,
+    branch_off,
+    checkout,
+    git,
+    loose,
+    open_chats,
+    put,
+    save,
+    scratch,
+    upload,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+BASE: Layout = {"a": ("file", TEXT), "b": ("file", b"b"), "d/c": ("file", b"c")}
+
+
+def test_changes_of_both_branches_are_joined_in_a_manifest_with_two_parents(
+    chat: ChatStore,
+) -> None:
+    parted(
+        chat,
+        BASE,
+        BASE | {"a": ("file", text(_1="ours")), "ours": ("link", b"a")},
+        {"a": ("file", text(_7="theirs")), "b": ("file", b"b"), "new/d": ("program", b"d")},
+    )
+    ours, theirs = chat.head(), chat.branch("idea").manifest_id
+    base = chat.manifest(str(ours)).parent_id
+
+    done = merge(chat)
+
+    assert folder(chat) == {
+        "a": ("file", text(_1="ours", _7="theirs")),
+        "b": ("file", b"b"),
+        "ours": ("link", b"a"),
+        "new/d": ("program", b"d"),
+    }
+    made = chat.manifest(str(chat.head()))
+    assert made.parents == (ours, theirs)
+    assert (made.source, made.subject, made.title) == (
+        "merge",
+        "idea into main",
+        "merge: idea into main",
+    )
+    assert made.record.merge is not None
+    assert (made.record.merge.branch, made.record.merge.manifest_id) == ("idea", theirs)
+    assert (made.record.merge.base_id, made.record.merge.conflicts) == (base, ())
+    assert (done.status, done.into, done.base_id, done.manifest_id) == (
+        "merged",
+        "main",
+        base,
+        made.id,
+    )
+    assert {change.path: change.kind for change in done.changes} == {
+        "a": "modified",
+        "d/c": "deleted",
+        "new/d": "added",
+    }
+    assert fsck(chat) == ""
+    assert "\n|\\" in git(chat.folder / "store.git", "log", "--graph", "--oneline", "main")
+
+
+def test_edits_in_the_folder_are_saved_before_and_merged(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE, BASE | {"a": ("file", text(_7="theirs"))})
+    put(chat.workspace, {"a": ("file", text(_1="not saved"))})
+
+    assert merge(chat).status == "merged"
+    assert (chat.workspace / "a").read_bytes() == text(_1="not saved", _7="theirs")
+    assert [one.source for one in chat.log(chat.head())][:2] == ["merge", "edit"]
+
+
+def test_a_branch_with_nothing_of_its_own_only_moves_on(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE, {"new": ("file", b"new")})
+
+    done = merge(chat)
+
+    assert (done.status, done.conflicts) == ("fast_forward", ())
+    assert chat.head() == chat.branch("idea").manifest_id
+    assert folder(chat) == {"new": ("file", b"new")}
+    assert chat.active_branch() == "main"
+
+
+def test_without_fast_forward_it_is_a_manifest_of_its_own(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE, {"new": ("file", b"new")})
+    ours, theirs = chat.head(), chat.branch("idea").manifest_id
+
+    assert merge(chat, ff=False).status == "merged"
+    assert chat.manifest(str(chat.head())).parents == (ours, theirs)
+    assert tree_id(chat, "main") == tree_id(chat, "idea")
+
+
+@pytest.mark.parametrize("branch", ["idea", "main"])
+def test_a_branch_that_is_all_there_is_told_and_nothing_happens(
+    chat: ChatStore, branch: str
+) -> None:
+    parted(chat, BASE, BASE | {"new": ("file", b"new")}, BASE)
+    head = chat.head()
+
+    assert merge(chat, branch).status == "already_merged"
+    assert chat.head() == head
+
+
+def test_a_chat_in_which_nothing_happened_moves_on_to_a_branch(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    with writing(chat) as writer:
+        writer.create_branch("idea", chat.head())
+    chat.store.set_head("refs/heads/fresh")
+    (chat.workspace / "a").unlink()
+
+    assert merge(chat, ff=False).status == "fast_forward"
+    assert chat.branch("fresh").manifest_id == chat.branch("idea").manifest_id
+    assert folder(chat) == {"a": ("file", b"1")}
+
+
+def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    chat.store.set_head("refs/heads/idea")
+    become(chat, {"a": ("file", b"1"), "b": ("file", b"2")})
+    checkout(chat, "main")
+
+    assert merge(chat).status == "merged"
+    assert folder(chat) == {"a": ("file", b"1"), "b": ("file", b"2")}
+
+
+def test_a_branch_that_does_not_exist_is_named(chat: ChatStore) -> None:
+    upload(chat, "a", b"1")
+    with writing(chat) as writer, pytest.raises(UnknownNameError, match="no branch 'ide'"):
+        merging.merge(writer, "ide")
+
+
+def test_a_branch_without_a_manifest_is_refused(chat: ChatStore) -> None:
+    with writing(chat) as writer, pytest.raises(CovaltError, match="nothing has happened on"):
+        merging.merge(writer, "main")
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "merged"),
+    [
+        pytest.param(("program", TEXT), ("file", TEXT), ("program", TEXT), id="mode-on-one-side"),
+        pytest.param(
+            ("program", TEXT), ("file", text(_2="x")), ("program", text(_2="x")), id="mode-and-text"
+        ),
+        pytest.param(
+            ("program", text(_7="y")),
+            ("file", text(_2="x")),
+            ("program", text(_2="x", _7="y")),
+            id="mode-and-text-on-both",
+        ),
+        pytest.param(("link", b"b"), ("file", TEXT), ("link", b"b"), id="became-a-link"),
+        pytest.param(("link", b"b"), ("link", b"b"), ("link", b"b"), id="both-the-same-link"),
+        pytest.param(("file", b"\0"), ("file", b"\0"), ("file", b"\0"), id="both-the-same-bytes"),
+    ],
+)
+def test_what_only_one_side_changed_is_taken(
+    chats: Chats, ours: tuple[str, bytes], theirs: tuple[str, bytes], merged: tuple[str, bytes]
+) -> None:
+    for one, other in ((ours, theirs), (theirs, ours)):
+        with chats.new() as chat:
+            parted(chat, BASE, BASE | {"a": one}, BASE | {"a": other})
+            merge(chat)
+
+            assert folder(chat)["a"] == merged
+
+
+def test_a_file_that_both_made_is_executable_if_one_made_it_so(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE | {"n": ("file", b"n")}, BASE | {"n": ("program", b"n")})
+
+    assert merge(chat).status == "merged"
+    assert folder(chat)["n"] == ("program", b"n")
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "merged"),
+    [
+        pytest.param(
+            {"a": ("file", b"a")},
+            {"a": ("file", b"a"), "o": ("file", b"o")},
+            {"a/b": ("file", b"b")},
+            {"a/b": ("file", b"b"), "o": ("file", b"o")},
+            id="a-file-became-a-folder",
+        ),
+        pytest.param(
+            {"a/b": ("file", b"b"), "a/c": ("file", b"c")},
+            {"a/b": ("file", b"b")},
+            {"a": ("file", b"a")},
+            {"a": ("file", b"a")},
+            id="a-folder-lost-a-file-and-became-one",
+        ),
+        pytest.param(
+            {"a": ("file", b"a")},
+            {"a/b": ("file", b"b")},
+            {"a/c": ("file", b"c")},
+            {"a/b": ("file", b"b"), "a/c": ("file", b"c")},
+            id="both-made-a-folder-of-it",
+        ),
+        pytest.param(
+            {"a/b": ("file", b"b"), "a/c": ("file", b"c")},
+            {"a/b": ("file", b"b")},
+            {"a/c": ("file", b"c")},
+            {},
+            id="each-deleted-another-file",
+        ),
+    ],
+)
+def test_files_and_folders_of_one_name(
+    chat: ChatStore, base: Layout, ours: Layout, theirs: Layout, merged: Layout
+) -> None:
+    parted(chat, base, ours, theirs)
+
+    assert merge(chat).status == "merged"
+    assert folder(chat) == merged
+
+
+def test_empty_folders_are_merged_like_files(chat: ChatStore) -> None:
+    base: Layout = dict.fromkeys(("both", "gone", "filled", "file"), ("folder", b""))
+    seed: Layout = {"seed": ("file", b"")}
+    ours: Layout = {"both": ("folder", b""), "filled": ("folder", b""), "file": ("folder", b"")}
+    theirs: Layout = {
+        "both": ("folder", b""),
+        "gone": ("folder", b""),
+        "filled/a": ("file", b""),
+        "new/deep": ("folder", b""),
+        "file": ("file", b""),
+    }
+    parted(chat, base | seed, ours | seed, theirs | seed)
+
+    merge(chat)
+
+    assert folder(chat) == seed | {
+        "both": ("folder", b""),
+        "filled/a": ("file", b""),
+        "file": ("file", b""),
+        "new/deep": ("folder", b""),
+    }
+
+
+def test_names_that_some_systems_take_for_one_are_noted(chat: ChatStore) -> None:
+    parted(
+        chat,
+        BASE,
+        BASE | {"d/Read": ("file", b"1"), "u\u0308": ("file", b"2")},
+        BASE | {"d/read": ("file", b"1"), "\u00fc": ("file", b"2"), "x/con": ("file", b"3")},
+    )
+
+    done = merge(chat)
+
+    assert [(note.path, note.reason) for note in done.notes.unportable] == [
+        ("d/read", "some systems take it for 'Read'"),
+        ("u\u0308", "its name is not in the composed Unicode form"),
+        ("x/con", "its name is a device on Windows"),
+        ("\u00fc", "some systems take it for 'u\u0308'"),
+    ]
+
+
+def test_only_trees_that_differ_on_both_sides_are_read(chat: ChatStore) -> None:
+    same: Layout = {f"same/{number}": ("file", b"%d" % number) for number in range(9)}
+    parted(
+        chat,
+        same | {"both/a": ("file", TEXT)},
+        same | {"both/a": ("file", text(_1="ours")), "ours/x": ("file", b"x")},
+        same | {"both/a": ("file", text(_7="theirs")), "theirs/x": ("file", b"y")},
+    )
+    base, ours, theirs = (tree_id(chat, name) for name in ("main~1", "main", "idea"))
+    for unneeded in ("main:same", "main:ours", "idea:theirs"):
+        oid = git(chat.folder / "store.git", "rev-parse", unneeded).strip()
+        loose(chat.folder / "store.git", oid).unlink()
+
+    with GitStore(chat.folder / "store.git", durable=False) as store:
+        merged = TreeMerge(store, refused=lambda *_: "").merge(base, ours, theirs)
+
+    assert not merged.clashes
+    assert merged.tree is not None
+
+
+def test_what_is_left_in_place_is_not_overwritten(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"node_modules": ("file", b"theirs")})
+    put(chat.workspace, {"node_modules/x": ("file", b"kept")})
+    head = chat.head()
+    with writing(chat) as writer, pytest.raises(InTheWayError):
+        merging.merge(writer, "idea")
+
+    assert chat.head() == head
+    assert (chat.workspace / "node_modules/x").read_bytes() == b"kept"
+
+
+def test_a_push_that_comes_first_takes_the_switch_back(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
+    head, theirs = chat.head(), chat.branch("idea").manifest_id
+    journal = Journal(old=head, new=theirs, head="refs/heads/main", moves=True, before=head)
+    with writing(chat) as writer:
+        git(chat.folder / "store.git", "update-ref", "refs/heads/main", "main~1")
+        with pytest.raises(MovedError, match="the branch 'main' has moved"):
+            writer.switch(journal)
+
+    assert folder(chat) == BASE | {"o": ("file", b"o")}
+    assert not (chat.folder / "switch.json").exists()
+
+
+def test_a_preview_tells_what_a_merge_does_and_stores_nothing(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE, BASE | {"a": ("file", text(_7="theirs"))})
+    put(chat.workspace, {"a": ("file", text(_1="not saved")), "b": ("file", b"not saved")})
+    before = {str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()
+
+    told = merging.preview(chat, "idea")
+
+    assert ({str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()) == before
+    done = merge(chat)
+    assert (told.status, told.changes, told.conflicts) == (done.status, done.changes, ())
+    assert told.notes == done.notes
+    assert told.manifest_id is None
+
+
+def test_sha256_stores_merge_too() -> None:
+    with scratch() as place:
+        chats = open_chats(place, WorkspaceConfig(durability="fast", object_format="sha256"))
+        with chats.new("c1") as chat:
+            parted(
+                chat,
+                BASE,
+                BASE | {"a": ("file", text(_1="ours"))},
+                BASE | {"a": ("file", text(_7="theirs"))},
+            )
+            merge(chat)
+
+            assert folder(chat)["a"] == ("file", text(_1="ours", _7="theirs"))
+            assert fsck(chat) == ""
+
+
+def test_the_record_of_a_merge_is_in_the_commit(chat: ChatStore) -> None:
+    parted(chat, BASE, BASE | {"o": ("file", b"o")}, BASE | {"t": ("file", b"t")})
+    merge(chat)
+
+    message = git(chat.folder / "store.git", "log", "-1", "--format=%B", "main")
+
+    subject, line, trailers = message.strip().split("\n\n")
+    assert subject == "merge: idea into main"
+    assert json.loads(line)["merge"] == {
+        "base_id": git(chat.folder / "store.git", "merge-base", "main^1", "main^2").strip(),
+        "branch": "idea",
+        "manifest_id": chat.branch("idea").manifest_id,
+    }
+    assert trailers.startswith("Covalt-Source: merge\n")
+
+
+def test_merging_again_after_more_work_needs_only_what_is_new(chat: ChatStore) -> None:
+    parted(
+        chat,
+        BASE,
+        BASE | {"a": ("file", text(_1="ours"))},
+        BASE | {"a": ("file", text(_7="theirs"))},
+    )
+    merge(chat)
+    checkout(chat, "idea")
+    put(chat.workspace, {"a": ("file", text(_7="theirs again"))})
+    save(chat)
+    checkout(chat, "main")
+
+    done = merge(chat)
+
+    assert done.status == "merged"
+    assert folder(chat)["a"] == ("file", text(_1="ours", _7="theirs again"))
+    checkout(chat, "idea")
+    assert merge(chat, "main").status == "fast_forward"
+
+
+def differ_in_how_both_made_one(base: Layout, ours: Layout, theirs: Layout) -> bool:
+    """Tell whether both made a file, one of them executable, which git decides otherwise."""
+    return any(
+        {ours[path][0], theirs[path][0]} == {"file", "program"}
+        and base.get(path, ("", b""))[0] not in {"file", "program"}
+        for path in ours.keys() & theirs.keys()
+    )
+
+
+SLOW = settings(
+    deadline=None,
+    max_examples=50,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+@SLOW
+@given(histories())
+def test_stock_git_makes_the_same_tree(history: tuple[Layout, Layout, Layout]) -> None:
+    assume(not differ_in_how_both_made_one(*history))
+    with scratch() as place, open_chats(place).new("c1") as chat:
+        parted(chat, *history)
+        before, head = folder(chat), chat.head()
+        gits = gits_tree(chat, "main", "idea")
+
+        told = merging.preview(chat, "idea")
+        done = merge(chat)
+
+        assert (told.status, told.changes, told.conflicts, told.notes) == (
+            done.status,
+            done.changes,
+            done.conflicts,
+            done.notes,
+        )
+        if done.status == "conflicts":
+            assert gits is None
+            assert (folder(chat), chat.head()) == (before, head)
+            assert merge(chat, choices=Choices(rest="both")).status == "merged"
+            assert waiting(chat).keys() == {conflict.path for conflict in done.conflicts}
+        elif gits is not None:
+            assert tree_id(chat, "main") == gits
+        assert fsck(chat) == ""
+
+
+@SLOW
+@given(histories())
+def test_either_side_may_be_merged_into_the_other(history: tuple[Layout, Layout, Layout]) -> None:
+    base, ours, theirs = history
+    with scratch() as place, open_chats(place).new("c1") as chat:
+        parted(chat, base, ours, theirs)
+        branch_off(chat, "copy")
+        checkout(chat, "main")
+        done = merge(chat, ff=False)
+        checkout(chat, "idea")
+        other = merge(chat, "copy", ff=False)
+
+        assert [one.path for one in done.conflicts] == [one.path for one in other.conflicts]
+        if done.status == "merged":
+            assert tree_id(chat, "main") == tree_id(chat, "idea")
+            states = [chat.state(chat.branch(name).manifest_id) for name in ("main", "idea")]
+            assert states[0] == states[1]
+
+
+@SLOW
+@given(histories())
+def test_one_sided_changes_win_and_the_same_on_both_is_no_change(
+    history: tuple[Layout, Layout, Layout],
+) -> None:
+    base, ours, _ = history
+    with scratch() as place, open_chats(place).new("c1") as chat:
+        parted(chat, base, ours, base)
+        before = folder(chat)
+        assert merge(chat, ff=False).status == "already_merged"
+        assert folder(chat) == before
+    with scratch() as place, open_chats(place).new("c1") as chat:
+        parted(chat, base, base, ours)
+        merge(chat, ff=False)
+        assert folder(chat) == before
+    with scratch() as place, open_chats(place).new("c1") as chat:
+        parted(chat, base, ours, ours)
+        assert merge(chat, ff=False).conflicts == ()
+        assert folder(chat) == before

@@ -1,0 +1,441 @@
+"""A watched workspace: the look that believes the kernel's queue is the one at everything."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import watches
+from covalt_git.workspaces.stat_cache import StatCache
+from covalt_git.workspaces.watches import Watch, watch_of
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import (
+    branch_off,
+    checkout,
+    fsck,
+    git_tree,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    scratch,
+    tree_of,
+)
+from tests.workspaces.test_workspace_stat_cache import (
+    CHANGES,
+    PATHS,
+    change,
+    read_everything,
+    settle,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.snapshot import Snapshot
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no inotify")
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+
+
+@pytest.fixture(autouse=True)
+def _watching() -> Iterator[None]:
+    watches.begin(trusted_s=1000)
+    yield
+    watches.end()
+
+
+@pytest.fixture
+def watched(chat: ChatStore) -> ChatStore:
+    """A chat whose workspace is watched, and saved."""
+    put(chat.workspace, {path: ("file", path.encode() * 9) for path in ("a", "b", "d/a", "d/e/f")})
+    save(chat)
+    come_to_rest(chat)
+    assert doubtful(chat) == {}
+    return chat
+
+
+def come_to_rest(chat: ChatStore) -> None:
+    """Look until nothing is so fresh that it is read again, which its own event tells."""
+    settle()
+    for _ in range(3):
+        save(chat)
+
+
+def doubtful(chat: ChatStore) -> dict[str, set[str]] | None:
+    """Return the names that the next look would be at; None for all."""
+    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
+    with watch_of(chat.workspace, cache.settings) as watch:
+        assert watch is not None
+        return watch.since()
+
+
+def look(chat: ChatStore) -> Snapshot:
+    with chat.looking() as seen:
+        return seen
+
+
+def queues() -> int:
+    """Return how many of the kernel's queues this process has open."""
+    found = 0
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            found += "inotify" in os.readlink(link)  # noqa: PTH115 - it leads to no file
+        except OSError:
+            continue
+    return found
+
+
+@settings(deadline=None, max_examples=40)
+@given(rounds=st.lists(st.lists(CHANGES, max_size=6), min_size=2, max_size=5))
+def test_a_look_that_believes_the_watch_is_one_at_everything(
+    rounds: list[list[tuple[str, str, str, bytes]]],
+) -> None:
+    config = WorkspaceConfig.model_validate({"durability": "fast", "ignore": ["node_modules/"]})
+    with scratch() as folder, open_chats(folder, config).new("c1") as chat:
+        put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
+        for _ in range(3):
+            save(chat)
+        for number, changes in enumerate(rounds):
+            for one in changes:
+                change(chat.workspace, *one)
+            if number % 2:
+                assert look(chat) == read_everything(chat)
+
+            assert doubtful(chat) is not None
+            with writing(chat) as writer:
+                assert writer.look() == read_everything(chat)
+                writer.save_edits()
+            assert look(chat) == read_everything(chat)
+        assert fsck(chat) == ""
+
+
+def test_a_look_that_commits_nothing_loses_nothing_of_what_it_saw(watched: ChatStore) -> None:
+    (watched.workspace / "a").write_bytes(b"seen")
+    (watched.workspace / "new/folder").mkdir(parents=True)
+    (watched.workspace / "new/folder/f").write_bytes(b"seen, too")
+    look(watched)
+    with writing(watched) as writer:
+        writer.look()
+    head = save(watched)
+
+    assert tree_of(watched, head) == git_tree(layout_of(watched.workspace))
+    assert fsck(watched) == ""
+
+
+def test_only_what_may_have_changed_is_looked_at(watched: ChatStore) -> None:
+    (watched.workspace / "d/a").write_bytes(b"changed")
+
+    assert doubtful(watched) == {"d": {"a"}}
+    assert look(watched) == read_everything(watched)
+    come_to_rest(watched)
+    assert doubtful(watched) == {}
+
+
+def test_a_switch_is_seen_like_any_other_change(watched: ChatStore) -> None:
+    branch_off(watched, "idea")
+    put(watched.workspace, {"d/a": ("file", b"idea"), "n/m/o": ("program", b"new")})
+    save(watched)
+    for name in ("main", "idea", "main", "idea"):
+        checkout(watched, name)
+        head = watched.branch(name).manifest_id
+
+        assert doubtful(watched)
+        assert save(watched) == head
+        assert look(watched) == read_everything(watched)
+
+
+# What makes everything be looked at
+
+
+def test_a_full_queue_makes_everything_be_looked_at(watched: ChatStore) -> None:
+    most = int(QUEUE.read_text())
+    if most > 1 << 17:
+        pytest.skip("the queue is very long here")
+    (watched.workspace / "d/e/f").write_bytes(b"told first, or not at all")
+    for _ in range(most // 2):
+        (watched.workspace / "a").touch()
+        (watched.workspace / "b").touch()
+    (watched.workspace / "b").write_bytes(b"not told any more")
+    (watched.workspace / "untold").mkdir()
+
+    assert doubtful(watched) is None
+    assert look(watched) == read_everything(watched)
+    come_to_rest(watched)
+    (watched.workspace / "untold/f").write_bytes(b"in a folder that no event told of")
+    assert doubtful(watched) == {"untold": {"f"}}
+    assert look(watched) == read_everything(watched)
+
+
+def test_a_folder_that_was_put_there_is_looked_through(watched: ChatStore) -> None:
+    aside = watched.folder / "aside"
+    put(aside, {"x": ("file", b"1"), "deep/er/y": ("file", b"2")})
+    aside.rename(watched.workspace / "put")
+    head = save(watched)
+    assert tree_of(watched, head) == git_tree(layout_of(watched.workspace))
+
+    come_to_rest(watched)
+    (watched.workspace / "put/deep/er/y").write_bytes(b"3")
+    assert doubtful(watched) == {"put/deep/er": {"y"}}
+
+
+def test_a_renamed_folder_is_watched_under_its_new_name(watched: ChatStore) -> None:
+    (watched.workspace / "d").rename(watched.workspace / "z")
+    (watched.workspace / "z/e/f").write_bytes(b"changed on the way")
+    head = save(watched)
+    assert tree_of(watched, head) == git_tree(layout_of(watched.workspace))
+
+    come_to_rest(watched)
+    (watched.workspace / "z/e/f").write_bytes(b"changed there")
+    assert doubtful(watched) == {"z/e": {"f"}}
+    head = save(watched)
+    assert tree_of(watched, head) == git_tree(layout_of(watched.workspace))
+
+
+def test_a_folder_that_went_and_came_back_is_looked_through(watched: ChatStore) -> None:
+    aside = watched.folder / "aside"
+    (watched.workspace / "d").rename(aside)
+    save(watched)
+    (aside / "e/f").write_bytes(b"changed while it was away")
+    aside.rename(watched.workspace / "d")
+    head = save(watched)
+
+    assert tree_of(watched, head) == git_tree(layout_of(watched.workspace))
+
+
+def test_another_folder_of_the_same_name_is_looked_through(watched: ChatStore) -> None:
+    aside = watched.folder / "aside"
+    put(aside, {"a": ("file", b"another"), "e/f": ("file", b"another, too")})
+    (watched.workspace / "d").rename(watched.folder / "was")
+    aside.rename(watched.workspace / "d")
+    head = save(watched)
+
+    assert tree_of(watched, head) == git_tree(layout_of(watched.workspace))
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_workspace_that_was_moved_is_looked_through(
+    watched: ChatStore, *, comes_back: bool
+) -> None:
+    away = watched.folder / "away"
+    watched.workspace.rename(away)
+    if comes_back:
+        away.rename(watched.workspace)
+    else:
+        put(watched.workspace, {"other": ("file", b"another folder")})
+    (watched.workspace / "after").write_bytes(b"written then")
+
+    assert doubtful(watched) is None
+    assert look(watched) == read_everything(watched)
+
+
+def test_whoever_removes_the_cache_makes_everything_be_looked_at(watched: ChatStore) -> None:
+    outside = watched.folder / "outside"
+    outside.hardlink_to(watched.workspace / "a")
+    outside.write_bytes(b"no event tells this")
+    (watched.folder / "stat.cache").unlink()
+
+    assert look(watched).tree != watched.state(watched.head()).tree
+
+
+def test_other_settings_have_a_watch_of_their_own(chats: Chats, watched: ChatStore) -> None:
+    put(watched.workspace, {"a.log": ("file", b"1")})
+    save(watched)
+    config = watched.config.model_copy(update={"ignore": ("*.log",)})
+    with open_chats(chats.folder.parent, config).open("c1") as other:
+        assert look(other).ignored == ("a.log",)
+    assert look(watched).ignored == ()
+
+
+# What no event tells
+
+
+def test_a_file_that_somebody_has_open_is_looked_at(watched: ChatStore) -> None:
+    """Stores through a mapping make no event; that the file is open says that there may be any."""
+    path = watched.workspace / "d/a"
+    path.write_bytes(b"a" * mmap.PAGESIZE)
+    save(watched)
+    settle()
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        come_to_rest(watched)
+        mapped[0] = ord("b")
+
+        assert "a" in (doubtful(watched) or {})["d"]
+        head = save(watched)
+        assert watched.read_file(head, "d/a")[:2] == b"ba"
+    come_to_rest(watched)
+    assert doubtful(watched) == {}
+
+
+def test_what_was_stored_through_a_mapping_is_told_when_it_ends(watched: ChatStore) -> None:
+    program = (
+        "import mmap, sys; file = open(sys.argv[1], 'r+b'); mmap.mmap(file.fileno(), 0)[0] = 88"
+    )
+    subprocess.run([sys.executable, "-c", program, watched.workspace / "d/e/f"], check=True)
+
+    assert doubtful(watched) == {"d/e": {"f"}}
+    assert watched.read_file(save(watched), "d/e/f")[:2] == b"X/"
+
+
+def test_a_mapping_from_before_the_watch_is_seen_by_the_next_look_at_everything(
+    chat: ChatStore,
+) -> None:
+    put(chat.workspace, {"a": ("file", b"a" * mmap.PAGESIZE)})
+    with (chat.workspace / "a").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+        settle()
+        for _ in range(3):
+            before = save(chat)
+        mapped[0] = ord("b")
+
+        assert doubtful(chat) == {}
+        assert save(chat) == before, "the watch was believed"
+        watches.end()
+        watches.begin(trusted_s=0)
+        assert chat.read_file(save(chat), "a")[:2] == b"ba"
+
+
+def test_a_file_with_another_name_is_always_looked_at(watched: ChatStore) -> None:
+    """Writing by a name that is not in the workspace makes no event in it."""
+    outside = watched.folder / "outside"
+    outside.write_bytes(b"first")
+    (watched.workspace / "d/linked").hardlink_to(outside)
+    come_to_rest(watched)
+    assert doubtful(watched) == {"d": {"linked"}}
+    for content in (b"other", b"again, and longer"):
+        outside.write_bytes(content)
+        assert watched.read_file(save(watched), "d/linked") == content
+    outside.unlink()
+    come_to_rest(watched)
+    assert doubtful(watched) == {}
+
+
+def test_a_link_made_elsewhere_is_seen_by_the_next_look_at_everything(chats: Chats) -> None:
+    watches.begin(trusted_s=0)
+    with chats.new("c1") as chat:
+        put(chat.workspace, {"a": ("file", b"1")})
+        for _ in range(3):
+            save(chat)
+        (chat.folder / "outside").hardlink_to(chat.workspace / "a")
+        (chat.folder / "outside").write_bytes(b"2")
+
+        assert doubtful(chat) is None, "the time is over for which the watch is believed"
+        assert chat.read_file(save(chat), "a") == b"2"
+
+
+def test_a_change_that_the_watch_cannot_know_is_never_overwritten(watched: ChatStore) -> None:
+    branch_off(watched, "idea")
+    (watched.workspace / "a").write_bytes(b"idea")
+    save(watched)
+    checkout(watched, "main")
+    come_to_rest(watched)
+    (watched.folder / "outside").hardlink_to(watched.workspace / "a")
+    (watched.folder / "outside").write_bytes(b"mine")
+    checkout(watched, "idea")
+
+    assert (watched.workspace / "a").read_bytes() == b"mine"
+    assert watched.read_file(save(watched), "a") == b"mine"
+
+
+# Where there is no watch
+
+
+def test_a_file_system_that_others_write_to_is_not_watched(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = Watch("/proc/self", was_used=True)
+    assert watch.since() is None
+    handle = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        watch.enter("", handle, os.fstat(handle))
+    finally:
+        os.close(handle)
+
+    assert [watch.since() for _ in range(3)] == [None] * 3
+    assert len(caplog.messages) <= 1
+    assert queues() == 0
+
+
+LIMITED = """
+import sys
+from pathlib import Path
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import watches
+from covalt_git.workspaces.chats import Chats
+from covalt_git.workspaces.writing import writing
+watches.begin(trusted_s=1000)
+for name in ("c1", "c2"):
+    with Chats(Path(sys.argv[1]), WorkspaceConfig(durability="fast")).new(name) as chat:
+        for number in range(6):
+            (chat.workspace / f"d{number}").mkdir()
+            (chat.workspace / f"d{number}/f").write_text(name)
+            with writing(chat) as writer:
+                writer.save_edits()
+        print(len(chat.files(chat.head())))
+"""
+
+
+@pytest.mark.parametrize("limit", ["max_inotify_watches", "max_inotify_instances"])
+def test_a_limit_means_no_watch_which_is_said_once(tmp_path: Path, limit: str) -> None:
+    command = f"echo 0 > /proc/sys/user/{limit} && exec {sys.executable} - {tmp_path}"
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", command],
+        input=LIMITED,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "unshare failed" in done.stderr or "cannot create" in done.stderr:
+        pytest.skip("a process may have no limits of its own here")
+
+    assert (done.returncode, done.stdout) == (0, "6\n6\n"), done.stderr
+    assert done.stderr.count("no watch of") == 1
+    assert f"the limit fs.inotify.{limit.replace('inotify', 'user')} is reached" in done.stderr
+
+
+def test_a_look_does_not_wait_for_one_that_uses_the_watch(watched: ChatStore) -> None:
+    (watched.workspace / "a").write_bytes(b"changed")
+    cache = StatCache.beside(watched.workspace, watched.config, watched.store.object_format)
+    seen: list[bytes] = []
+
+    def read() -> None:
+        with open_chats(watched.folder.parents[1]).open("c1") as chat:
+            seen.append(chat.read_file(save(chat), "a"))
+
+    with watch_of(watched.workspace, cache.settings):
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join()
+
+    assert seen == [b"changed"]
+    assert look(watched) == read_everything(watched)
+
+
+def test_only_chats_in_use_are_watched(chats: Chats) -> None:
+    opened = [chats.new() for _ in range(20)]
+    for chat in opened:
+        put(chat.workspace, {"a": ("file", b"1")})
+        save(chat)
+    assert queues() == 0
+    for chat in opened:
+        save(chat)
+        save(chat)
+    assert 0 < queues() <= 16
+    for chat in opened:
+        assert look(chat) == read_everything(chat)
+        chat.store.close()
+    watches.end()
+    assert queues() == 0
