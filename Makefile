@@ -5,7 +5,7 @@ SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test check browser format clean
+.PHONY: run test proof check browser format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
@@ -13,6 +13,10 @@ run: $(READY)
 
 test: check browser
 	$(BIN)/pytest -n auto
+
+# What takes longer than a test may: kills, broken disks, many writers, many trees (docs/proof.md).
+proof: $(READY)
+	$(BIN)/python -m proof
 
 # Chromium, for the tests that look at pages; where it cannot be installed they skip and say so.
 browser:

@@ -1,0 +1,45 @@
+"""Run the proofs, or those that are named, and keep their figures: ``python -m proof [NAME ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+
+from proof.figures import DisprovedError, Proof, keep
+
+NAMES = ("random_trees", "repository_trees", "many_writers", "killed_writers", "failing_disk")
+
+
+def main() -> int:
+    """Run what was asked for; the status is 1 when something was disproved."""
+    parser = argparse.ArgumentParser(prog="python -m proof", description="Prove what is promised.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--count", type=int, help="how many kills, trees ...; fewer prove less")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    unknown = sorted(set(asked.names) - set(NAMES))
+    if unknown:
+        parser.error(f"there is no proof {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    status = 0
+    for name in asked.names or NAMES:
+        module = importlib.import_module(f"proof.{name}")
+        proof = Proof(name, module.PROMISE)
+        count = asked.count or module.COUNT
+        started = time.monotonic()
+        try:
+            module.prove(proof, count, asked.seed)
+        except DisprovedError as error:
+            print(f"disproved: {error}", file=sys.stderr)
+            status = 1
+            continue
+        proof.note("seconds", round(time.monotonic() - started))
+        print(f"{name}: " + ", ".join(f"{what} {n}" for what, n in proof.figures.items()))
+        if count == module.COUNT:
+            keep(proof, f"python -m proof {name}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""A disk that is full or broken, and a process that is killed, at every single call to the system.
+
+``strace`` makes one call of a step fail with ENOSPC or EIO, or kills the process at it; then the next
+command has to find the old state or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.writing import writing
+from proof.one_step import STARTED, STEPS
+from proof.stores import chats_in, check_sound, reachable, scratch
+from tests.workspaces.stores import Layout, branch_off, layout_of, put, save
+
+if TYPE_CHECKING:
+    from proof.figures import Proof
+
+PROMISE = "A disk that fails, or a kill, at any call leaves the old state or the new one, and the next command works."
+COUNT = 10_000
+
+CALLS = (
+    *("write", "pwrite64", "rename", "renameat", "renameat2", "fsync", "fdatasync", "mkdir"),
+    *("mkdirat", "link", "linkat", "symlink", "symlinkat", "unlink", "unlinkat", "ftruncate"),
+)
+FAULTS = ("error=ENOSPC", "error=EIO", "signal=KILL")
+_LINE = re.compile(r"^\d+ +(\w+)\(")
+
+
+class Case(NamedTuple):
+    """One fault at one call of a step."""
+
+    step: str
+    call: str
+    when: int
+    fault: str
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:
+    """Try every fault at every call of every step, or ``count`` of them."""
+    proof.check(shutil.which("strace"), "there is no strace: apt-get install strace")
+    with scratch() as folder:
+        base = folder / "base"
+        layouts = _prepared(base)
+        cases = [
+            Case(step, call, when, fault)
+            for step in STEPS
+            for call, first, last in _calls_of(base, folder / "traced", step)
+            for when in range(first, last + 1)
+            for fault in FAULTS
+        ]
+        if len(cases) > count:
+            cases = random.Random(seed).sample(cases, count)
+        failed: Counter[str] = Counter()
+        with ThreadPoolExecutor(os.cpu_count()) as runs:
+            tried = runs.map(
+                lambda one: _tried(base, folder / f"case-{one[0]}", one[1]), enumerate(cases)
+            )
+            for number, (case, place, acknowledged) in enumerate(tried, 1):
+                failed[case.step] += not acknowledged
+                _check(proof, case, place, acknowledged, layouts)
+                shutil.rmtree(place)
+                proof.progress(number, len(cases))
+    for step in STEPS:
+        tries = sum(case.step == step for case in cases)
+        proof.note(f"{step}: calls tried, each with a fault", tries)
+        proof.note(f"{step}: that could not end", failed[step])
+    proof.note("states that were neither", 0)
+
+
+def _prepared(folder: Path) -> dict[str, Layout]:
+    """Make the chat that every step begins with; return the folder's layout by branch and as edited."""
+    layouts: dict[str, Layout] = {}
+    chats = chats_in(folder, WorkspaceConfig(durability="fast"))
+    with chats.new("c1") as chat:
+        work = chat.workspace
+        put(work, {f"d{number}/file{number}": ("file", b"%d\n" % number) for number in range(5)})
+        put(work, {"both": ("file", b"main\n"), "link": ("link", b"both"), "e": ("folder", b"")})
+        save(chat)
+        layouts["main"] = layout_of(work)
+        branch_off(chat, "other")
+        shutil.rmtree(work / "d1")
+        (work / "e").rmdir()
+        put(work, {"d1": ("file", b"was a folder\n"), "new/deep/file": ("program", b"#!/bin/sh\n")})
+        put(work, {"both": ("file", b"other\n"), "d2/file2": ("file", b"changed\n" * 3000)})
+        save(chat)
+        layouts["other"] = layout_of(work)
+        with writing(chat) as writer:
+            writer.checkout("main")
+        put(
+            work,
+            {"both": ("file", b"edited\n"), "big": ("file", random.Random(1).randbytes(70_000))},
+        )
+        layouts["edited"] = layout_of(work)
+    return layouts
+
+
+def _calls_of(base: Path, place: Path, step: str) -> list[tuple[str, int, int]]:
+    """Return the calls that a step makes, each with the numbers of its first and last."""
+    _copied(base, place)
+    log = place / "trace"
+    _run(place, step, "-o", str(log), "-e", f"trace={','.join(CALLS)}", check=True)
+    before: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for line in log.read_text(errors="replace").splitlines():
+        if STARTED.decode().strip() in line:
+            before = total.copy()
+        if found := _LINE.match(line):
+            total[found[1]] += 1
+    shutil.rmtree(place)
+    return [(call, before[call] + 1, total[call]) for call in CALLS if total[call] > before[call]]
+
+
+def _tried(base: Path, place: Path, case: Case) -> tuple[Case, Path, str]:
+    """Do a step with its fault; return where, and what it said that it made, if it came so far."""
+    _copied(base, place)
+    inject = f"inject={case.call}:{case.fault}:when={case.when}"
+    done = _run(place, case.step, "-o", os.devnull, "-e", f"trace={case.call}", "-e", inject)
+    return case, place, done.stdout.decode().strip()
+
+
+def _run(
+    place: Path, step: str, *options: str, check: bool = False
+) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-B", "-m", "proof.one_step", str(place), step]
+    return subprocess.run(
+        ["strace", "-f", "-qq", *options, *command],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        check=check,
+    )
+
+
+def _copied(base: Path, place: Path) -> None:
+    shutil.copytree(base, place, symlinks=True)
+
+
+def _check(
+    proof: Proof, case: Case, place: Path, acknowledged: str, layouts: dict[str, Layout]
+) -> None:
+    """Check that the next command finds the old state or the new one."""
+    after = " ".join(map(str, case))
+    chats = chats_in(place, WorkspaceConfig(durability="fast"))
+    with chats.open("c1") as chat:
+        check_sound(proof, chat, after)
+        found = layout_of(chat.workspace)
+        active = chat.active_branch()
+        if acknowledged:
+            proof.check(acknowledged in reachable(chat), f"{after}: what was made is lost")
+        if case.step == "call":
+            calls = [one.record.call for one in chat.log(chat.head()) if one.record.call]
+            kept = {path: it for path, it in found.items() if path not in {"made-by-call", "both"}}
+            edited = {path: it for path, it in layouts["edited"].items() if path != "both"}
+            proof.check(len(calls) <= 1 and not chat.calls(), f"{after}: {len(calls)} calls")
+            proof.check(kept == edited, f"{after}: the files are others")
+            whole = found == layouts["edited"] or bool(calls)
+            proof.check(whole, f"{after}: files changed, and no call tells")
+        elif case.step == "checkout" and active == "other":
+            proof.check(found == layouts["other"], f"{after}: the folder is not the branch")
+            with writing(chat) as writer:
+                writer.checkout("main")
+            proof.check(layout_of(chat.workspace) == layouts["edited"], f"{after}: edits are lost")
+        else:
+            proof.check(found == layouts["edited"], f"{after}: the edits are lost")
+            done = case.step == "checkout" and acknowledged
+            proof.check(not done, f"{after}: it was said to be on the other branch")

@@ -1,0 +1,87 @@
+"""What a proof is, and how its figures are told and kept."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "proof.md"
+
+_INTRODUCTION = """\
+# Proofs
+
+`make proof` runs these; a test may not take that long. Each section holds the figures of the last run and the command that made them.
+A proof that fails changes nothing here.
+"""
+
+
+class DisprovedError(AssertionError):
+    """Something that this project promises does not hold."""
+
+
+@dataclass
+class Proof:
+    """One promise being tried: how far it is, and its figures in the order in which they came."""
+
+    name: str
+    promise: str
+    figures: dict[str, str] = field(default_factory=dict)
+    _told: float = 0.0
+
+    def note(self, what: str, figure: object) -> None:
+        """Keep one figure."""
+        self.figures[what] = f"{figure:,}" if isinstance(figure, int) else str(figure)
+
+    def progress(self, done: int, total: int) -> None:
+        """Say on a terminal how far it is, a few times a second."""
+        now = time.monotonic()
+        if sys.stderr.isatty() and (done == total or now - self._told > 0.2):
+            self._told = now
+            end = "\n" if done == total else ""
+            print(f"\r{self.name}: {done:,} of {total:,} ", end=end, file=sys.stderr, flush=True)
+
+    def check(self, truth: object, told: str) -> None:
+        """Go on only where it is so.
+
+        Raises:
+            DisprovedError: where it is not.
+        """
+        if not truth:
+            raise DisprovedError(f"{self.name}: {told}")
+
+
+def keep(proof: Proof, command: str) -> None:
+    """Write a proof's section of the page, in place of the one that was there."""
+    lines = [f"| {what} | {figure} |" for what, figure in proof.figures.items()]
+    section = "\n".join(
+        [
+            f"## {proof.name.replace('_', ' ').capitalize()}",
+            "",
+            f"{proof.promise} `{command}` on {_machine()}:",
+            "",
+            *("| | |", "| --- | ---: |", *lines),
+            "",
+        ]
+    )
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else _INTRODUCTION
+    head = section.partition("\n")[0]
+    before = re.compile(rf"^{re.escape(head)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    if before.search(page):
+        page = before.sub(lambda _: section + "\n", page, count=1)
+    else:
+        page = page.rstrip("\n") + "\n\n" + section
+    PAGE.write_text(page.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def _machine() -> str:
+    git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout
+    return (
+        f"{os.cpu_count()} cores, {platform.system()} {platform.release().partition('-')[0]}, "
+        f"Python {platform.python_version()}, {git.strip()}"
+    )

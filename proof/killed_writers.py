@@ -1,0 +1,77 @@
+"""Four processes write to one chat and are killed with SIGKILL, at random, again and again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from typing import TYPE_CHECKING
+
+from covalt_git.models.project_config import WorkspaceConfig
+from proof.stores import chats_in, check_sound, reachable, scratch
+from tests.workspaces import busy_writer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proof.figures import Proof
+
+PROMISE = "Of what was acknowledged nothing is lost, no chat is stuck and every store is sound, however often writers are killed."
+COUNT = 1000
+WRITERS = 4
+CHECKED_EVERY = 25
+LONGEST_LIFE_S = 0.25
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:
+    """Kill ``count`` writers; look at everything after each 25."""
+    chance = random.Random(seed)
+    with scratch(in_memory=False) as folder:
+        chats = chats_in(folder, WorkspaceConfig())
+        chats.new("c1").store.close()
+        acknowledged: set[str] = set()
+        said = folder / "said"
+        said.touch()
+        killed = 0
+        while killed < count:
+            batch = min(CHECKED_EVERY, count - killed)
+            _kill(folder, said, batch, chance)
+            killed += batch
+            acknowledged |= {line for line in said.read_text().split("\n") if len(line) == 40}
+            with chats.open("c1") as chat:
+                check_sound(proof, chat, f"after {killed} kills")
+                lost = acknowledged - reachable(chat)
+            proof.check(not lost, f"after {killed} kills, {len(lost)} manifests are lost: {lost}")
+            proof.progress(killed, count)
+    proof.note("kills", killed)
+    proof.note("acknowledged manifests", len(acknowledged))
+    proof.note("lost", 0)
+    proof.note("stuck chats", 0)
+
+
+def _kill(folder: Path, said: Path, count: int, chance: random.Random) -> None:
+    """Keep four writers at work until so many have been killed, and then kill those that are left."""
+    alive = [_start(folder, said, chance.random()) for _ in range(WRITERS)]
+    for _ in range(count):
+        time.sleep(chance.random() * LONGEST_LIFE_S)
+        victim = alive.pop(chance.randrange(len(alive)))
+        os.kill(victim, signal.SIGKILL)
+        os.waitpid(victim, 0)
+        alive.append(_start(folder, said, chance.random()))
+    for process in alive:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+def _start(folder: Path, said: Path, seed: float) -> int:
+    """Fork a writer that adds a line to ``said`` for each manifest once it is made."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        line = os.open(said, os.O_WRONLY | os.O_APPEND)
+        os.dup2(line, 1)
+        busy_writer.main(folder, hash(seed), 10**9)
+    finally:
+        os._exit(70)  # only an error comes here

@@ -1,0 +1,71 @@
+"""32 processes commit to one chat at the same time."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.writing import writing
+from proof.stores import chats_in, check_sound, reachable, scratch
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.workspaces.chats import Chats
+    from proof.figures import Proof
+
+PROMISE = "Whoever commits waits for a turn, gets it, and loses nothing."
+COUNT = 10_000
+WRITERS = 32
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every proof has one
+    """Make ``count`` commits by 32 processes that all want to write all the time."""
+    with scratch() as folder:
+        chats = chats_in(folder, WorkspaceConfig(durability="fast"))
+        chats.new("c1").store.close()
+        each = -(-count // WRITERS)
+        writers = [_start(chats, folder / f"said-{number}", each) for number in range(WRITERS)]
+        ends = Counter(os.waitpid(process, 0)[1] for process in writers)
+        proof.check(ends == {0: WRITERS}, f"writers ended with {ends}")
+        said = [set((folder / f"said-{number}").read_text().split()) for number in range(WRITERS)]
+        acknowledged = set().union(*said)
+        with chats.open("c1") as chat:
+            check_sound(proof, chat, "after all commits")
+            found = reachable(chat)
+            proof.check(acknowledged <= found, f"lost: {len(acknowledged - found)}")
+            line = len(list(chat.log(chat.head())))
+            contents = {path.name: path.read_text() for path in chat.workspace.iterdir()}
+        proof.check(line == len(acknowledged) == each * WRITERS, f"{line} in one line")
+        expected = {f"w{number}": str(each - 1) for number in range(WRITERS)}
+        proof.check(contents == expected, "some writer's last file is not there")
+    proof.note("processes", WRITERS)
+    proof.note("commits", line)
+    proof.note("lost", 0)
+
+
+def _start(chats: Chats, said: Path, count: int) -> int:
+    number = int(said.name.rpartition("-")[2])
+    child = os.fork()
+    if child:
+        return child
+    status = 70
+    try:
+        with said.open("w") as out, chats.open("c1") as chat:
+            for step in range(count):
+                with writing(chat, timeout_s=600) as writer:
+                    (chat.workspace / f"w{number}").write_text(str(step))
+                    message = MessageRecord(role="user", text=f"{number}.{step}")
+                    record = CommitRecord(
+                        id=new_id(), at=commits.now(), by=f"w{number}", message=message
+                    )
+                    made = writer.commit("message", record, writer.look().tree, subject="said")
+                out.write(f"{made}\n")
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,74 @@
+"""One step on a chat in a process of its own, for :mod:`proof.failing_disk`: ``FOLDER STEP``.
+
+It says that it starts, and then what it made, each once that is so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import new_id
+from covalt_git.workspaces.writing import writing
+from tests.workspaces.stores import call_record, open_chats, pending_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.workspaces.writing import Writer
+
+STARTED = b"the step starts\n"
+
+
+def snapshot(writer: Writer) -> str | None:
+    """Save what was edited in the folder."""
+    return writer.save_edits()
+
+
+def call(writer: Writer) -> str:
+    """Make a call that changes files, and whose result is kept beside its commit."""
+    running = pending_call(writer.chat, base=writer.save_edits())
+    writer.put_call(running)
+    (writer.chat.workspace / "made-by-call").write_text(running.id)
+    (writer.chat.workspace / "both").unlink()
+    record = call_record(result="a long text " * 3000)
+    return writer.finish_call(running, record, seen=writer.look())
+
+
+def checkout(writer: Writer) -> str | None:
+    """Bring the folder to the other branch."""
+    writer.checkout("other")
+    return writer.chat.head()
+
+
+def branch(writer: Writer) -> str | None:
+    """Make a branch."""
+    writer.create_branch(f"b{new_id()}", writer.chat.head())
+    return writer.chat.head()
+
+
+def pack(writer: Writer) -> str | None:
+    """Put all packs and loose objects into one pack."""
+    writer.chat.store.pack_up()
+    return writer.chat.head()
+
+
+STEPS: dict[str, Callable[[Writer], str | None]] = {
+    step.__name__: step for step in (snapshot, call, checkout, branch, pack)
+}
+
+
+def main(folder: Path, step: str) -> None:
+    """Do one step under the chat's lock."""
+    with open_chats(folder, WorkspaceConfig()).open("c1") as chat:
+        os.write(2, STARTED)
+        with writing(chat) as writer:
+            made = STEPS[step](writer)
+    os.write(1, f"{made}\n".encode())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

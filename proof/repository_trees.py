@@ -1,0 +1,62 @@
+"""Every commit of this repository, brought into a workspace and back."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.writing import writing
+from proof.stores import chats_in, scratch
+from tests.workspaces.stores import layout_of
+
+if TYPE_CHECKING:
+    from proof.figures import Proof
+
+REPOSITORY = Path(__file__).parents[1]
+PROMISE = "A real source tree is stored under the very id that git gives it, at each of its commits, and comes back alike."
+COUNT = 1_000
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every proof has one
+    """Try the newest ``count`` commits that this checkout has."""
+    listed = _git("rev-list", "--reverse", f"--max-count={count}", "HEAD").decode().split()
+    files = 0
+    with scratch() as folder:
+        chats = chats_in(folder, WorkspaceConfig(durability="fast", ignore=()))
+        chats.new("c1").store.close()
+        with chats.open("c1") as chat:
+            for number, commit in enumerate(listed, 1):
+                for path in list(chat.workspace.iterdir()):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+                archive = io.BytesIO(_git("archive", "--format=tar", commit))
+                with tarfile.open(fileobj=archive) as tar:
+                    tar.extractall(chat.workspace, filter="fully_trusted")
+                before = layout_of(chat.workspace)
+                with writing(chat) as writer:
+                    tree = writer.look().tree
+                    writer.save_edits()
+                    if not chat.store.read_ref("refs/heads/empty"):
+                        writer.create_branch("empty", chat.head())
+                    writer.checkout("empty")
+                    writer.checkout("main")
+                wanted = _git("rev-parse", f"{commit}^{{tree}}").decode().strip()
+                proof.check(tree == wanted, f"{commit[:12]} is stored as {tree}, not as {wanted}")
+                proof.check(
+                    layout_of(chat.workspace) == before, f"{commit[:12]} comes back otherwise"
+                )
+                files += len(before)
+                proof.progress(number, len(listed))
+    proof.note("commits", len(listed))
+    proof.note("files in them", files)
+    proof.note("that came back otherwise", 0)
+
+
+def _git(*args: str) -> bytes:
+    return subprocess.run(
+        ["git", "-C", str(REPOSITORY), *args], check=True, capture_output=True
+    ).stdout
