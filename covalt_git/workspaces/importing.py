@@ -20,7 +20,7 @@ from covalt_git.git_objects.incoming_packs import PackLimits
 from covalt_git.models.commit_record import PathNote
 from covalt_git.names import BadNameError, check_branch
 from covalt_git.workspaces import chat_folders, commits, records, used_records
-from covalt_git.workspaces.admission import MOST_BYTES, admit
+from covalt_git.workspaces.admission import admit
 from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
 from covalt_git.workspaces.snapshot import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MOST_PACK_BYTES = 16 << 30
 MOST_OBJECTS = 2_000_000
 _MOST_OTHER_BYTES = 64 << 20
+_MOST_INFLATED = 16 << 30
 _LONGEST_TITLE = 500
 
 
@@ -197,7 +198,7 @@ class _Import:
             objects=MOST_OBJECTS,
             blob=self.chats.config.max_file_mb << 20,
             other=_MOST_OTHER_BYTES,
-            together=MOST_BYTES,
+            together=_MOST_INFLATED,
         )
 
     def _beside_branches(self, store: GitStore) -> tuple[AboutChat | None, dict[str, str]]:

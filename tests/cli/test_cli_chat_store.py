@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,7 @@ def test_a_fork_is_a_chat_of_its_own(root: Path) -> None:
     listed = {chat["id"]: chat for chat in told(root, "chat", "list")}
     assert (listed["c2"]["manifests"], listed["c2"]["title"]) == (2, "Garden")
     assert "Garden (forked from c1)" in covalt(root, "chat", "list")
+    assert "forked here from c1" in covalt(root, "chat", "show", "c2")
     assert len(told(root, "chat", "branch", "c2")) == 2
 
 
@@ -179,6 +181,28 @@ def test_nothing_is_deleted_unasked(root: Path) -> None:
     assert "c1 would be gone for good: 1 state, " in done.stderr
     assert "hint: covalt-git chat delete c1 --yes" in done.stderr
     assert (root / "data/chats/c1").is_dir()
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", ["c1"]), ("y\n", [])])
+def test_a_terminal_is_asked(root: Path, answer: str, left: list[str]) -> None:
+    ours, theirs = os.openpty()
+    try:
+        os.write(ours, answer.encode())
+        done = subprocess.run(
+            [sys.executable, "-m", "covalt_git", "-C", str(root), "chat", "delete", "c1"],
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+    assert "Delete c1 for good: 1 state, " in done.stdout
+    assert done.returncode == (130 if left else 0)
+    assert [chat["id"] for chat in told(root, "chat", "list")] == left
 
 
 def test_a_deleted_chat_is_gone_from_lists(root: Path) -> None:

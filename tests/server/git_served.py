@@ -17,6 +17,7 @@ from pathlib import Path
 from covalt_git.git_objects import pkt_lines
 from covalt_git.git_objects.pkt_lines import FLUSH, line
 from covalt_git.models.project_config import ServerConfig
+from covalt_git.project import Project
 from covalt_git.serving.listening import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
@@ -253,7 +254,5 @@ def commit_content(tree: str, *parents: str, message: str = "made by hand") -> b
 
 def open_store(served: GitServed, api: Api) -> ChatStore:
     """Open the chat c1 in this process."""
-    from covalt_git.project import Project  # noqa: PLC0415 - few tests look inside
-
     assert served.root == api.root
     return Project.open(served.root).chats.open("c1")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 import shutil
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -198,6 +202,33 @@ def test_what_is_cut_off_is_told(served: GitServed, version: str) -> None:
 
         assert answer.status == 400
         assert answer.headers.get_content_type() == "text/plain"
+
+
+def test_a_fetch_that_is_broken_off_lets_go_of_the_store(api: Api) -> None:
+    chance = random.Random(4)
+    api.upload(*((f"noise{number}", chance.randbytes(1 << 20)) for number in range(12)))
+    with git_served(api.root) as served:
+        body = line(f"want {served.refs()['refs/heads/main']}") + FLUSH + line("done")
+        head = (
+            f"POST /git/c1/{FETCH} HTTP/1.1\r\nHost: {served.place}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n"
+            f"Content-Type: application/x-{FETCH}-request\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.sendall(head.encode() + body)
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+            assert is_held(served.store())
+        while is_held(served.store()):  # until the server has seen that nobody reads
+            time.sleep(0.01)
+
+
+def is_held(store: Path) -> bool:
+    """Tell whether this process, in which the server runs, has a file of a store open."""
+    opened = set()
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            opened.add(os.readlink(handle))  # noqa: PTH115 - some lead to what is no path
+    return any(path.startswith(str(store)) for path in opened)
 
 
 # A graph of any form, as git itself would serve it

@@ -57,7 +57,5 @@ def test_a_step_that_was_killed_has_not_begun_or_is_finished(
 
     assert done.returncode == 0, done.stderr
     assert before != after[-1]
-    changed = [state != before for state in after]
-    assert changed == sorted(changed)
     assert [state for state in after if state not in (before, after[-1])] == []
     assert len(after) > 5
