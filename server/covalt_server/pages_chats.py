@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, render_template, request
 
 from covalt_git.workspaces.history import layout
-from covalt_server import api_chats, api_workspace, current, highlight, history_graph, shell
+from covalt_server import (
+    api_chats,
+    api_merges,
+    api_workspace,
+    current,
+    highlight,
+    history_graph,
+    shell,
+)
 from covalt_server.contract import Nothing
 from covalt_server.state_choices import choices
 
@@ -54,6 +62,7 @@ def history(chat_id: str) -> str:
     chat = api_chats.get_chat.ask(chat_id=chat_id)
     page = api_chats.list_manifests.ask(chat_id=chat_id, branch=branch, before=before, limit=PAGE)
     lanes, cells = _picture(chat, branch, before, page.manifests)
+    merged = any(one.source == "merge" for one in page.manifests)
     return render_template(
         "history.html",
         chat=chat,
@@ -63,6 +72,7 @@ def history(chat_id: str) -> str:
         cells=cells,
         branch=branch,
         before=before,
+        conflicts=len(api_merges.list_conflicts.ask(chat_id=chat_id).conflicts) if merged else 0,
         suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
     )
 

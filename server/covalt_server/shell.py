@@ -56,6 +56,17 @@ SAYINGS = {
         "Nothing ran: what was asked about has changed. This is the new question.", "warn"
     ),
     "made": Said("Made."),
+    "restored": Said("Restored, as a state of its own."),
+    "as_it_was": Said("All of it was so already."),
+    "merged": Said("Merged."),
+    "fast_forward": Said("Moved on: the branch had nothing of its own."),
+    "already_merged": Said("There was nothing to merge."),
+    "resolved": Said("Decided."),
+    "renamed": Said("Renamed."),
+    "branch_deleted": Said("The branch is gone; its states stay for 30 days."),
+    "forked": Said("This is the new chat; it goes its own way."),
+    "chat_deleted": Said("Deleted, with its history and its folder."),
+    "not_confirmed": Said("Nothing was deleted: the chat's id was not typed.", "warn"),
     "deleted": Said("Deleted; the history still has it."),
 }
 """What a page may be asked to say by its address, ``?said=saved``: never a text of the address."""

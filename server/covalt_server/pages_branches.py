@@ -1,0 +1,113 @@
+"""What is done to branches and whole chats in pages: restore, merge, rename, fork, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, render_template, request
+
+from covalt_server import api_branches, api_chat_store, api_merges, shell
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+pages = Blueprint("branches", __name__)
+
+CHOICE = "choice:"
+"""What the name of a field begins with that decides a conflict; its path follows."""
+
+
+@pages.post("/chats/<chat_id>/restore")
+def restore(chat_id: str) -> Response:
+    """Bring all files, or the one at ``path``, back to what they were in a state."""
+    path = request.form.get("path")
+    manifest = request.form.get("manifest", "")
+    done = api_branches.restore_workspace.ask(
+        chat_id=chat_id, manifest=manifest, paths=(path,) if path else ()
+    )
+    said = "restored" if done.made else "as_it_was"
+    if path:
+        return shell.back("workspace.file", chat_id=chat_id, path=path, said=said)
+    return shell.back("chats.history", chat_id=chat_id, said=said)
+
+
+@pages.get("/chats/<chat_id>/merge")
+def merge_preview(chat_id: str) -> str:
+    """Show what merging a branch would do, and ask about every conflict."""
+    found = api_merges.merge_branch.ask(
+        chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
+    )
+    return render_template("merge.html", chat_id=chat_id, merge=found, choice=CHOICE)
+
+
+@pages.post("/chats/<chat_id>/merge")
+def merge(chat_id: str) -> Response | str:
+    """Merge a branch into the active one, conflicts decided as the form says."""
+    decisions = [
+        {"path": name.removeprefix(CHOICE), "decision": decision}
+        for name, decision in request.form.items()
+        if name.startswith(CHOICE) and decision
+    ]
+    done = api_merges.merge_branch.ask(
+        chat_id=chat_id, branch=request.form.get("branch", ""), resolutions=decisions
+    )
+    if done.status == "conflicts":  # there are others by now, or somebody left one out
+        return render_template("merge.html", chat_id=chat_id, merge=done, choice=CHOICE)
+    if any(one.decision == "both" for one in done.conflicts):
+        return shell.back("branches.conflicts", chat_id=chat_id, said="merged")
+    return shell.back("chats.history", chat_id=chat_id, said=done.status)
+
+
+@pages.get("/chats/<chat_id>/conflicts")
+def conflicts(chat_id: str) -> str:
+    """List the conflicts that merges left to be decided."""
+    found = api_merges.list_conflicts.ask(chat_id=chat_id).conflicts
+    return render_template("conflicts.html", chat_id=chat_id, conflicts=found)
+
+
+@pages.post("/chats/<chat_id>/conflicts")
+def resolve(chat_id: str) -> Response:
+    """Decide one conflict that was left."""
+    form = request.form
+    done = api_merges.resolve_conflict.ask(
+        chat_id=chat_id, path=form.get("path", ""), decision=form.get("decision", "")
+    )
+    page = "branches.conflicts" if done.conflicts else "chats.history"
+    return shell.back(page, chat_id=chat_id, said="resolved")
+
+
+@pages.post("/chats/<chat_id>/branches/rename")
+def rename(chat_id: str) -> Response:
+    """Give a branch another name."""
+    name = request.form.get("name", "").strip()
+    api_branches.rename_branch.ask(
+        chat_id=chat_id, branch=request.form.get("branch", ""), name=name
+    )
+    return shell.back("chats.history", chat_id=chat_id, said="renamed")
+
+
+@pages.post("/chats/<chat_id>/branches/delete")
+def delete_branch(chat_id: str) -> Response:
+    """Delete a branch; one with work of its own only if that was said."""
+    api_branches.delete_branch.ask(
+        chat_id=chat_id, branch=request.form.get("branch", ""), force="force" in request.form
+    )
+    return shell.back("chats.history", chat_id=chat_id, said="branch_deleted")
+
+
+@pages.post("/chats/<chat_id>/fork")
+def fork(chat_id: str) -> Response:
+    """Make another chat with the same history, and go there."""
+    made = api_chat_store.fork_chat.ask(
+        chat_id=chat_id, title=request.form.get("title", "").strip() or None
+    )
+    return shell.back("chats.history", chat_id=made.id, said="forked")
+
+
+@pages.post("/chats/<chat_id>/delete")
+def delete_chat(chat_id: str) -> Response:
+    """Delete a chat for good, if its id was typed."""
+    if request.form.get("confirm", "").strip() != chat_id:
+        return shell.back("chats.history", chat_id=chat_id, said="not_confirmed")
+    api_chat_store.delete_chat.ask(chat_id=chat_id)
+    return shell.back("chats.chat_list", said="chat_deleted")
