@@ -17,13 +17,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
 from proof.one_step import STARTED, STEPS
 from proof.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces.stores import Layout, branch_off, layout_of, put, save
 
 if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import ChatStore
     from proof.figures import Proof
 
 PROMISE = "A disk that fails, or a kill, at any call leaves the old state or the new one, and the next command works."
@@ -52,6 +55,8 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     with scratch() as folder:
         base = folder / "base"
         layouts = _prepared(base)
+        for step in STEPS:
+            layouts[step] = _without_fault(base, folder / "whole", step)
         cases = [
             Case(step, call, when, fault)
             for step in STEPS
@@ -87,16 +92,18 @@ def _prepared(folder: Path) -> dict[str, Layout]:
         put(work, {f"d{number}/file{number}": ("file", b"%d\n" % number) for number in range(5)})
         put(work, {"both": ("file", b"main\n"), "link": ("link", b"both"), "e": ("folder", b"")})
         save(chat)
-        layouts["main"] = layout_of(work)
         branch_off(chat, "other")
         shutil.rmtree(work / "d1")
         (work / "e").rmdir()
         put(work, {"d1": ("file", b"was a folder\n"), "new/deep/file": ("program", b"#!/bin/sh\n")})
         put(work, {"both": ("file", b"other\n"), "d2/file2": ("file", b"changed\n" * 3000)})
         save(chat)
-        layouts["other"] = layout_of(work)
+        branch_off(chat, "gone")
+        put(work, {"only here": ("file", b"gone\n")})
+        save(chat)
         with writing(chat) as writer:
             writer.checkout("main")
+            branches.delete(writer, "gone", force=True)
         put(
             work,
             {"both": ("file", b"edited\n"), "big": ("file", random.Random(1).randbytes(70_000))},
@@ -119,6 +126,15 @@ def _calls_of(base: Path, place: Path, step: str) -> list[tuple[str, int, int]]:
             total[found[1]] += 1
     shutil.rmtree(place)
     return [(call, before[call] + 1, total[call]) for call in CALLS if total[call] > before[call]]
+
+
+def _without_fault(base: Path, place: Path, step: str) -> Layout:
+    """Return what the folder is like after a step that nothing disturbs."""
+    _copied(base, place)
+    _run(place, step, "-o", os.devnull, check=True)
+    found = layout_of(place / "chats/c1/workspace")
+    shutil.rmtree(place)
+    return found
 
 
 def _tried(base: Path, place: Path, case: Case) -> tuple[Case, Path, str]:
@@ -154,7 +170,6 @@ def _check(
     with chats.open("c1") as chat:
         check_sound(proof, chat, after)
         found = layout_of(chat.workspace)
-        active = chat.active_branch()
         if acknowledged:
             proof.check(acknowledged in reachable(chat), f"{after}: what was made is lost")
         if case.step == "call":
@@ -165,12 +180,18 @@ def _check(
             proof.check(kept == edited, f"{after}: the files are others")
             whole = found == layouts["edited"] or bool(calls)
             proof.check(whole, f"{after}: files changed, and no call tells")
-        elif case.step == "checkout" and active == "other":
-            proof.check(found == layouts["other"], f"{after}: the folder is not the branch")
-            with writing(chat) as writer:
-                writer.checkout("main")
-            proof.check(layout_of(chat.workspace) == layouts["edited"], f"{after}: edits are lost")
-        else:
-            proof.check(found == layouts["edited"], f"{after}: the edits are lost")
-            done = case.step == "checkout" and acknowledged
-            proof.check(not done, f"{after}: it was said to be on the other branch")
+            return
+        wanted = [layouts[case.step]] if acknowledged else [layouts["edited"], layouts[case.step]]
+        proof.check(
+            found in wanted, f"{after}: the folder is neither as it was nor as it should be"
+        )
+        saved = any(_tree(chat, oid) == layouts["edited"] for oid in reachable(chat))
+        proof.check(found == layouts["edited"] or saved, f"{after}: edits are lost")
+
+
+def _tree(chat: ChatStore, oid: str) -> Layout:
+    """Return the files of a manifest, and the edited folder's empty folders, which no tree has."""
+    files = chat.files(oid)
+    kinds = {FILE: "file", EXECUTABLE: "program", LINK: "link"}
+    found = {path: (kinds[it.mode], chat.store.read_blob(it.oid)) for path, it in files.items()}
+    return found | dict.fromkeys(chat.state(oid).empty_folders, ("folder", b""))

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
+from covalt_git.workspaces import collecting, merging, messages, restoring
+from covalt_git.workspaces.merge_conflicts import Choices
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import call_record, open_chats, pending_call
 
@@ -44,6 +47,31 @@ def checkout(writer: Writer) -> str | None:
     return writer.chat.head()
 
 
+def merge(writer: Writer) -> str | None:
+    """Merge the other branch, its version winning where both changed the same."""
+    merging.merge(writer, "other", Choices({}, "theirs"))
+    return writer.chat.head()
+
+
+def restore(writer: Writer) -> str | None:
+    """Bring all files back to what they are on the other branch."""
+    restoring.restore(writer, writer.chat.resolve("other"), ())
+    return writer.chat.head()
+
+
+def retry(writer: Writer) -> str | None:
+    """Add a message to the other branch, and go back to before it on a branch of its own."""
+    message = MessageRecord(role="user", text="make it better")
+    messages.add(writer, message, parent=None, branch=None)
+    return messages.retry(writer, None, branch=None).manifest_id
+
+
+def collect(writer: Writer) -> str | None:
+    """Remove what nothing reaches, of which there is some, and pack up the rest."""
+    collecting.collect(writer, everything=True)
+    return writer.chat.head()
+
+
 def branch(writer: Writer) -> str | None:
     """Make a branch."""
     writer.create_branch(f"b{new_id()}", writer.chat.head())
@@ -57,7 +85,8 @@ def pack(writer: Writer) -> str | None:
 
 
 STEPS: dict[str, Callable[[Writer], str | None]] = {
-    step.__name__: step for step in (snapshot, call, checkout, branch, pack)
+    step.__name__: step
+    for step in (snapshot, call, checkout, merge, restore, retry, branch, pack, collect)
 }
 
 

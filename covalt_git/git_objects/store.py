@@ -414,9 +414,18 @@ class GitStore:
         if moved is None:
             moved = self._swap_otherwise(name, old, new)
         if moved:
-            folder = (self.path / ref).parent
-            self._sync_folder(folder if folder.is_dir() else self.path / "refs")
+            self._sync_above(ref, whole=old is None or new is None)
         return moved
+
+    def _sync_above(self, ref: str, *, whole: bool) -> None:
+        """Make a moved ref's name durable; ``whole``: with folders that came or went with it."""
+        folder = (self.path / ref).parent
+        while whole and not folder.is_dir():
+            folder = folder.parent
+        self._sync_folder(folder)
+        while whole and folder.name != "refs":
+            folder = folder.parent
+            self._sync_folder(folder)
 
     def _swap_otherwise(self, name: Ref, old: str | None, new: str | None) -> bool:
         """Move a ref that is packed, symbolic or odd, or remove any."""
