@@ -9,7 +9,6 @@ to make it, and where a person has to be asked, one has to approve it again.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -17,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from covalt_git import canonical_json, json_schema
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError
+from covalt_git.calls.differences import Difference, differences
 from covalt_git.calls.engine import Request, is_waived, version_of
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.calls import PendingCall
@@ -43,12 +42,6 @@ Keep = Literal["different", "always", "never"]
 """When the branch of a replay is kept."""
 
 _FOLDER = "replay-"
-_MOST_DIFFERENCES = 100
-_LONGEST_VALUE = 500
-_NOTHING = object()
-
-Place = tuple[int | str, ...]
-"""Where a value stands in a JSON value."""
 
 
 class NotReplayableError(CovaltError):
@@ -82,15 +75,6 @@ class Ran:
 
     toolset: ToolsetVersion
     sandbox: SandboxLevel | None
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A part of what a call said that is another now: JSON texts, cut; None where nothing is."""
-
-    path: str
-    then: str | None
-    now: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,9 +289,7 @@ def _compared(
         tool_id=recorded.tool_id,
         branch=there.on,
         manifest_id=post.id,
-        differences=tuple(
-            itertools.islice(_differences((), _said(recorded), said), _MOST_DIFFERENCES)
-        ),
+        differences=differences(_said(recorded), said),
         changes=tuple(chat.changes(manifest.id, post.id)),
         empty_folders=tuple(sorted(then ^ now)),
         printed_the_same=recorded.output == _at_home(again.output, there),
@@ -337,28 +319,3 @@ def _at_home(value: Any, there: _Elsewhere) -> Any:
     if isinstance(value, dict):
         return {_at_home(name, there): _at_home(one, there) for name, one in value.items()}
     return value
-
-
-def _differences(place: Place, then: Any, now: Any) -> Iterator[Difference]:
-    """Yield where two JSON values differ, as deep inside of them as it can be said."""
-    if isinstance(then, dict) and isinstance(now, dict):
-        for name in sorted(then.keys() | now.keys()):
-            yield from _differences(
-                (*place, name), then.get(name, _NOTHING), now.get(name, _NOTHING)
-            )
-    elif isinstance(then, list) and isinstance(now, list):
-        pairs = itertools.zip_longest(then, now, fillvalue=_NOTHING)
-        for at, (was, is_now) in enumerate(pairs):
-            yield from _differences((*place, at), was, is_now)
-    elif _json(then) != _json(now):
-        path = json_schema.json_path(place)
-        yield Difference(path, _cut(_json(then)), _cut(_json(now)))
-
-
-def _json(value: Any) -> str | None:
-    return None if value is _NOTHING else canonical_json.dumps(value).decode()
-
-
-def _cut(text: str | None) -> str | None:
-    long = text is not None and len(text) > _LONGEST_VALUE
-    return f"{text[:_LONGEST_VALUE]}…" if text is not None and long else text

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.tree_edits import Edits
     from covalt_git.workspaces.tree_merge import Clash, Entry, MergedTree
 
+SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
+"""What is in the name of every version that was saved beside its path."""
+
 _LONGEST_LABEL = 60
 _ABOUT: dict[ConflictKind, str] = {
     "text": "both changed the same lines",

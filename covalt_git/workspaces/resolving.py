@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import FOLDER
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import CommitRecord, ConflictKind, MergeSide
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits, materialize, merge_conflicts, merge_notes, tree_edits
 from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces.merge_conflicts import SAVED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.git_objects import TreeEntry
-    from covalt_git.models.chats import FileChange
+    from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.merge_conflicts import Choice
     from covalt_git.workspaces.tree_edits import Edits
@@ -44,21 +48,13 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
 
     ``tree`` is the manifest's, or that of the folder as it is now.
     """
+    there = set(_saved(chat, tree, ""))
     found: dict[str, Waiting] = {}
-    # Most commits need not be parsed to see that they are none.
-    commits_above = chat.above(oid, without=()) if oid is not None else []
-    merges = [
-        chat.manifest(one)
-        for one in commits_above
-        if chat.store.read_commit(one).message.startswith("merge: ")
-    ]
-    for manifest in sorted(merges, key=lambda one: (one.created_at, one.record.id), reverse=True):
+    for manifest in _merges(chat, oid) if there else ():
         merge = manifest.record.merge
         for conflict in merge.conflicts if merge else ():
             saved_as = conflict.saved_as
-            if merge is None or saved_as is None or saved_as in found:
-                continue
-            if tree_edits.find(chat.store, tree, saved_as) is not None:
+            if merge is not None and saved_as in there and saved_as not in found:
                 found[saved_as] = Waiting(
                     path=conflict.path,
                     kind=conflict.kind,
@@ -69,6 +65,28 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
                     base_id=merge.base_id,
                 )
     return sorted(found.values(), key=lambda one: (one.path, one.saved_as))
+
+
+def _saved(chat: ChatStore, tree: str | None, below: str) -> Iterator[str]:
+    """Yield the paths of a tree whose names are such as other versions have."""
+    for entry in chat.store.read_tree(tree) if tree else ():
+        path = below + entry.name.decode("utf-8", "surrogateescape")
+        if SAVED.search(path, len(below)):
+            yield path
+        if entry.mode == FOLDER:
+            yield from _saved(chat, entry.oid, f"{path}/")
+
+
+def _merges(chat: ChatStore, oid: str | None) -> list[WorkspaceManifest]:
+    """Return the merges that a manifest comes from, the newest first."""
+    above = chat.above(oid, without=()) if oid is not None else []
+    # Most commits need not be parsed to see that they are none.
+    merges = [
+        chat.manifest(one)
+        for one in above
+        if chat.store.read_commit(one).message.startswith("merge: ")
+    ]
+    return sorted(merges, key=lambda one: (one.created_at, one.record.id), reverse=True)
 
 
 def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:

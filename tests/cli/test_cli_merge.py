@@ -11,24 +11,19 @@ from typing import Any
 import pytest
 
 from covalt_git.files.new_project import create_project
+from tests.workspaces.merges import parted
+from tests.workspaces.stores import Layout, open_chats
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project whose chat is on main; idea changed the same line, a picture, and made a file."""
     create_project(tmp_path)
-    covalt(tmp_path, "chat", "new", "--id", "c1")
-    workspace = tmp_path / "data/chats/c1/workspace"
-    (workspace / "a.txt").write_text("1\n2\n3\n", encoding="utf-8")
-    (workspace / "p.png").write_bytes(b"\0")
-    covalt(tmp_path, "chat", "branch", "c1", "idea")
-    covalt(tmp_path, "chat", "checkout", "c1", "idea")
-    (workspace / "a.txt").write_text("1\ntheirs\n3\n", encoding="utf-8")
-    (workspace / "new.txt").write_text("new\n", encoding="utf-8")
-    (workspace / "p.png").unlink()
-    covalt(tmp_path, "chat", "checkout", "c1", "main")
-    (workspace / "a.txt").write_text("1\nours\n3\n", encoding="utf-8")
-    (workspace / "p.png").write_bytes(b"\0ours")
+    start: Layout = {"a.txt": ("file", b"1\n2\n3\n"), "p.png": ("file", b"\0")}
+    ours: Layout = {"a.txt": ("file", b"1\nours\n3\n"), "p.png": ("file", b"\0ours")}
+    theirs: Layout = {"a.txt": ("file", b"1\ntheirs\n3\n"), "new.txt": ("file", b"new\n")}
+    with open_chats(tmp_path / "data").new("c1") as chat:
+        parted(chat, start, ours, theirs)
     return tmp_path
 
 

@@ -174,7 +174,7 @@ def test_a_call_is_made_once_more(api: Api) -> None:
 
 def test_a_call_that_asks_is_made_once_more_only_when_it_is_approved(api: Api) -> None:
     asked = api.call("app-builder:run_command", command="date +%N > now")
-    made = api.post("approve_tool_call", execution_id=asked["execution_id"])
+    made = api.post("approve_call", execution_id=asked["execution_id"])
 
     told = refused(api.tell("replay_call", chat_id="c1", call_id=made["id"]), 409, "asks_first")
     assert (

@@ -22,7 +22,7 @@ from tests.workspaces.merges import (
     text,
     waiting,
 )
-from tests.workspaces.stores import Layout, checkout, open_chats, put, save, scratch
+from tests.workspaces.stores import Layout, checkout, git, open_chats, put, save, scratch
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import Chats, ChatStore
@@ -367,3 +367,23 @@ def test_a_conflict_goes_along_with_its_branch(chat: ChatStore) -> None:
     merge(chat, "main")
 
     assert waiting(chat) == {"d/a.md": "d/a.md.theirs-idea"}
+
+
+def test_many_conflicts_are_all_recorded_and_history_stays_readable_without_them(
+    chat: ChatStore,
+) -> None:
+    names = [f"a file with a rather long name, number {number}" for number in range(150)]
+    ours, theirs = (dict.fromkeys(names, ("file", side)) for side in (b"o", b"t"))
+    parted(chat, SEED, SEED | ours, SEED | theirs)
+    merge(chat, choices=BOTH)
+
+    assert len(waiting(chat)) == 150
+    copy = chat.folder.parent / "copy"
+    store = chat.folder / "store.git"
+    git(
+        chat.folder, "clone", "-q", "--bare", "--single-branch", str(store), str(copy / "store.git")
+    )
+    with type(chat)("copy", copy, chat.config) as clone:
+        manifest = clone.manifest(str(chat.head()))
+        assert (manifest.source, manifest.record.merge) == ("merge", None)
+        assert waiting(clone) == {}
