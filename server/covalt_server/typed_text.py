@@ -25,4 +25,7 @@ def with_breaks_of(before: str, typed: str) -> str:
     for old, new, length in matcher.get_matching_blocks():
         for at in range(min(length, len(breaks) - old, len(kept) - new)):
             kept[new + at] = breaks[old + at]
+    for at, (end, line, following) in enumerate(zip(kept, lines[1:], kept[1:], strict=False)):
+        if (end, line, following) == ("\r", "", "\n"):  # which would be one break
+            kept[at] = "\n"
     return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))

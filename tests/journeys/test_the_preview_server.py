@@ -47,7 +47,7 @@ def served(project: Terminal) -> Iterator[Served]:
         assert "Traceback" not in server.stderr.read()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as driver:
         browser = launched(driver)
@@ -141,7 +141,7 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     # Another branch, another file on it, and back again.
     page.goto(f"{served.home}/chats/c1")
     aside = page.get_by_role("complementary")
-    aside.get_by_label("Name").fill("idea")
+    aside.get_by_label("Name", exact=True).fill("idea")
     aside.get_by_role("button", name="Branch", exact=True).click()
     page.wait_for_url("**said=branched_off*")
     call_a_tool(page, "Write File", path="idea.txt", content="an idea")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covalt_server.typed_text import with_breaks_of
@@ -22,6 +22,7 @@ def test_a_text_that_nobody_touched_comes_back_as_it_was(text: str) -> None:
 
 
 @given(TEXTS, TEXTS)
+@example("\naa\r", "aa\n\n")
 def test_whatever_is_typed_keeps_its_lines(before: str, typed: str) -> None:
     breaks = re.compile(r"\r\n|\r|\n")
 
