@@ -1,12 +1,13 @@
 """How long chat workspaces take beside git, in one run: the table of what they have to reach.
 
-    python -m bench.workspaces [ROW...] [--rounds N] [--large] [--json]
+    python -m bench.workspaces [ROW...] [--rounds N] [--large] [--durability fast] [--json]
 
 A row is any part of a row's name; without one all are run.  ``--large`` adds those of 100,000 files.
 Rows of zlib are run by a process in which isal is not to be had; the others use it where it is.
 Git and ours take turns, round by round, so that a busy machine is busy for both; figures are
 medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs as people run it, a
 process a command; ours is measured in a process that is up, its lock and its recovery included.
+Ours flushes to the disk what git does not, unless ``--durability fast`` is given.
 Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
 in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``.
 """
@@ -65,6 +66,9 @@ ENVIRONMENT = {
     "GIT_COMMITTER_NAME": "Ann",
     "GIT_COMMITTER_EMAIL": "ann@example.com",
 }
+DURABILITY = "BENCH_DURABILITY"
+"""The variable that tells the durability, to processes of this one, too."""
+
 Round = tuple[float, float]
 """What git and what ours took, in seconds (of the row about disk: in bytes)."""
 
@@ -136,7 +140,8 @@ def place(*, memory: bool = False) -> Iterator[Path]:
 
 
 def chats_in(folder: Path, **config: str) -> Chats:
-    return Chats(folder / "chats", WorkspaceConfig.model_validate(config))
+    settings = {"durability": os.environ.get(DURABILITY, "full")} | config
+    return Chats(folder / "chats", WorkspaceConfig.model_validate(settings))
 
 
 def git(folder: Path, *arguments: str, fails: bool = False) -> bytes:
@@ -512,7 +517,7 @@ WITHOUT_ISAL = "import sys; sys.modules['isal'] = None; from bench.workspaces im
 def measure(one: Row, rounds: int | None) -> dict[str, object]:
     if one.is_of_zlib and sys.modules.get("isal", one) is not None:
         command = [sys.executable, "-c", WITHOUT_ISAL, one.name, "--json"]
-        command += ["--rounds", str(rounds or one.rounds)]
+        command += ["--rounds", str(rounds or one.rounds), "--durability", os.environ[DURABILITY]]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
         return dict(json.loads(done.stdout))
     found = list(one.measure(rounds or one.rounds))
@@ -544,8 +549,10 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a part of a row's name")
     parser.add_argument("--rounds", type=int, help="rounds of every row")
     parser.add_argument("--large", action="store_true", help="also the rows of 100,000 files")
+    parser.add_argument("--durability", choices=["full", "fast"], default="full")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each row")
     options = parser.parse_args()
+    os.environ[DURABILITY] = options.durability
     wanted = [one for one in ROWS if options.large or options.rows or not one.large]
     if options.rows:
         wanted = [one for one in wanted if any(part in one.name for part in options.rows)]

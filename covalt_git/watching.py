@@ -109,8 +109,8 @@ class FolderEvents:
                 overflow = overflow or number < 0
                 kind = self._kinds.get(bits) or self._kind_of(bits)
                 if kind is not None:
-                    name = os.fsdecode(content[at - length : at].rstrip(b"\0"))
-                    events.append(Event(number, name, kind))
+                    name = content[at - length : at].rstrip(b"\0")
+                    events.append(Event(number, name.decode("utf-8", "surrogateescape"), kind))
 
     def _kind_of(self, bits: int) -> Kind | None:
         """Return what the bits of an event tell; None where it is nothing that matters."""

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.paths import Verdict, check_element, check_path, collisions, is_git_file
+from covalt_git.paths import (
+    Verdict,
+    check_element,
+    check_path,
+    collisions,
+    is_git_file,
+    is_plain,
+)
 
 SECURITY = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "security"
 
@@ -224,3 +231,23 @@ def test_collisions_are_told_with_the_name_that_was_first() -> None:
     names = ["Readme", "a", "README", "ü", "u\u0308", "readme", "b"]
 
     assert list(collisions(names)) == [("Readme", "README"), ("ü", "u\u0308"), ("Readme", "readme")]
+
+
+@given(st.from_regex(r"[a-zA-Z0-9_.~-]{1,20}", fullmatch=True))
+def test_names_that_are_judged_quickly_are_good_in_every_other_way(name: str) -> None:
+    if is_plain(name):
+        assert check_element(name) == Verdict("good")
+        assert not any(is_git_file(name, one) for one in (".gitmodules", ".gitattributes"))
+        assert check_element(f"{name} ").kind == "unportable", "the long way sees nothing else"
+
+
+@pytest.mark.parametrize(
+    "name", ["con", "NUL.txt", "a" * 256, ".git", "git~1", "a b", "a.", "é", ""]
+)
+def test_names_that_need_a_closer_look_are_not_plain(name: str) -> None:
+    assert not is_plain(name)
+
+
+def test_a_long_name_is_judged_at_once() -> None:
+    assert check_element("a_" * 50_000 + "!").kind == "refused"
+    assert check_element("_-" * 100 + "!").kind == "good"

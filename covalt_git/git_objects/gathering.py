@@ -143,11 +143,17 @@ class _PackInTheMaking:
     def _write_one(self) -> None:
         batch, size = self._waiting.popleft()
         self._waiting_bytes -= size
-        for oid, entry in batch.result():
+        self._write(batch.result())
+
+    def _write(self, entries: list[tuple[str, Entry]]) -> None:
+        for oid, entry in entries:
             self._writer.append(bytes.fromhex(oid), entry)
 
     def _write_all(self) -> None:
-        if self._batch:
+        if self._batch and not self._waiting:
+            self._write(_compressed(self._batch))  # nobody else has anything to do meanwhile
+            self._batch, self._batch_bytes = [], 0
+        elif self._batch:
             self._submit()
         while self._waiting:
             self._write_one()

@@ -45,6 +45,7 @@ class ObjectFolder:
         self.id_length = id_length
         self._pack_folder = path / "pack"
         self._listed_at: int | None = None
+        self._listed: frozenset[str] = frozenset()
         self._touched: set[str] = set()
         self._pending: Gathering | None = None
         self._scratch: Gathering | None = None
@@ -58,7 +59,7 @@ class ObjectFolder:
             self._pending.abandon()
         for pack in self.packs:
             pack.close()
-        self.packs = []
+        self.packs, self._listed = [], frozenset()
 
     # Reading
 
@@ -119,12 +120,14 @@ class ObjectFolder:
             return False
         # Within one tick of a clock another pack may come and the folder's time stay as it is.
         self._listed_at = changed if time.time_ns() - changed > _A_SECOND else 0
-        with os.scandir(self._pack_folder) as entries:
-            names = {entry.name for entry in entries if entry.name.startswith("pack-")}
+        names = _names_in(str(self._pack_folder))
+        if names == self._listed:
+            return False
+        self._listed = names
         known = {pack.path.name: pack for pack in self.packs}
         self.packs = []
-        for name in sorted(names):
-            if not name.endswith(".pack") or f"{name[:-5]}.idx" not in names:
+        for name in sorted(name for name in names if name.endswith(".pack")):
+            if not name.startswith("pack-") or f"{name[:-5]}.idx" not in names:
                 continue
             pack = known.pop(name, None)
             if pack is None:
@@ -133,6 +136,8 @@ class ObjectFolder:
                     pack = Pack(self._pack_folder / name, self.id_length)
             if pack is not None:
                 self.packs.append(pack)
+            else:
+                self._listed = frozenset()
         for pack in known.values():
             pack.close()
         return True
@@ -244,11 +249,14 @@ class ObjectFolder:
 
     def clear_temporary(self) -> None:
         """Remove what processes that died were writing."""
-        for folder, starts in ((self.path, ("tmp_obj_",)), (self._pack_folder, TEMPORARY)):
-            with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-                for entry in entries:
-                    if entry.name.startswith(starts) or _is_index_alone(folder / entry.name):
-                        (folder / entry.name).unlink(missing_ok=True)
+        for name in _names_in(str(self.path)):
+            if name.startswith("tmp_obj_"):
+                (self.path / name).unlink(missing_ok=True)
+        names = _names_in(str(self._pack_folder))
+        for name in names:
+            is_index_alone = name.endswith(".idx") and f"{name[:-4]}.pack" not in names
+            if is_index_alone or name.startswith(TEMPORARY):
+                (self._pack_folder / name).unlink(missing_ok=True)
 
     def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
         target = self._loose(oid)
@@ -288,15 +296,14 @@ class ObjectFolder:
         """Tell whether to look for a loose object; while a pack is being made, by 256 listings."""
         if self._pending is None or not self._pending.is_large:
             return True
+        if not self._names:
+            self._names[""] = _names_in(str(self.path))
         start = oid[:2]
-        names = self._names.get(start)
-        if names is None:
-            try:
-                names = frozenset(path.name for path in (self.path / start).iterdir())
-            except FileNotFoundError:
-                names = frozenset()
-            self._names[start] = names
-        return oid[2:] in names
+        if start not in self._names[""]:
+            return False
+        if start not in self._names:
+            self._names[start] = _names_in(f"{self.path}/{start}")
+        return oid[2:] in self._names[start]
 
     def find_packed(self, oid: str) -> tuple[Pack, int] | None:
         """Return the pack that an object lies in and where it begins there; None where in none."""
@@ -330,8 +337,12 @@ class ObjectFolder:
         return kind, inflate(stream, start + size)[start:]
 
 
-def _is_index_alone(path: Path) -> bool:
-    return path.suffix == ".idx" and not path.with_suffix(".pack").exists()
+def _names_in(folder: str) -> frozenset[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return frozenset(entry.name for entry in entries)
+    except FileNotFoundError:
+        return frozenset()
 
 
 def _start_of(stream: bytes) -> tuple[bytes, int, int]:

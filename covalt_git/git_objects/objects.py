@@ -87,8 +87,13 @@ def header(kind: bytes, content: bytes) -> bytes:
 
 def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     """Return a tree's content; git sorts a folder as if its name ended in a slash."""
+    return encode_raw_tree((name, mode, bytes.fromhex(oid)) for name, mode, oid in entries)
+
+
+def encode_raw_tree(entries: Iterable[tuple[bytes, int, bytes]]) -> bytes:
+    """Return a tree's content from names, modes and raw ids."""
     spelled = sorted(
-        (name + b"/" if mode == FOLDER else name, b"%o %s\0" % (mode, name) + bytes.fromhex(oid))
+        (name + b"/" if mode == FOLDER else name, b"%o %s\0%s" % (mode, name, oid))
         for name, mode, oid in entries
     )
     return b"".join([line for _, line in spelled])

@@ -69,7 +69,9 @@ class Pack:
         self._pack = _mapped(path)
         if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
             raise DamagedObjectError(f"{path.name} or its index is of no version we know")
-        (self.count,) = struct.unpack_from(">I", self._index, _NAMES - 4)
+        # For each first byte of an id, how many ids begin with a lower one.
+        self._below = (0, *struct.unpack_from(">256I", self._index, _FANOUT))
+        self.count: int = self._below[256]
         self._places = _NAMES + self.count * (id_length + 4)
         if len(self._index) < self._places + 4 * self.count + 2 * id_length:
             raise DamagedObjectError(f"the index of {path.name} is cut off")
@@ -81,11 +83,11 @@ class Pack:
 
     def find(self, oid: bytes) -> int | None:
         """Return where the object of that id (raw bytes) begins, or None where it is not here."""
-        place = _FANOUT + oid[0] * 4
-        first = int.from_bytes(self._index[place - 4 : place]) if oid[0] else 0
+        first, last = self._below[oid[0]], self._below[oid[0] + 1]
+        if first == last:
+            return None
         length = self.id_length
-        begin = _NAMES + first * length
-        end = _NAMES + int.from_bytes(self._index[place : place + 4]) * length
+        begin, end = _NAMES + first * length, _NAMES + last * length
         at = self._index.find(oid, begin, end)
         while at >= 0 and (at - begin) % length:  # the end of one id and the start of the next
             at = self._index.find(oid, at + 1, end)

@@ -42,6 +42,7 @@ from covalt_git.git_objects.objects import (
     decode_commit,
     decode_tree,
     encode_commit,
+    encode_raw_tree,
     encode_tree,
     is_object_id,
     object_id,
@@ -53,7 +54,7 @@ from covalt_git.git_objects.ref_files import locks_of, names_below, read_id, swa
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator
     from pathlib import Path
 
 # What dulwich raises over objects, packs and their indexes that are not as git wrote them.
@@ -229,6 +230,10 @@ class GitStore:
         """Store a tree and return its id; durable after :meth:`flush`."""
         return self._objects.write(b"tree", encode_tree(entries))
 
+    def write_raw_tree(self, entries: Iterable[tuple[bytes, int, bytes]]) -> str:
+        """Do what :meth:`write_tree` does, from names, modes and ids that are raw bytes."""
+        return self._objects.write(b"tree", encode_raw_tree(entries))
+
     def write_commit(self, commit: CommitObject) -> str:
         """Store a commit, flush everything before it, and return its id."""
         oid = self._objects.write(b"commit", encode_commit(commit))
@@ -380,6 +385,8 @@ class GitStore:
         plain = read_id(str(self.path), ref)
         if plain is not None:
             return plain
+        if not (self.path / ref).exists() and ref.encode() not in self._packed_refs():
+            return None
         value = self._repo.refs.read_ref(Ref(ref.encode())) or b""
         text = value.decode("utf-8", "replace")
         if is_object_id(text):
@@ -394,7 +401,7 @@ class GitStore:
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with what they are at."""
-        packed = (name.decode() for name in self._repo.refs.get_packed_refs())
+        packed = (name.decode() for name in self._packed_refs())
         names = set(names_below(str(self.path), prefix.removesuffix("/")))
         names.update(name for name in packed if name.startswith(prefix))
         found = {name: self.read_ref(name) for name in sorted(names)}
@@ -405,14 +412,13 @@ class GitStore:
 
         Returns False, and changes nothing, when the ref was somewhere else.
         """
-        refs, name = self._repo.refs, Ref(ref.encode())
         moved: bool | None = None
         if new is not None:
             moved = swap_id(
-                str(self.path), ref, old, new, packed=refs.get_packed_refs, durable=self.durable
+                str(self.path), ref, old, new, packed=self._packed_refs, durable=self.durable
             )
         if moved is None:
-            moved = self._swap_otherwise(name, old, new)
+            moved = self._swap_otherwise(Ref(ref.encode()), old, new)
         if moved:
             self._sync_above(ref, whole=old is None or new is None)
         return moved
@@ -426,6 +432,12 @@ class GitStore:
         while whole and folder.name != "refs":
             folder = folder.parent
             self._sync_folder(folder)
+
+    def _packed_refs(self) -> Collection[bytes]:
+        """Return the names of the refs that have no file of their own."""
+        if not (self.path / "packed-refs").exists():
+            return ()
+        return self._repo.refs.get_packed_refs().keys()
 
     def _swap_otherwise(self, name: Ref, old: str | None, new: str | None) -> bool:
         """Move a ref that is packed, symbolic or odd, or remove any."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
 from covalt_git.names import check_id, id_key, is_id, new_id
-from covalt_git.workspaces.materialize import sync_folder
+from covalt_git.workspaces.syncing import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,8 +56,8 @@ def check_free(chats: Path, chat_id: str) -> None:
         BadNameError: when the id is not one.
     """
     check_id(chat_id, "chat")
-    for known in ids(chats):
-        if id_key(known) == id_key(chat_id):
+    for known in _names_like(chats, chat_id):
+        if (chats / known / "store.git").is_dir():
             raise ChatExistsError(
                 f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
             )
@@ -66,6 +66,16 @@ def check_free(chats: Path, chat_id: str) -> None:
             f"something else is in the place of {chat_id!r}",
             hint=f"choose another id, or move {chats / chat_id} away",
         )
+
+
+def _names_like(chats: Path, chat_id: str) -> list[str]:
+    """Return the ids in the folder of all chats that differ from one in ``-`` and ``_`` at most."""
+    try:
+        with os.scandir(chats) as entries:
+            names = [entry.name for entry in entries if len(entry.name) == len(chat_id)]
+    except FileNotFoundError:
+        return []
+    return [name for name in names if is_id(name) and id_key(name) == id_key(chat_id)]
 
 
 def _free_id(chats: Path, preferred: str | None) -> str:

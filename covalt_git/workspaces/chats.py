@@ -34,9 +34,10 @@ from covalt_git.models.chats import (
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.names import is_id
 from covalt_git.workspaces import chat_folders, commits, trees
-from covalt_git.workspaces.materialize import FolderState, sync_all
+from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
+from covalt_git.workspaces.syncing import sync_all
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator

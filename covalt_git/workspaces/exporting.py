@@ -15,7 +15,7 @@ from covalt_git.git_objects import write_bundle
 from covalt_git.names import new_id
 from covalt_git.workspaces import records, used_records
 from covalt_git.workspaces.chats import ABOUT, HEADS
-from covalt_git.workspaces.materialize import sync_folder
+from covalt_git.workspaces.syncing import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

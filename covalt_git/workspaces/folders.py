@@ -29,6 +29,10 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
+class TooLargeError(Exception):
+    """A file has more bytes than were to be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Folder:
     """An open folder; paths are relative to it and use ``/``."""
@@ -125,21 +129,19 @@ class Folder:
 
         It is made in ``staging``, a folder on the same file system, and renamed into place.
         """
-        self.put(path, mode, content, staging=staging, durable=durable)
-        if durable:
-            self.sync_parent(path)
-
-    def put(self, path: str, mode: int, content: bytes, *, staging: Path, durable: bool) -> None:
-        """Do what :meth:`write` does, but that its name is durable only after :meth:`sync_parent`."""
         temporary = staging / new_id()
         create(str(temporary), mode, content, durable=durable)
         with self.parent_of(path, create=True) as (parent, name):
             os.rename(temporary, name, dst_dir_fd=parent)
+            if durable:
+                os.fsync(parent)
 
-    def sync_parent(self, path: str) -> None:
-        """Make the names in the folder that holds ``path`` durable."""
-        with self.parent_of(path) as (parent, _):
-            os.fsync(parent)
+    def nearest(self, path: str) -> str:
+        """Return the deepest folder above ``path`` that is there."""
+        above = path.rpartition("/")[0]
+        while above and not self.is_folder(above):
+            above = above.rpartition("/")[0]
+        return above
 
     def remove(self, path: str) -> None:
         """Remove the file or link at ``path``, then the folders above it that are empty now."""
@@ -168,7 +170,7 @@ class Folder:
 
 
 def create(
-    name: str, mode: int, content: bytes, *, durable: bool, parent: int | None = None
+    name: str, mode: int, content: bytes, *, durable: bool = False, parent: int | None = None
 ) -> None:
     """Make a file or link where nothing stands; ``name`` is a path, or a name in ``parent``."""
     if mode == LINK:
@@ -193,7 +195,8 @@ def read_entry(
     ``status`` is what it was before; what it was when it was read counts.
 
     Raises:
-        OSError: when it is gone or may not be read; with ``EFBIG`` when larger than ``most`` bytes.
+        OSError: when it is gone or may not be read.
+        TooLargeError: when it is larger than ``most`` bytes.
     """
     if stat.S_ISLNK(status.st_mode):
         return status, os.fsencode(os.readlink(name, dir_fd=parent))
@@ -205,12 +208,12 @@ def read_entry(
         if not stat.S_ISREG(status.st_mode):
             return None
         if most is not None and status.st_size > most:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            raise TooLargeError
         content = _read_all(handle, status.st_size)
     finally:
         os.close(handle)
     if most is not None and len(content) > most:
-        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        raise TooLargeError
     return status, content
 
 

@@ -7,14 +7,10 @@ that is neither as it was nor as it should be is somebody's work: it is left as 
 
 from __future__ import annotations
 
-import errno
-import itertools
 import operator
 import os
 import shlex
-import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -22,19 +18,20 @@ from pydantic import ValidationError
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
-from covalt_git.names import new_id
 from covalt_git.paths import check_path
 from covalt_git.workspaces import trees
-from covalt_git.workspaces.folders import Folder, create
+from covalt_git.workspaces.arriving import Arriving
+from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.snapshot import link_stays_inside
+from covalt_git.workspaces.stat_cache import doubt
+from covalt_git.workspaces.syncing import sync_folder, sync_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+    from pathlib import Path
 
     from covalt_git.git_objects import GitStore, TreeEntry
     from covalt_git.workspaces.trees import Difference
-
-    Arrival = tuple[str, TreeEntry | None, TreeEntry]
 
 
 class InTheWayError(CovaltError):
@@ -85,97 +82,35 @@ def switch(
     """Bring the folder at ``folder`` from ``old`` to ``new``; return what differs between them."""
     folder.mkdir(exist_ok=True)
     differences = _sorted_differences(store, old, new)
+    changed: set[str] = set()
     with Folder.opened(folder) as root:
+        arriving = Arriving(store, root, staging, durable)
         for path, was, now in differences:
-            there = root.state(path, store.object_format) if now is None else None
-            if now is None and there == trees.state_of(was):
+            if now is not None:
+                continue
+            there = root.state(path, store.object_format)
+            if there == trees.state_of(was):
                 root.remove(path)
-            elif now is None and there is None:
+                changed.add(root.nearest(path))
+            elif there is not None:
+                arriving.left.append(path)
+            else:
                 # Its folder may be left, where a process died between the two.
                 root.remove_empty(path.rpartition("/")[0])
         for path in sorted(set(old.empty_folders) - set(new.empty_folders), reverse=True):
             root.remove_empty(path)
-        arriving = _Arriving(store, root, staging, durable)
-        arriving.put([(path, was, now) for path, was, now in differences if now is not None])
+        changed |= arriving.bring(
+            [(path, was, now) for path, was, now in differences if now is not None]
+        )
         for path in new.empty_folders:
             if root.is_free(path):
                 root.make(path)
+                changed |= {"", *_way_to(path)}
+        if durable:
+            sync_names(root, changed)
+    if arriving.left:
+        doubt(folder)  # somebody changed what the last look believed to be as it was
     return differences
-
-
-@dataclass(frozen=True, slots=True)
-class _Arriving:
-    """The files and links that come into a folder."""
-
-    store: GitStore
-    root: Folder
-    staging: Path
-    durable: bool
-
-    def put(self, files: list[Arrival]) -> None:
-        """Put files, sorted by path, where they go, unless somebody's work is there."""
-        while files:
-            path = files[0][0]
-            top = self.root.missing_above(path)
-            together = list(itertools.takewhile(_goes_with(path, top), files))
-            if not top:
-                self._put_in(_parent_of(path), together)
-            elif not self._make(top, together):
-                continue  # somebody was faster, and something is there now
-            files = files[len(together) :]
-
-    def _put_in(self, parent: str, files: list[Arrival]) -> None:
-        """Put files into one folder that is there."""
-        with self.root.inside(parent) as folder:
-            if folder is None:
-                return
-            for path, was, now in files:
-                name = path.rpartition("/")[2]
-                as_it_was = was is not None and trees.state_of(was) == folder.state(
-                    name, self.store.object_format
-                )
-                if as_it_was or folder.is_free(name):
-                    content = self.store.read_blob(now.oid)
-                    folder.put(name, now.mode, content, staging=self.staging, durable=self.durable)
-            if self.durable:
-                os.fsync(folder.handle)
-
-    def _make(self, top: str, files: list[Arrival]) -> bool:
-        """Make a folder with all that goes into it aside, and put it where it goes.
-
-        Return False, with nothing done, where something stands there by then.
-        """
-        aside = self.staging / new_id()
-        aside.mkdir()
-        with Folder.opened(aside) as made:
-            self._fill(made.handle, files, len(top) + 1)
-        try:
-            with self.root.parent_of(top) as (parent, name):
-                os.rename(aside, name, dst_dir_fd=parent)
-                if self.durable:
-                    os.fsync(parent)
-        except OSError as error:
-            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
-                raise
-            shutil.rmtree(aside)
-            return False
-        return True
-
-    def _fill(self, handle: int, files: Iterable[Arrival], start: int) -> None:
-        """Put files into a folder that is being made; their paths in it begin at ``start``."""
-        for name, group in itertools.groupby(files, lambda file: file[0][start:].partition("/")[0]):
-            below = list(group)
-            path, _, now = below[0]
-            if len(path) == start + len(name):
-                content = self.store.read_blob(now.oid)
-                create(name, now.mode, content, durable=self.durable, parent=handle)
-                continue
-            os.mkdir(name, dir_fd=handle)
-            with Folder(handle).inside(name) as folder:
-                assert folder is not None
-                self._fill(folder.handle, below, start + len(name) + 1)
-        if self.durable:
-            os.fsync(handle)
 
 
 def check_way(
@@ -235,17 +170,6 @@ def _sorted_differences(store: GitStore, old: FolderState, new: FolderState) -> 
     return sorted(trees.differences(store, old.tree, new.tree), key=operator.itemgetter(0))
 
 
-def _goes_with(path: str, top: str) -> Callable[[Arrival], bool]:
-    """Tell files that arrive together with the first: below a new folder, or in the same one."""
-    if top:
-        return lambda file: file[0].startswith(f"{top}/")
-    return lambda file: _parent_of(file[0]) == _parent_of(path)
-
-
-def _parent_of(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
 def write_journal(path: Path, journal: Journal) -> None:
     """Put the journal at ``path``, whole and durable."""
     temporary = path.with_suffix(".tmp")
@@ -273,20 +197,3 @@ def remove_journal(path: Path) -> None:
     """Forget the switch: it is complete."""
     path.unlink(missing_ok=True)
     sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_all(path: Path) -> None:
-    """Make a folder durable with all that is in it: once it is written, which is the quicker way."""
-    for folder, _, names in os.walk(path, topdown=False):
-        for name in names:
-            sync_folder(Path(folder, name))
-        sync_folder(Path(folder))

@@ -8,7 +8,6 @@ but what ``workspace.ignore`` says.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 import time
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import FILE, FOLDER, LINK, BrokenStoreError, GitStore, TreeEntry
+from covalt_git.git_objects import FILE, FOLDER, LINK, BrokenStoreError, GitStore
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
 from covalt_git.paths import (
@@ -27,7 +26,7 @@ from covalt_git.paths import (
     collisions,
     is_plain,
 )
-from covalt_git.workspaces.folders import Folder, mode_of, read_entry
+from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
 from covalt_git.workspaces.stat_cache import KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
@@ -49,6 +48,27 @@ _UNKNOWN = KnownFolder((0, 0, 0), None, {}, {}, (), odd=False)
 
 class _NotStorableError(Exception):
     """Why one entry of a folder cannot be part of a tree."""
+
+
+class _GoneError(Exception):
+    """An entry is gone since the listing: then it is not part of this state."""
+
+
+class _Reading:
+    """What cannot be read of the workspace is no part of a tree; an error of the store is an error."""
+
+    def __enter__(self) -> None:
+        """Begin to read."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FileNotFoundError):
+            raise _GoneError from None
+        if isinstance(error, OSError):
+            reason = f"it cannot be read: {os.strerror(error.errno or 0).lower()}"
+            raise _NotStorableError(reason) from None
+
+
+_READING = _Reading()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +97,27 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
     is watched is not even looked at (see :mod:`.watches`).
     """
     cache = StatCache.beside(path, config, store.object_format)
-    head = _head_tree(store)
     with watch_of(path, cache.settings) as watch:
+        head = _head(store)
         # Whoever removes the file doubts what is known of the folder.
         names = watch.since() if watch is not None and cache.file.exists() else None
-        believed = watch.root if watch is not None and names == {} else None
-        if believed is not None and believed.tree is not None and believed.tree == head:
+        believed = watch.root if watch is not None and watch.head == head and names == {} else None
+        if believed is not None and head is not None:
             return _snapshot_of(believed)
         start = time.monotonic()
         known, clock = cache.recall()
         if watch is not None and names is not None:
             known, names = watch.root, watch.since()  # all that was done before the clock was read
         walk = _Walk(store, config, clock, watch, names)
+        tree = _tree_of(store, head)
         with Folder.opened(path) as folder, store.together():
-            root = walk.folder(folder.handle, (), known or _UNKNOWN, head, as_a_whole=names is None)
+            root = walk.folder(folder.handle, (), known or _UNKNOWN, tree, as_a_whole=names is None)
         if not store.in_scratch:
             cache.remember(root)
         if watch is not None and (root is known or not store.in_scratch):
-            watch.saw(root, everything_in=time.monotonic() - start if names is None else None)
+            is_head = root.tree is not None and root.tree == tree
+            took = time.monotonic() - start if names is None else None
+            watch.saw(root, head if is_head else None, everything_in=took)
     return _snapshot_of(root)
 
 
@@ -150,11 +173,17 @@ def check_storable(path: str, content: bytes, config: WorkspaceConfig) -> None:
         raise CovaltError(f"{path!r} cannot be stored: {reason}", hint=hint)
 
 
-def _head_tree(store: GitStore) -> str | None:
-    """Return the tree of the active branch; None where there is none that can be read."""
+def _head(store: GitStore) -> str | None:
+    """Return the manifest of the active branch; None where there is none that can be read."""
     try:
-        oid = store.read_ref(store.head())
-        return None if oid is None else store.read_commit(oid).tree
+        return store.read_ref(store.head())
+    except BrokenStoreError:
+        return None
+
+
+def _tree_of(store: GitStore, manifest: str | None) -> str | None:
+    try:
+        return None if manifest is None else store.read_commit(manifest).tree
     except BrokenStoreError:
         return None
 
@@ -239,6 +268,12 @@ class _Look:
             and known.keys() == self.folders.keys()
             and all(folder.tree == known[name].tree for name, folder in self.folders.items())
         )
+
+    def has_same_names(self) -> bool:
+        """Tell whether something is stored of the same names as before."""
+        return self.files.keys() == self.known.files.keys() and {
+            name for name, folder in self.folders.items() if folder.tree is not None
+        } == {name for name, folder in self.known.folders.items() if folder.tree is not None}
 
     def is_past(self, name: str) -> bool:
         """Tell whether all that a known folder in this one holds hangs on the active branch."""
@@ -366,20 +401,17 @@ class _Walk:
         """Store the tree of a folder; return it, and whether any of its names is unportable."""
         tree, odd = look.known.tree, look.known.odd
         as_known = look.is_as_known()
-        if not as_known or odd:
+        if odd or not (as_known or look.has_same_names()):
             odd = self.note_unportable(look)
         if as_known and (tree is None or look.is_sure or self.store.has(tree)):
             return tree, odd
-        entries = [
-            TreeEntry(os.fsencode(name), mode_of(seen[4]), seen[5].hex())
-            for name, seen in look.files.items()
-        ]
+        entries = [(_encoded(name), mode_of(seen[4]), seen[5]) for name, seen in look.files.items()]
         entries += [
-            TreeEntry(os.fsencode(name), FOLDER, folder.tree)
+            (_encoded(name), FOLDER, bytes.fromhex(folder.tree))
             for name, folder in look.folders.items()
             if folder.tree is not None
         ]
-        return (self.store.write_tree(entries) if entries else None), odd
+        return (self.store.write_raw_tree(entries) if entries else None), odd
 
     def entry(
         self, look: _Look, name: str, *, is_known_folder: bool = False, as_a_whole: bool = True
@@ -390,7 +422,8 @@ class _Walk:
             if is_known_folder:
                 self.subfolder(look, name, path, as_a_whole=as_a_whole)
                 return
-            status = os.lstat(name, dir_fd=look.handle)
+            with _READING:
+                status = os.lstat(name, dir_fd=look.handle)
             if _is_ignored(self.config.ignore, path, folder=stat.S_ISDIR(status.st_mode)):
                 look.note(_IGNORED, name)
                 look.others.append(name)
@@ -399,7 +432,7 @@ class _Walk:
             verdict = GOOD if plain else check_element(name)
             if verdict.kind == "refused":
                 raise _NotStorableError(verdict.reason)
-            if len(os.fsencode("/".join(path))) > MAX_PATH_BYTES:
+            if len(_encoded("/".join(path))) > MAX_PATH_BYTES:
                 raise _NotStorableError("its path is too long")
             if stat.S_ISDIR(status.st_mode):
                 reason = "" if plain else why_git_refuses(name, FOLDER, b"")
@@ -408,21 +441,18 @@ class _Walk:
                 self.subfolder(look, name, path, as_a_whole=as_a_whole)
             else:
                 look.files[name] = self.file(look, name, status, plain=plain)
-        except FileNotFoundError:
-            return  # gone since the listing: then it is not part of this state
+        except _GoneError:
+            return
         except _NotStorableError as error:
             look.others.append(name)
             look.note(_NOT_STORED, name, str(error))
-        except OSError as error:
-            look.others.append(name)
-            reason = f"it cannot be read: {os.strerror(error.errno or 0).lower()}"
-            look.note(_NOT_STORED, name, reason)
 
     def subfolder(self, look: _Look, name: str, path: tuple[str, ...], *, as_a_whole: bool) -> None:
         if len(path) > _MAX_DEPTH:
             raise _NotStorableError(f"it lies deeper than {_MAX_DEPTH} folders")
         known = look.known.folders.get(name, _UNKNOWN)
-        handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
+        with _READING:
+            handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
         try:
             look.folders[name] = self.folder(
                 handle, path, known, look.head_of(name), as_a_whole=as_a_whole
@@ -432,10 +462,9 @@ class _Walk:
 
     def file(self, look: _Look, name: str, status: os.stat_result, *, plain: bool) -> Seen:
         try:
-            found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)
-        except OSError as error:
-            if error.errno != errno.EFBIG:
-                raise
+            with _READING:
+                found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)
+        except TooLargeError:
             raise _NotStorableError(f"it is larger than {self.config.max_file_mb} MiB") from None
         if found is None:
             raise _NotStorableError("it is neither a file, a folder nor a link")
@@ -467,6 +496,10 @@ class _Walk:
         for name, reason in found:
             look.note(_UNPORTABLE, name, reason)
         return bool(found)
+
+
+def _encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
 
 
 def link_stays_inside(target: bytes, *, depth: int) -> bool:

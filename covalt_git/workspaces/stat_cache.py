@@ -16,6 +16,7 @@ what it held), damaged or missing, it is as if there were none.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import struct
@@ -45,6 +46,7 @@ Mark = tuple[int, int, int]
 Note = tuple[str, str, str]
 """Something about a name of a folder (nothing: the folder itself): what kind of note, name, reason."""
 
+_NAME = "stat.cache"
 _FORMAT = b"covalt-git stat cache 1\n"
 _TICK = 20_000_000  # ns; no kernel's clock ticks slower
 _COARSE_TICK = 2_000_000_000  # of file systems that count in seconds
@@ -67,6 +69,19 @@ def _boot() -> str:
 _BOOT = _boot()
 
 
+def doubt(workspace: Path) -> None:
+    """Believe nothing that is known of a workspace: the next look, of any process, reads it all."""
+    workspace.with_name(_NAME).unlink(missing_ok=True)
+
+
+@functools.lru_cache(maxsize=16)
+def _settings(object_format: str, max_file_mb: int, ignore: tuple[str, ...]) -> tuple[bytes, int]:
+    """Return the digest of all that what is known depends on, and how many bytes an id has."""
+    parts = [__version__, unicodedata.unidata_version, _BOOT, object_format, str(max_file_mb)]
+    text = "\0".join([*parts, *ignore]).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).digest(), len(blob_id(b"", object_format)) // 2
+
+
 @dataclass(slots=True, eq=False)
 class KnownFolder:
     """A folder as it was: never changed once it is made, and shared by all who remember it.
@@ -85,6 +100,13 @@ class KnownFolder:
     notes: tuple[Note, ...] = ()
     noted: bool = False
     _count: int | None = None
+
+    def below(self, path: str) -> KnownFolder | None:
+        """Return the folder at a path in this one, itself at the empty one; None where none is."""
+        folder: KnownFolder | None = self
+        for name in path.split("/") if path else ():
+            folder = None if folder is None else folder.folders.get(name)
+        return folder
 
     def all_notes(self, path: str = "") -> Iterator[tuple[str, str, str]]:
         """Yield the notes on all that is in it: what kind, path, reason."""
@@ -140,17 +162,8 @@ class StatCache:
     @classmethod
     def beside(cls, workspace: Path, config: WorkspaceConfig, object_format: str) -> StatCache:
         """Return the cache of a workspace; what other settings have led to is not in it."""
-        id_length = len(blob_id(b"", object_format)) // 2
-        parts = [
-            __version__,
-            unicodedata.unidata_version,
-            _BOOT,
-            object_format,
-            str(config.max_file_mb),
-            *config.ignore,
-        ]
-        settings = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()
-        return cls(workspace.with_name("stat.cache"), settings, id_length)
+        settings, id_length = _settings(object_format, config.max_file_mb, config.ignore)
+        return cls(workspace.with_name(_NAME), settings, id_length)
 
     def recall(self) -> tuple[KnownFolder | None, Clock]:
         """Return what is known of the workspace, if anything, and the time of its file system.
@@ -266,7 +279,8 @@ def _records(folder: KnownFolder, saved: KnownFolder | None, path: str) -> Itera
     yield _RECORD.pack(len(record), zlib.crc32(record)) + record
     for name, child in folder.folders.items():
         before = None if saved is None else saved.folders.get(name)
-        yield from _records(child, before, f"{path}{name}/")
+        if child is not before:
+            yield from _records(child, before, f"{path}{name}/")
 
 
 def _record_of(folder: KnownFolder, path: str) -> bytes:

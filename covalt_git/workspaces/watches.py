@@ -115,7 +115,8 @@ def _idle_ones() -> list[Watch]:
 class Watch:
     """The watch of one workspace: what was seen last, and the names that may be otherwise by now.
 
-    Whoever uses it holds ``lock``.  Folders are named by their paths in the workspace, ``a/b``, the
+    ``root`` is what was seen, ``head`` the manifest that it is, if it is one.  Whoever uses it holds
+    ``lock``.  Folders are named by their paths in the workspace, ``a/b``, the
     workspace itself by the empty one.
     """
 
@@ -124,6 +125,7 @@ class Watch:
     used_at: float = field(default_factory=time.monotonic)
     was_used: bool = False
     root: KnownFolder | None = None
+    head: str | None = None
     _events: FolderEvents | None = None
     _gone: bool = False
     _moved: bool = False
@@ -183,13 +185,20 @@ class Watch:
         else:
             self._linked.pop(path, None)
 
-    def saw(self, root: KnownFolder, *, everything_in: float | None) -> None:
+    def saw(self, root: KnownFolder, head: str | None, *, everything_in: float | None) -> None:
         """Take what was seen for what is there, but what was done since :meth:`since`.
 
-        ``everything_in`` are the seconds in which everything was looked at; None if it was not.
+        ``head`` is the manifest that it is, None of none.  ``everything_in`` are the seconds in which
+        everything was looked at; None if it was not.
         """
-        self.root = root
+        self.root, self.head = root, head
         self._touched.clear()
+        for path in [path for path in self._linked if root.below(path) is None]:
+            del self._linked[path]
+        for path, name in list(self._open):  # those that are gone, or of which nothing is stored
+            folder = root.below(path)
+            if folder is None or name not in folder.files:
+                del self._open[path, name]
         if everything_in is not None:
             trusted_s = _settings.trusted_s * max(1.0, everything_in / _QUICK_S)
             self._trusted_until = time.monotonic() + trusted_s
@@ -198,7 +207,7 @@ class Watch:
         """Watch no more."""
         if self._events is not None:
             self._events.close()
-        self._events, self.root = None, None
+        self._events, self.root, self.head = None, None, None
         self._identity, self._moved = (0, 0), False
         for known in (self._paths, self._touched, self._linked, self._open):
             known.clear()
@@ -241,5 +250,5 @@ class Watch:
             self._open[path, name] -= 1
             if not self._open[path, name]:
                 del self._open[path, name]
-        if kind != "closed":
+        if kind in {"changed", "written"}:
             self._touched.setdefault(path, set()).add(name)

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError
+from covalt_git.git_objects import TreeEntry
+from covalt_git.workspaces.arriving import Arriving
+from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
@@ -186,8 +189,29 @@ def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStor
 def test_half_written_journal_is_no_switch(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     (chat.folder / "switch.tmp").write_text('{"v": 1, "ol')
-    (chat.folder / "staging" / "left-behind").write_bytes(b"x")
+    put(chat.folder / "staging", {"left-behind": ("file", b"x"), "a/folder/f": ("file", b"y")})
     head = chat.head()
 
     assert save(chat) == head
     assert list((chat.folder / "staging").iterdir()) == []
+
+
+def test_a_folder_that_somebody_makes_while_it_is_being_made_is_not_replaced(
+    half: ChatStore,
+) -> None:
+    staging = half.folder / "staging"
+    staging.mkdir(exist_ok=True)
+    entry = TreeEntry(b"o", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
+    files = [("n/o", None, entry)]
+    with Folder.opened(half.workspace) as root:
+        arriving = Arriving(half.store, root, staging, durable=True)
+        (made,) = arriving.make_aside(files)
+        put(half.workspace, {"n/mine": ("file", b"mine")})
+
+        assert arriving.place([made]) == {"", "n"}
+    assert layout_of(half.workspace) == {
+        **OLD,
+        "n/mine": ("file", b"mine"),
+        "n/o": ("link", b"../a"),
+    }
+    assert list(staging.iterdir()) == []

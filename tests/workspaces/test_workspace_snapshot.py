@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import stat
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,6 +186,13 @@ def make_socket(path: Path) -> None:
             os.chdir(here)
 
 
+def make_device(path: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
 def link_to(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
@@ -212,6 +220,7 @@ NOT_STORABLE = [
     pytest.param("a\u2028b", file_of(b"x"), "control character", id="line-separator"),
     pytest.param(os.fsdecode(b"caf\xe9"), file_of(b"x"), "not UTF-8", id="latin-1"),
     pytest.param("pipe", make_fifo, "neither a file", id="fifo"),
+    pytest.param("null", make_device, "neither a file", id="device"),
     pytest.param("sock", make_socket, "neither a file", id="socket"),
     pytest.param("big", file_of(b"x" * ((1 << 20) + 1)), "larger than 1 MiB", id="over-limit"),
     pytest.param("l", link_to("/etc/passwd"), "link that may lead outside", id="absolute"),
@@ -335,6 +344,35 @@ def test_names_that_some_systems_take_for_one_are_named(chat: ChatStore) -> None
     (note,) = chat.manifest(save(chat)).record.workspace.unportable
 
     assert (note.path, note.reason) == ("Readme", "some systems take it for 'README'")
+
+
+def test_both_forms_of_a_name_are_kept_as_the_file_system_gave_them(
+    chats: Chats, chat: ChatStore
+) -> None:
+    layout: Layout = {
+        "caf\u00e9/m\u00fc.txt": ("file", b"composed"),
+        "cafe\u0301/mu\u0308.txt": ("file", b"decomposed"),
+        "\u212b": ("program", b"a letter that has a composed form of its own"),
+    }
+    put(chat.workspace, layout)
+    if len(layout_of(chat.workspace)) < len(layout):
+        pytest.skip("this file system takes them for one")
+    head = save(chat)
+    notes = chat.manifest(head).record.workspace.unportable
+
+    assert tree_of(chat, "main") == git_tree(layout)
+    assert {note.path for note in notes} >= {"cafe\u0301", "\u212b"}
+    with elsewhere(chats, chat) as copy:
+        assert save(copy) == head
+        assert layout_of(copy.workspace) == layout
+
+
+def test_no_name_takes_long_to_judge(chat: ChatStore) -> None:
+    names = ["a_" * 100 + "!", "_" * 200 + " ", "a-" * 100 + "~", "a." * 100, "0" * 255]
+    put(chat.workspace, dict.fromkeys(names, ("file", b"x")))
+    save(chat)
+
+    assert set(tree_of(chat, "main")) == set(names)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,73 @@
+"""Making files and folders durable, one by one or, where they are many, with their file system.
+
+Every flush waits for the disk, so that of ten files each waits for ten.  ``syncfs(2)`` waits once,
+for what others have written, too; it is Linux's.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.workspaces.folders import Folder
+
+_FEW = 8
+
+
+def sync_folder(path: Path | str) -> None:
+    """Make the names in a folder durable, or the content of a file."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_all(path: Path) -> None:
+    """Make a folder durable with all that is in it."""
+    found = [
+        *(f"{folder}/{name}" for folder, _, names in os.walk(path) for name in names),
+        *(folder for folder, _, _ in os.walk(path, topdown=False)),
+    ]
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        if len(found) > _FEW and _sync_file_system(handle):
+            return
+    finally:
+        os.close(handle)
+    for one in found:
+        if not Path(one).is_symlink():  # its folder holds it
+            sync_folder(one)
+
+
+def sync_names(root: Folder, paths: Iterable[str]) -> None:
+    """Make the names in some folders of ``root`` durable; those that are gone need none."""
+    folders = sorted(set(paths))
+    if len(folders) > _FEW and _sync_file_system(root.handle):
+        return
+    for path in folders:
+        with root.inside(path) as folder:
+            if folder is not None:
+                os.fsync(folder.handle)
+
+
+def _sync_file_system(handle: int) -> bool:
+    """Make all of the file system durable that an open folder is on; return whether that is possible.
+
+    Raises:
+        OSError: when something could not be written.
+    """
+    if sys.platform != "linux":
+        return False
+    import ctypes  # noqa: PLC0415 - few commands come here
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syncfs(handle):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return True
