@@ -15,7 +15,6 @@ from covalt_git.serving.listening import Listener, listen
 from covalt_git.serving.places import Places, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from covalt_git.workspaces import watches
 from covalt_server.app import create_app, create_git_app
 
 if TYPE_CHECKING:
@@ -82,11 +81,7 @@ def serve(
         server = Server(
             app if on_request is None else told(app, on_request), lambda: on_ready(serving)
         )
-        watches.begin()
-        try:
-            server.run([listener.socket])
-        finally:
-            watches.end()
+        server.run([listener.socket])
 
 
 def faces(root: Path, *, token: str, port: int, role: str | None = None) -> App:
