@@ -5,13 +5,15 @@ truth.  From its second look at a folder on, the process watches it, and the nex
 for the names that events tell and believes the rest to be as it was.  It looks at everything, as
 without a watch, whenever there is doubt: when the kernel's queue was full, the folder is another one
 or on a file system that others may write to, other settings are in force, or it cannot be watched.
-What it looks at by name, events or not, are files that have a hard link, and files that somebody has
-open: no event tells what they store through a mapping.  A folder that is new, renamed or put there
-is looked through as a whole.
+What it looks at by name, events or not, are files that have a hard link, as an event tells only the
+name by which one was written, and files that somebody has open: no event tells what they store
+through a mapping.  Where it meets a link that is new, or a name came and went, of which nobody knows
+what it was, it looks at everything.  A folder that is new, renamed or put there is looked through as
+a whole.
 
 What neither events nor a file's being open can show is found by stat only: stores through a mapping
-that was there before the watch, and writing by a hard link made elsewhere since.  So a look at
-everything follows when the last is :data:`TRUSTED_S` seconds old, or twenty times as long as it
+that was there before the watch, or was opened at the very moment at which somebody else opened the
+file, and writing by a hard link made since where nothing is watched.  So a look at everything follows when the last is :data:`TRUSTED_S` seconds old, or twenty times as long as it
 took.  Until then such a change may be missing in a manifest, and is in the next; it is never lost,
 as a switch reads every file that it replaces.
 """
@@ -84,7 +86,9 @@ def watch_of(workspace: Path, settings: bytes) -> Iterator[Watch | None]:
         return
     key = (str(workspace), settings)
     with _lock:
-        watch = _watches.setdefault(key, Watch(str(workspace)))
+        watch = _watches.get(key)
+        if watch is None:
+            watch = _watches[key] = Watch(str(workspace))
         _watches.move_to_end(key)
         idle = _idle_ones()
     for one in idle:
@@ -115,7 +119,8 @@ def _idle_ones() -> list[Watch]:
 class Watch:
     """The watch of one workspace: what was seen last, and the names that may be otherwise by now.
 
-    ``root`` is what was seen, ``head`` the manifest that it is, if it is one.  Whoever uses it holds
+    ``root`` is what was seen, ``head`` the manifest that it is, if it is one; ``doubts`` says that
+    only a look at everything will do.  Whoever uses it holds
     ``lock``.  Folders are named by their paths in the workspace, ``a/b``, the
     workspace itself by the empty one.
     """
@@ -126,6 +131,7 @@ class Watch:
     was_used: bool = False
     root: KnownFolder | None = None
     head: str | None = None
+    doubts: bool = False
     _events: FolderEvents | None = None
     _gone: bool = False
     _moved: bool = False
@@ -133,7 +139,9 @@ class Watch:
     _trusted_until: float = 0.0
     _paths: dict[int, str] = field(default_factory=dict)
     _touched: dict[str, set[str]] = field(default_factory=dict)
+    _made: set[tuple[str, str]] = field(default_factory=set)
     _linked: dict[str, set[str]] = field(default_factory=dict)
+    _links: dict[str, set[str]] = field(default_factory=dict)
     _open: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def since(self) -> dict[str, set[str]] | None:
@@ -141,6 +149,7 @@ class Watch:
 
         None says that everything has to be looked at.
         """
+        self._links.clear()
         if self._events is None:
             if self.was_used:
                 self._start()
@@ -152,7 +161,7 @@ class Watch:
             self.stop()
             self._start()
             return None
-        if self.root is None or self._gone or time.monotonic() > self._trusted_until:
+        if self.root is None or self.doubts or self._gone or time.monotonic() > self._trusted_until:
             return None
         names = {path: set(found) for path, found in self._touched.items()}
         for path, found in self._linked.items():
@@ -179,11 +188,10 @@ class Watch:
             self._give_up(os.strerror(error.errno or 0).lower())
 
     def link(self, path: str, names: set[str]) -> None:
-        """Remember the files of a folder that have other names, too."""
-        if names:
-            self._linked[path] = names
-        else:
-            self._linked.pop(path, None)
+        """Take note of the files of a folder that have other names, too."""
+        new = names - self._linked.get(path, set())
+        self.doubts = self.doubts or bool(new)  # their other names may be here, too
+        self._links[path] = names
 
     def saw(self, root: KnownFolder, head: str | None, *, everything_in: float | None) -> None:
         """Take what was seen for what is there, but what was done since :meth:`since`.
@@ -193,13 +201,15 @@ class Watch:
         """
         self.root, self.head = root, head
         self._touched.clear()
-        for path in [path for path in self._linked if root.below(path) is None]:
-            del self._linked[path]
+        self._made.clear()
+        known = self._linked | self._links
+        self._linked = {path: names for path, names in known.items() if names and root.below(path)}
         for path, name in list(self._open):  # those that are gone, or of which nothing is stored
             folder = root.below(path)
             if folder is None or name not in folder.files:
                 del self._open[path, name]
         if everything_in is not None:
+            self.doubts = False
             trusted_s = _settings.trusted_s * max(1.0, everything_in / _QUICK_S)
             self._trusted_until = time.monotonic() + trusted_s
 
@@ -209,8 +219,9 @@ class Watch:
             self._events.close()
         self._events, self.root, self.head = None, None, None
         self._identity, self._moved = (0, 0), False
-        for known in (self._paths, self._touched, self._linked, self._open):
+        for known in (self._paths, self._touched, self._made, self._linked, self._links):
             known.clear()
+        self._open.clear()
 
     def _start(self) -> None:
         if self._gone:
@@ -244,11 +255,19 @@ class Watch:
             del self._paths[number]
             self._moved = self._moved or not path
             return
-        if kind == "opened":
+        if (
+            kind == "opened"
+        ):  # of events that are alike the kernel keeps one: then it seems to stay so
             self._open[path, name] = self._open.get((path, name), 0) + 1
         elif kind in {"closed", "written"} and (path, name) in self._open:
             self._open[path, name] -= 1
             if not self._open[path, name]:
                 del self._open[path, name]
-        if kind in {"changed", "written"}:
+        elif kind == "made":
+            self._made.add((path, name))
+        elif kind == "moved":
+            self._made.discard((path, name))
+        elif kind == "deleted" and (path, name) in self._made:
+            self.doubts = True  # it may have been another name of a file that was written by it
+        if kind not in {"opened", "closed"}:
             self._touched.setdefault(path, set()).add(name)
