@@ -20,9 +20,13 @@ import weakref
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["changed", "opened", "closed", "written", "ended"]
-"""What an event tells: an entry was changed, made, removed or moved; opened; closed; closed after it
-was open for writing; or the watched folder itself went elsewhere, and its watch means nothing."""
+Kind = Literal[
+    "made", "folder", "moved", "deleted", "changed", "opened", "closed", "written", "ended"
+]
+"""What an event tells.  An entry is there that was not, or another in its place ("made", of a folder
+"folder"); it went elsewhere or is no more; its content or what stat shows is another; it was opened,
+closed, or closed after it was open for writing.  Or the watched folder itself went elsewhere, and its
+watch means nothing ("ended")."""
 
 _EVENT = struct.Struct("iIII")
 _BUFFER = 1 << 20
@@ -35,11 +39,16 @@ class CannotWatchError(Exception):
 
 
 class Event(NamedTuple):
-    """Something that was done to an entry of the folder of a watch, or to that folder."""
+    """Something that was done to an entry of the folder of a watch, or to that folder.
+
+    Where an entry went from one watched folder to another, both events have the same ``move``; it is
+    0 of all others.
+    """
 
     watch: int
     name: str
     kind: Kind
+    move: int = 0
 
 
 class FolderEvents:
@@ -56,10 +65,16 @@ class FolderEvents:
         except Exception as error:  # noqa: BLE001 - watchdog's own kinds, on other systems
             raise CannotWatchError(f"this system has no inotify: {error}") from None
         bits = self._binding.InotifyConstants
-        self._any_change: int = (
-            bits.IN_MODIFY | bits.IN_ATTRIB | bits.IN_CREATE | bits.IN_DELETE | bits.IN_MOVE
-        )
-        self._ended: int = bits.IN_MOVE_SELF | bits.IN_DELETE_SELF | bits.IN_UNMOUNT
+        self._meanings: list[tuple[int, Kind]] = [
+            (bits.IN_MOVE_SELF | bits.IN_DELETE_SELF | bits.IN_UNMOUNT | bits.IN_IGNORED, "ended"),
+            (bits.IN_CREATE | bits.IN_MOVED_TO, "made"),
+            (bits.IN_MOVED_FROM, "moved"),
+            (bits.IN_DELETE, "deleted"),
+            (bits.IN_MODIFY | bits.IN_ATTRIB, "changed"),
+            (bits.IN_CLOSE_WRITE, "written"),
+            (bits.IN_OPEN, "opened"),
+            (bits.IN_CLOSE_NOWRITE, "closed"),
+        ]
         self._kinds: dict[int, Kind | None] = {}
         self._handle: int = self._binding.inotify_init()
         if self._handle < 0:
@@ -81,9 +96,9 @@ class FolderEvents:
             CannotWatchError: when no more can be watched.
             OSError: when this one cannot.
         """
-        bits = self._binding.InotifyConstants
-        wanted = self._any_change | self._ended | bits.IN_OPEN | bits.IN_ONLYDIR
-        wanted |= bits.IN_CLOSE_WRITE | bits.IN_CLOSE_NOWRITE
+        wanted = self._binding.InotifyConstants.IN_ONLYDIR
+        for bits, _ in self._meanings:
+            wanted |= bits
         path = f"/proc/self/fd/{folder}".encode()
         number: int = self._binding.inotify_add_watch(self._handle, path, wanted)
         if number >= 0:
@@ -104,27 +119,23 @@ class FolderEvents:
                 return None if overflow else events
             at = 0
             while at < len(content):
-                number, bits, _, length = _EVENT.unpack_from(content, at)
+                number, bits, move, length = _EVENT.unpack_from(content, at)
                 at += _EVENT.size + length
                 overflow = overflow or number < 0
                 kind = self._kinds.get(bits) or self._kind_of(bits)
                 if kind is not None:
                     name = content[at - length : at].rstrip(b"\0")
-                    events.append(Event(number, name.decode("utf-8", "surrogateescape"), kind))
+                    decoded = name.decode("utf-8", "surrogateescape")
+                    events.append(Event(number, decoded, kind, move))
 
     def _kind_of(self, bits: int) -> Kind | None:
         """Return what the bits of an event tell; None where it is nothing that matters."""
-        names = self._binding.InotifyConstants
-        kind: Kind | None = None
-        if bits & (self._ended | names.IN_IGNORED):
-            kind = "ended"
-        elif bits & self._any_change:
-            kind = "changed"
-        elif not bits & names.IN_ISDIR:  # folders are opened by everybody who looks
-            if bits & names.IN_CLOSE_WRITE:
-                kind = "written"
-            else:
-                kind = "opened" if bits & names.IN_OPEN else "closed"
+        kind = next((kind for some, kind in self._meanings if bits & some), None)
+        if bits & self._binding.InotifyConstants.IN_ISDIR:
+            if kind in {"opened", "closed"}:
+                kind = None  # by everybody who looks
+            elif kind == "made":
+                kind = "folder"
         self._kinds[bits] = kind
         return kind
 

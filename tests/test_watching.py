@@ -51,7 +51,7 @@ def test_kinds_of_events(events: FolderEvents, tmp_path: Path) -> None:
     watch(events, tmp_path)
     (tmp_path / "a").write_bytes(b"1")
     assert told(events) == [
-        ("a", "changed"),
+        ("a", "made"),
         ("a", "opened"),
         ("a", "changed"),
         ("a", "written"),
@@ -59,11 +59,27 @@ def test_kinds_of_events(events: FolderEvents, tmp_path: Path) -> None:
     (tmp_path / "a").read_bytes()
     assert told(events) == [("a", "opened"), ("a", "closed")]
     (tmp_path / "a").rename(tmp_path / "b")
-    assert told(events) == [("a", "changed"), ("b", "changed")]
+    assert told(events) == [("a", "moved"), ("b", "made")]
     (tmp_path / "b").chmod(0o700)
     assert told(events) == [("b", "changed")]
     (tmp_path / "b").unlink()
-    assert ("b", "changed") in told(events)
+    assert ("b", "deleted") in told(events)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d").rename(tmp_path / "e")
+    assert told(events) == [("d", "folder"), ("d", "moved"), ("e", "folder")]
+
+
+def test_both_ends_of_a_move_are_known_as_one(events: FolderEvents, tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    watch(events, tmp_path)
+    watch(events, tmp_path / "d")
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "a").rename(tmp_path / "d/a")
+    (tmp_path / "d/a").rename(tmp_path / "b")
+    moves = [event.move for event in events.drain() or () if event.move]
+
+    assert len(moves) == 4
+    assert moves[0] == moves[1] != moves[2] == moves[3]
 
 
 def test_looking_into_folders_tells_nothing(events: FolderEvents, tmp_path: Path) -> None:
@@ -111,7 +127,7 @@ def test_names_of_any_bytes_come_as_the_file_system_gives_them(
     name = os.fsdecode(b"caf\xe9-\xc3\xbc-" + b"x" * 200)
     (tmp_path / name).mkdir()
 
-    assert told(events) == [(name, "changed")]
+    assert told(events) == [(name, "made")]
 
 
 def test_a_closed_queue_leaves_nothing_open(tmp_path: Path) -> None:

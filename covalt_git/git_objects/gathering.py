@@ -108,9 +108,12 @@ class _PackInTheMaking:
         self._batch_bytes = 0
         self._waiting: deque[tuple[Future[list[tuple[str, Entry]]], int]] = deque()
         self._waiting_bytes = 0
+        self._trees: dict[str, bytes] = {}  # they are small, and the first that is asked for
 
     def add(self, oid: str, kind: bytes, content: bytes) -> None:
         self.ids.add(oid)
+        if kind == b"tree":
+            self._trees[oid] = content
         self._batch.append((oid, kind, content))
         self._batch_bytes += len(content)
         if len(self._batch) >= _BATCH or self._batch_bytes >= _BATCH_BYTES:
@@ -121,6 +124,8 @@ class _PackInTheMaking:
                     break
 
     def read(self, oid: str) -> tuple[bytes, bytes]:
+        if oid in self._trees:
+            return b"tree", self._trees[oid]
         self._write_all()
         return self._writer.read(bytes.fromhex(oid))
 

@@ -27,6 +27,7 @@ KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
+_SMALL = 1 << 14  # bytes that are copied in less time than a second call takes
 
 ID_LENGTHS = {"sha1": 20, "sha256": 32}
 """How many bytes an id has in each of git's formats."""
@@ -75,7 +76,10 @@ def blob_id(content: bytes, object_format: str) -> str:
 
 def object_id(kind: bytes, content: bytes, object_format: str) -> str:
     """Return the id of an object."""
-    hasher = _HASHES[object_format](header(kind, content), usedforsecurity=False)
+    start = header(kind, content)
+    if len(content) < _SMALL:
+        return _HASHES[object_format](start + content, usedforsecurity=False).hexdigest()
+    hasher = _HASHES[object_format](start, usedforsecurity=False)
     hasher.update(content)
     return hasher.hexdigest()
 
@@ -142,19 +146,27 @@ def decode_commit(content: bytes) -> CommitObject:
         ValueError: when it is no commit.
     """
     head, _, message = content.partition(b"\n\n")
-    fields: dict[bytes, list[str]] = {b"tree": [], b"parent": [], b"author": [], b"committer": []}
+    tree, author, committer = b"", b"", b""
+    parents = []
     for line in head.split(b"\n"):
         name, _, value = line.partition(b" ")
-        if name in fields:  # others, such as signatures, and their further lines mean nothing here
-            fields[name].append(value.decode("utf-8", "replace"))
-    if not fields[b"tree"] or not fields[b"committer"]:
+        if name == b"parent":
+            parents.append(value.decode("utf-8", "replace"))
+        elif name == b"tree":
+            tree = tree or value
+        elif name == b"author":
+            author = author or value
+        elif name == b"committer":
+            committer = committer or value
+        # Others, such as signatures, and their further lines mean nothing here.
+    if not tree or not committer:
         raise ValueError("no tree or no committer")
-    committer, time, _ = fields[b"committer"][0].rsplit(" ", 2)
+    who, time, _ = committer.decode("utf-8", "replace").rsplit(" ", 2)
     return CommitObject(
-        tree=fields[b"tree"][0],
-        parents=tuple(fields[b"parent"]),
-        author="".join(fields[b"author"][:1]).rsplit(" ", 2)[0],
-        committer=committer,
+        tree=tree.decode("utf-8", "replace"),
+        parents=tuple(parents),
+        author=author.decode("utf-8", "replace").rsplit(" ", 2)[0],
+        committer=who,
         time=int(time),
         message=message.decode("utf-8", "replace"),
     )

@@ -191,22 +191,28 @@ class GitStore:
     def read_tree(self, oid: str) -> list[TreeEntry]:
         """Return a tree's entries in git's order."""
         content = self._read(oid, b"tree")
-        with self._damage_of(oid):
+        try:
             return decode_tree(content, self._objects.id_length)
+        except _DAMAGE as error:
+            raise self._damaged(oid, error) from None
 
     def tree_differences(
         self, old: str | None, new: str | None
     ) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
         """Return the names that two trees do not share, with what each has; None is the empty tree."""
         before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
-        with self._damage_of(f"{old} or {new}"):
+        try:
             return list(tree_differences(before, after, self._objects.id_length))
+        except _DAMAGE as error:
+            raise self._damaged(f"{old} or {new}", error) from None
 
     def read_commit(self, oid: str) -> CommitObject:
         """Return a commit."""
         content = self._read(oid, b"commit")
-        with self._damage_of(oid):
+        try:
             return decode_commit(content)
+        except _DAMAGE as error:
+            raise self._damaged(oid, error) from None
 
     def blob_size(self, oid: str) -> int:
         """Return how many bytes a blob has, without reading all of it."""

@@ -57,6 +57,10 @@ RECORD_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 _PARENTS: dict[str, tuple[str, ...]] = {}
 _MOST_PARENTS = 1 << 16
+_MANIFESTS: dict[tuple[str, str], WorkspaceManifest] = {}
+"""Short manifests that were read, by the chat's folder and their id; what was read stays true."""
+_MOST_MANIFESTS = 1 << 12
+_SHORT_MESSAGE = 1 << 12
 
 Stored = TypeVar("Stored", bound=StrictModel)
 
@@ -183,7 +187,17 @@ class ChatStore:
 
     def manifest(self, oid: str) -> WorkspaceManifest:
         """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
-        return commits.read(oid, self.store.read_commit(oid), self.id, self.records)
+        key = (str(self.folder), oid)
+        found = _MANIFESTS.get(key)
+        if found is None or not self.store.has(oid):  # what is gone from the disk is to be seen
+            commit = self.store.read_commit(oid)
+            found = commits.read(oid, commit, self.id, self.records)
+            # What lies in the records may come later, as after a clone.
+            if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
+                if len(_MANIFESTS) == _MOST_MANIFESTS:
+                    _MANIFESTS.clear()
+                _MANIFESTS[key] = found
+        return found
 
     def resolve(self, text: str) -> str:
         """Return the full id of the manifest that ``text`` names.

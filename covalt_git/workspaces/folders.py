@@ -188,19 +188,19 @@ def create(
 
 
 def read_entry(
-    parent: int, name: str, status: os.stat_result, *, most: int | None = None
+    parent: int, name: str, status: os.stat_result | None, *, most: int | None = None
 ) -> tuple[os.stat_result, bytes] | None:
     """Return the content of a regular file or link, None for anything else, and its status then.
 
-    ``status`` is what it was before; what it was when it was read counts.
+    ``status`` is what it was before, None of a regular file; what it was when it was read counts.
 
     Raises:
         OSError: when it is gone or may not be read.
         TooLargeError: when it is larger than ``most`` bytes.
     """
-    if stat.S_ISLNK(status.st_mode):
+    if status is not None and stat.S_ISLNK(status.st_mode):
         return status, os.fsencode(os.readlink(name, dir_fd=parent))
-    if not stat.S_ISREG(status.st_mode):
+    if status is not None and not stat.S_ISREG(status.st_mode):
         return None
     handle = os.open(name, _READ, dir_fd=parent)
     try:

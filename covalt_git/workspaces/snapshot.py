@@ -8,6 +8,7 @@ but what ``workspace.ignore`` says.
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import stat
 import time
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
+_NAME = operator.attrgetter("name")
 _EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"
 _NOT_STORED, _UNPORTABLE = "not stored", "unportable"
 _UNKNOWN = KnownFolder((0, 0, 0), None, {}, {}, (), odd=False)
@@ -108,10 +110,13 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         known, clock = cache.recall()
         if watch is not None and names is not None:
             known, names = watch.root, watch.since()  # all that was done before the clock was read
-        walk = _Walk(store, config, clock, watch, names)
         tree = _tree_of(store, head)
         with Folder.opened(path) as folder, store.together():
-            root = walk.folder(folder.handle, (), known or _UNKNOWN, tree, as_a_whole=names is None)
+            walk = _Walk(store, config, clock, watch, names)
+            root = walk.folder(folder.handle, (), known or _UNKNOWN, tree)
+            if watch is not None and names is not None and watch.doubts:
+                names, walk = None, _Walk(store, config, clock, watch, None)
+                root = walk.folder(folder.handle, (), known or _UNKNOWN, tree)
         if not store.in_scratch:
             cache.remember(root)
         if watch is not None and (root is known or not store.in_scratch):
@@ -225,7 +230,7 @@ class _Look:
         )
         for name, seen in files.items() if some is None else some:
             try:
-                now = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                now = os.lstat(name, dir_fd=handle)
             except OSError:
                 changed.add(name)
                 continue
@@ -284,6 +289,15 @@ class _Look:
         """Add a note on one name."""
         self.notes.append((kind, name, reason))
 
+    def is_all_as_known(self, mark: Mark) -> bool:
+        """Tell whether nothing at all is new, nor is there anything to be noted or stored again."""
+        known = self.known
+        if self.files is not known.files or mark != known.mark or not self.is_sure:
+            return False
+        if known.others or known.notes or known.odd or len(self.folders) != len(known.folders):
+            return False
+        return all(self.folders.get(name) is one for name, one in known.folders.items())
+
     def result(self, mark: Mark, tree: str | None, *, odd: bool) -> KnownFolder:
         """Return the folder as it is now: the very same, where nothing at all is new."""
         known = self.known
@@ -334,7 +348,7 @@ class _Walk:
         known: KnownFolder,
         head: str | None,
         *,
-        as_a_whole: bool,
+        as_a_whole: bool = False,
     ) -> KnownFolder:
         """Store the folder behind ``handle`` and return it; its tree is None where nothing was.
 
@@ -348,11 +362,14 @@ class _Walk:
         if as_a_whole or self.since is None or known.mark[1] != status.st_ino:
             if self.watch is not None:
                 self.watch.enter(where, handle, status)
+                status = os.fstat(handle)  # what was done until now made no event
             self.everything(look, (status.st_ctime_ns, status.st_ino, status.st_dev))
         else:
             self.touched(look, self.since.get(where, set()))
         if self.watch is not None:
             self.watch.link(where, look.linked)
+        if look.is_all_as_known((status.st_ctime_ns, status.st_ino, status.st_dev)):
+            return known
         tree, odd = self.tree(look)
         if tree is None and path and not any(map(_holds_empty, look.folders.values())):
             look.note(_HOLLOW if look.folders or look.others else _EMPTY, "")
@@ -370,11 +387,13 @@ class _Walk:
             for name in known.others:
                 self.entry(look, name)
             return
-        for name in sorted(os.listdir(look.handle)):  # noqa: PTH208 - an open handle, not a path
-            if name in known.files and name not in changed:
-                look.files[name] = known.files[name]
+        with os.scandir(look.handle) as listing:
+            found = sorted(listing, key=_NAME)
+        for one in found:
+            if one.name in known.files and one.name not in changed:
+                look.files[one.name] = known.files[one.name]
             else:
-                self.entry(look, name)
+                self.entry(look, one.name, is_file=one.is_file(follow_symlinks=False))
 
     def touched(self, look: _Look, names: set[str]) -> None:
         """Look at some names of a folder, and on to those in the folders in it."""
@@ -414,17 +433,26 @@ class _Walk:
         return (self.store.write_raw_tree(entries) if entries else None), odd
 
     def entry(
-        self, look: _Look, name: str, *, is_known_folder: bool = False, as_a_whole: bool = True
+        self,
+        look: _Look,
+        name: str,
+        *,
+        is_file: bool = False,
+        is_known_folder: bool = False,
+        as_a_whole: bool = True,
     ) -> None:
-        """Store one entry of a folder, or note why it cannot be."""
+        """Store one entry of a folder, or note why it cannot be; ``is_file`` if that is known."""
         path = (*look.path, name)
         try:
             if is_known_folder:
                 self.subfolder(look, name, path, as_a_whole=as_a_whole)
                 return
-            with _READING:
-                status = os.lstat(name, dir_fd=look.handle)
-            if _is_ignored(self.config.ignore, path, folder=stat.S_ISDIR(status.st_mode)):
+            status = None
+            if not is_file:
+                with _READING:
+                    status = os.lstat(name, dir_fd=look.handle)
+            is_folder = status is not None and stat.S_ISDIR(status.st_mode)
+            if _is_ignored(self.config.ignore, path, folder=is_folder):
                 look.note(_IGNORED, name)
                 look.others.append(name)
                 return
@@ -434,7 +462,7 @@ class _Walk:
                 raise _NotStorableError(verdict.reason)
             if len(_encoded("/".join(path))) > MAX_PATH_BYTES:
                 raise _NotStorableError("its path is too long")
-            if stat.S_ISDIR(status.st_mode):
+            if is_folder:
                 reason = "" if plain else why_git_refuses(name, FOLDER, b"")
                 if reason:
                     raise _NotStorableError(reason)
@@ -460,7 +488,7 @@ class _Walk:
         finally:
             os.close(handle)
 
-    def file(self, look: _Look, name: str, status: os.stat_result, *, plain: bool) -> Seen:
+    def file(self, look: _Look, name: str, status: os.stat_result | None, *, plain: bool) -> Seen:
         try:
             with _READING:
                 found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)

@@ -3,17 +3,24 @@
 It is an accelerator of :mod:`.snapshot` for a process that lives long (:func:`begin`), and never the
 truth.  From its second look at a folder on, the process watches it, and the next look asks by stat
 for the names that events tell and believes the rest to be as it was.  It looks at everything, as
-without a watch, whenever there is doubt: when the kernel's queue was full, the folder is another one
-or on a file system that others may write to, other settings are in force, or it cannot be watched.
-What it looks at by name, events or not, are files that have a hard link, and files that somebody has
-open: no event tells what they store through a mapping.  A folder that is new, renamed or put there
-is looked through as a whole.
+without a watch, whenever there is doubt:
 
-What neither events nor a file's being open can show is found by stat only: stores through a mapping
-that was there before the watch, and writing by a hard link made elsewhere since.  So a look at
-everything follows when the last is :data:`TRUSTED_S` seconds old, or twenty times as long as it
-took.  Until then such a change may be missing in a manifest, and is in the next; it is never lost,
-as a switch reads every file that it replaces.
+- when the kernel's queue was full, the folder is another one or on a file system that others may
+  write to, other settings are in force, or it cannot be watched;
+- when there is a folder that was not, or under another name: what was done in it before it was
+  watched no event told;
+- when a file has a hard link that is new, or may have had one: a name came and went.  An event tells
+  only the name by which a file was written.
+
+What it looks at by name, events or not, are files that have a hard link, and files that somebody has
+open: no event tells what they store through a mapping.
+
+What none of this can show is found by stat only: stores through a mapping that was there before the
+watch, or was opened at the very moment at which somebody else opened the file, and writing by a hard
+link made since where nothing is watched.  So a look at everything follows when the last is
+:data:`TRUSTED_S` seconds old, or twenty times as long as it took.  Until then such a change may be
+missing in a manifest, and is in the next; it is never lost, as a switch reads every file that it
+replaces.
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from covalt_git.watching import Event
     from covalt_git.workspaces.stat_cache import KnownFolder
 
 TRUSTED_S = 2.0
@@ -84,7 +92,9 @@ def watch_of(workspace: Path, settings: bytes) -> Iterator[Watch | None]:
         return
     key = (str(workspace), settings)
     with _lock:
-        watch = _watches.setdefault(key, Watch(str(workspace)))
+        watch = _watches.get(key)
+        if watch is None:
+            watch = _watches[key] = Watch(str(workspace))
         _watches.move_to_end(key)
         idle = _idle_ones()
     for one in idle:
@@ -115,9 +125,9 @@ def _idle_ones() -> list[Watch]:
 class Watch:
     """The watch of one workspace: what was seen last, and the names that may be otherwise by now.
 
-    ``root`` is what was seen, ``head`` the manifest that it is, if it is one.  Whoever uses it holds
-    ``lock``.  Folders are named by their paths in the workspace, ``a/b``, the
-    workspace itself by the empty one.
+    ``root`` is what was seen, ``head`` the manifest that it is, if it is one; ``doubts`` says that
+    only a look at everything will do.  Whoever uses it holds ``lock``.  Folders are named by their
+    paths in the workspace, ``a/b``, the workspace itself by the empty one.
     """
 
     path: str
@@ -126,6 +136,7 @@ class Watch:
     was_used: bool = False
     root: KnownFolder | None = None
     head: str | None = None
+    doubts: bool = False
     _events: FolderEvents | None = None
     _gone: bool = False
     _moved: bool = False
@@ -133,7 +144,10 @@ class Watch:
     _trusted_until: float = 0.0
     _paths: dict[int, str] = field(default_factory=dict)
     _touched: dict[str, set[str]] = field(default_factory=dict)
+    _made: set[tuple[str, str]] = field(default_factory=set)
+    _leaving: set[int] = field(default_factory=set)
     _linked: dict[str, set[str]] = field(default_factory=dict)
+    _links: dict[str, set[str]] = field(default_factory=dict)
     _open: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def since(self) -> dict[str, set[str]] | None:
@@ -141,18 +155,20 @@ class Watch:
 
         None says that everything has to be looked at.
         """
+        self._links.clear()
         if self._events is None:
             if self.was_used:
                 self._start()
             return None
         events = self._events.drain()
         for event in events or ():
-            self._note(event.watch, event.name, event.kind)
+            self._note(event)
+        self.doubts = self.doubts or bool(self._leaving)
         if events is None or self._is_elsewhere():
             self.stop()
             self._start()
             return None
-        if self.root is None or self._gone or time.monotonic() > self._trusted_until:
+        if self.root is None or self.doubts or self._gone or time.monotonic() > self._trusted_until:
             return None
         names = {path: set(found) for path, found in self._touched.items()}
         for path, found in self._linked.items():
@@ -179,11 +195,10 @@ class Watch:
             self._give_up(os.strerror(error.errno or 0).lower())
 
     def link(self, path: str, names: set[str]) -> None:
-        """Remember the files of a folder that have other names, too."""
-        if names:
-            self._linked[path] = names
-        else:
-            self._linked.pop(path, None)
+        """Take note of the files of a folder that have other names, too."""
+        new = names - self._linked.get(path, set())
+        self.doubts = self.doubts or bool(new)  # their other names may be here, too
+        self._links[path] = names
 
     def saw(self, root: KnownFolder, head: str | None, *, everything_in: float | None) -> None:
         """Take what was seen for what is there, but what was done since :meth:`since`.
@@ -193,13 +208,16 @@ class Watch:
         """
         self.root, self.head = root, head
         self._touched.clear()
-        for path in [path for path in self._linked if root.below(path) is None]:
-            del self._linked[path]
+        self._made.clear()
+        self._leaving.clear()
+        known = self._linked | self._links
+        self._linked = {path: names for path, names in known.items() if names and root.below(path)}
         for path, name in list(self._open):  # those that are gone, or of which nothing is stored
             folder = root.below(path)
             if folder is None or name not in folder.files:
                 del self._open[path, name]
         if everything_in is not None:
+            self.doubts = False
             trusted_s = _settings.trusted_s * max(1.0, everything_in / _QUICK_S)
             self._trusted_until = time.monotonic() + trusted_s
 
@@ -209,8 +227,10 @@ class Watch:
             self._events.close()
         self._events, self.root, self.head = None, None, None
         self._identity, self._moved = (0, 0), False
-        for known in (self._paths, self._touched, self._linked, self._open):
+        for known in (self._paths, self._touched, self._linked, self._links, self._open):
             known.clear()
+        for noted in (self._made, self._leaving):
+            noted.clear()
 
     def _start(self) -> None:
         if self._gone:
@@ -236,19 +256,44 @@ class Watch:
             return True
         return self._moved or self._identity not in {(0, 0), (status.st_dev, status.st_ino)}
 
-    def _note(self, number: int, name: str, kind: str) -> None:
-        path = self._paths.get(number)
+    def _note(self, event: Event) -> None:
+        path = self._paths.get(event.watch)
         if path is None:
             return
+        kind, entry = event.kind, (path, event.name)
         if kind == "ended":
-            del self._paths[number]
+            del self._paths[event.watch]
             self._moved = self._moved or not path
+            if any(f"{made}/".startswith(f"{path}/") for made, _ in self._made):
+                self.doubts = True  # names that are new went with it
             return
         if kind == "opened":
-            self._open[path, name] = self._open.get((path, name), 0) + 1
-        elif kind in {"closed", "written"} and (path, name) in self._open:
-            self._open[path, name] -= 1
-            if not self._open[path, name]:
-                del self._open[path, name]
-        if kind in {"changed", "written"}:
-            self._touched.setdefault(path, set()).add(name)
+            # Of events that are alike the kernel keeps one; then the file seems to stay open.
+            self._open[entry] = self._open.get(entry, 0) + 1
+        elif kind in {"closed", "written"} and entry in self._open:
+            self._open[entry] -= 1
+            if not self._open[entry]:
+                del self._open[entry]
+        elif kind == "folder":
+            self.doubts = True
+        elif kind == "made":
+            self._leaving.discard(event.move)
+            self._come(entry)
+        elif kind in {"moved", "deleted"} and entry in self._made:
+            self._go(entry, event.move)
+        if kind not in {"opened", "closed"}:
+            self._touched.setdefault(path, set()).add(event.name)
+
+    def _come(self, entry: tuple[str, str]) -> None:
+        """Take note of a name that is new, and may be another one of a file that is known."""
+        if entry in self._made:
+            self.doubts = True  # what it was first is gone, and may have been written by this name
+        self._made.add(entry)
+
+    def _go(self, entry: tuple[str, str], move: int) -> None:
+        """Take note that a name is gone that was new."""
+        self._made.discard(entry)
+        if move:
+            self._leaving.add(move)  # until it comes to another name
+        else:
+            self.doubts = True

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import resource
 import shutil
 import socket
 import stat
@@ -548,3 +550,27 @@ def test_folder_that_may_not_be_read_is_named_and_not_taken_for_empty(chat: Chat
 
     assert [note.path for note in notes.not_stored] == ["closed"]
     assert notes.empty_folders == ()
+
+
+def test_a_store_that_cannot_take_more_is_an_error_and_no_file_is_left_out(
+    chat: ChatStore,
+) -> None:
+    """What the store cannot write is not taken for what the workspace does not let us read."""
+    chance = random.Random(1)
+    put(
+        chat.workspace,
+        {f"d{number % 7}/{number}": ("file", chance.randbytes(40_000)) for number in range(120)},
+    )
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            save(chat)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert chat.head() is None
+    head = save(chat)
+    assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    assert chat.manifest(head).record.workspace.not_stored == ()
+    assert fsck(chat) == ""
