@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from covalt_git.models.calls import SandboxLevel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.runtime import sandbox
 
+DIGEST = "sha256:" + "0" * 64
+GRANT = {"digest": DIGEST, "granted_at": "2026-01-01T00:00:00Z", "granted_by": "ada"}
 
-def test_project_s_own_toolset_may_run() -> None:
-    sandbox.check_trust("demo", ToolsetState())
+
+def test_project_s_own_toolset_may_run_at_every_level() -> None:
+    sandbox.check_trust("demo", ToolsetState(), at="process")
+
+
+@pytest.mark.parametrize("level", ["full", "landlock", "seatbelt"])
+def test_imported_toolset_may_run_behind_walls_that_hold(level: SandboxLevel) -> None:
+    sandbox.check_trust("demo", ToolsetState(source_type="zip"), at=level)
 
 
 @pytest.mark.parametrize("kind", ["zip", "local", "url"])
@@ -21,17 +30,36 @@ def test_imported_toolset_may_not_run_without_a_sandbox(
     state = ToolsetState.model_validate({"source_type": kind, "enabled": enabled})
 
     with pytest.raises(sandbox.SandboxNeededError) as caught:
-        sandbox.check_trust("demo", state)
+        sandbox.check_trust("demo", state, at="process")
 
     assert caught.value.as_json() == {
         "error": "sandbox_needed",
         "error_description": "the toolset 'demo' was imported, "
         "and only the sandbox level 'process' is here",
-        "hint": "read its code; once you trust it, make it the project's own: "
-        "git rm toolsets/state/demo.yaml",
+        "hint": "`covalt-git doctor` tells what a stronger level needs",
         "problems": [],
     }
 
 
-def test_level_in_force_is_shown_by_its_name() -> None:
-    assert sandbox.level() == "process"
+def test_grant_lets_an_imported_toolset_run_without_a_sandbox() -> None:
+    grants = {"unsandboxed": {"kind": "unsandboxed", **GRANT}}
+    state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
+
+    sandbox.check_trust("demo", state, digest=DIGEST, at="process")
+
+
+@pytest.mark.parametrize("digest", ["", "sha256:" + "1" * 64])
+def test_grant_holds_for_the_files_that_it_was_given_for_only(digest: str) -> None:
+    grants = {"unsandboxed": {"kind": "unsandboxed", **GRANT}}
+    state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
+
+    with pytest.raises(sandbox.SandboxNeededError, match="has changed since it was granted"):
+        sandbox.check_trust("demo", state, digest=digest, at="process")
+
+
+def test_other_grants_do_not_let_it() -> None:
+    grants = {"network": {"kind": "network", "hosts": ["example.org"], **GRANT}}
+    state = ToolsetState.model_validate({"source_type": "zip", "grants": grants})
+
+    with pytest.raises(sandbox.SandboxNeededError, match="'demo' was imported"):
+        sandbox.check_trust("demo", state, at="process")

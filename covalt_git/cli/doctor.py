@@ -1,0 +1,103 @@
+"""``covalt-git doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.cli.session import json_option
+from covalt_git.runtime import machine, probing, sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import SandboxLevel
+    from covalt_git.runtime.probing import Finding
+    from covalt_git.runtime.sandbox import Available
+
+    Found = dict[SandboxLevel, list[Finding]]
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Do not run the probes.")
+@click.option("--verbose", is_flag=True, help="Print a line for every probe.")
+@json_option
+def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
+    """Show how well tools are shut in on this machine, and what else covalt-git finds there.
+
+    At each sandbox level that is here, hostile probes try what a tool must not be able to do.  Exits
+    with 1 if one of them got through.
+    """
+    root = click.get_current_context().find_root().obj["root"]
+    facts = machine.facts(root)
+    if not as_json:
+        output.table(
+            [(fact.name, fact.value, fact.note) for fact in facts], titles=("MACHINE", "", "")
+        )
+        output.say()
+    levels = sandbox.levels()
+    found = {one.level: _probe(one, quiet=as_json) for one in levels if not quick and _holds(one)}
+    if as_json:
+        output.as_json(_json(facts, levels, found))
+    else:
+        print_levels(levels, found, verbose=verbose)
+    raise click.exceptions.Exit(exit_code(found))
+
+
+def exit_code(found: Found) -> int:
+    """Return 1 if a probe got through, or came to no wall at all."""
+    findings = (finding for one in found.values() for finding in one)
+    return int(any(finding.verdict != "refused" for finding in findings))
+
+
+def _holds(available: Available) -> bool:
+    return available.here and available.level != "process"
+
+
+def _probe(available: Available, *, quiet: bool) -> list[Finding]:
+    if not quiet:
+        output.say(f"probing {available.level!r} ...", err=True, dim=True)
+    return probing.run(available.level)
+
+
+def print_levels(levels: Sequence[Available], found: Found, *, verbose: bool) -> None:
+    """Print the levels as a table, and under it what got through."""
+    rows = []
+    for one in levels:
+        mark = "in force" if one.level == sandbox.level() else "yes" if one.here else "no"
+        rows.append((one.level, mark, _summary(one, found), _why(one)))
+    output.table(rows, titles=("LEVEL", "HERE", "PROBES", ""))
+    for level, findings in found.items():
+        for finding in findings:
+            if verbose or finding.verdict != "refused":
+                colour = None if finding.verdict == "refused" else "red"
+                output.say(
+                    f"{level}: {finding.verdict}: a tool {finding.what}: {finding.said}", fg=colour
+                )
+
+
+def _summary(one: Available, found: Found) -> str:
+    if one.level not in found:
+        return "-"
+    verdicts = [finding.verdict for finding in found[one.level]]
+    counts = [f"{verdicts.count(kind)} {kind}" for kind in ("refused", "through", "broken")]
+    return ", ".join(count for count in counts if not count.startswith("0 "))
+
+
+def _why(one: Available) -> str:
+    if one.level == "process":
+        return "keeps accidents apart, not malice: imported toolsets are refused"
+    return f"{one.why}; {one.hint}" if one.hint else one.why
+
+
+def _json(facts: Sequence[machine.Fact], levels: Sequence[Available], found: Found) -> JsonObject:
+    return {
+        "machine": {fact.name: {"value": fact.value, "note": fact.note} for fact in facts},
+        "level": sandbox.level(),
+        "levels": [asdict(one) for one in levels],
+        "probes": [asdict(finding) for findings in found.values() for finding in findings],
+    }

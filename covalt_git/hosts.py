@@ -1,0 +1,324 @@
+"""Hosts on the network: how they are written, which of them were granted, and what is nobody's to reach.
+
+An address is read once, by one strict grammar, and only its parts are used ever after, so that no
+two readers see two hosts in it.  Everything here is pure: whoever resolves a name asks
+:class:`Reach` about each address that came of it.  The special networks are those of the IANA
+registries (RFC 6890 and its updates, read 2026-11) and the addresses that clouds keep for themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+
+from covalt_git.errors import CovaltError
+
+Ip = IPv4Address | IPv6Address
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+HOST = r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
+_ADDRESS = re.compile(HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
+_AMBIGUOUS = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NAME = re.compile(
+    r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
+)
+_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
+_RULE = re.compile(
+    r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)(?::(?P<port>[0-9]{1,5}))?",
+    re.IGNORECASE,
+)
+_MAX_PORT = 65535
+
+_KEPT_V4 = {
+    IPv4Network("0.0.0.0/8"): "this machine",
+    IPv4Network("10.0.0.0/8"): "a private network",
+    IPv4Network("100.64.0.0/10"): "a carrier's own network",
+    IPv4Network("127.0.0.0/8"): "this machine",
+    IPv4Network("168.63.129.16/32"): "a cloud's own service",
+    IPv4Network("169.254.0.0/16"): "the local link, where clouds keep their metadata",
+    IPv4Network("172.16.0.0/12"): "a private network",
+    IPv4Network("192.0.0.0/24"): "kept for protocols",
+    IPv4Network("192.0.2.0/24"): "kept for documentation",
+    IPv4Network("192.88.99.0/24"): "kept for relays",
+    IPv4Network("192.168.0.0/16"): "a private network",
+    IPv4Network("198.18.0.0/15"): "kept for benchmarks",
+    IPv4Network("198.51.100.0/24"): "kept for documentation",
+    IPv4Network("203.0.113.0/24"): "kept for documentation",
+    IPv4Network("224.0.0.0/4"): "a multicast group",
+    IPv4Network("240.0.0.0/4"): "reserved",
+}
+_KEPT_V6 = {
+    IPv6Network("::1/128"): "this machine",
+    IPv6Network("::/128"): "this machine",
+    IPv6Network("fc00::/7"): "a private network",
+    IPv6Network("fe80::/10"): "the local link",
+    IPv6Network("fec0::/10"): "a private network",
+    IPv6Network("ff00::/8"): "a multicast group",
+    IPv6Network("2001::/23"): "kept for protocols",
+    IPv6Network("2001:db8::/32"): "kept for documentation",
+    IPv6Network("2002::/16"): "a 6to4 relay",
+    IPv6Network("3fff::/20"): "kept for documentation",
+}
+_GLOBAL_V6 = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+"""What stands before an IPv4 address in the interface id of an ISATAP tunnel (RFC 5214, section 6.1)."""
+
+
+class BadHostError(CovaltError):
+    """A host that is none, or that two readers could take for different ones."""
+
+    code = "bad_host"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An http or https address in its parts; scheme and host in lower case, ``rest`` from the path on."""
+
+    scheme: str
+    host: str
+    port: int | None
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Whom a request goes to: ``host`` is a normal name, or an address (IPv6 without brackets)."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def shown_host(self) -> str:
+        """The host and its port, where that is not the scheme's own."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.shown_host}"
+
+
+def split_address(text: object) -> Address | None:
+    """Return an http or https address in its parts, or None where it is none or ambiguous.
+
+    No user before the host, no backslash (a slash to browsers), no control character (they drop some).
+    """
+    if not isinstance(text, str) or _AMBIGUOUS.search(text):
+        return None
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return None
+    port = int(found["port"]) if found["port"] else None
+    return Address(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
+
+
+def origin_of(url: str) -> tuple[Origin, str]:
+    """Return the origin of an http or https address, and the rest from the path on.
+
+    Raises:
+        BadHostError: when it is no such address, or its host is none.
+    """
+    address = split_address(url)
+    if address is None:
+        raise BadHostError(f"{_shown(url)} is not an http or https address")
+    port = DEFAULT_PORTS[address.scheme] if address.port is None else address.port
+    if not 0 < port <= _MAX_PORT:
+        raise BadHostError(f"{port} is not a port")
+    return Origin(address.scheme, normal_host(address.host), port), address.rest
+
+
+def normal_host(text: str) -> str:
+    """Return a host in its one form: lower case, ASCII, no trailing dot, no brackets.
+
+    Raises:
+        BadHostError: also for numbers that some read as an IPv4 address: 127.1, 0x7f000001, 010.0.0.1.
+    """
+    if text.startswith("["):
+        address = _ip(text[1:-1])
+        if not isinstance(address, IPv6Address):
+            raise BadHostError(f"{_shown(text)} is not an IPv6 address")
+        return str(address)
+    host = text.lower() if text.isascii() else _to_ascii(text)
+    host = host.removesuffix(".")
+    if not _NAME.fullmatch(host):
+        raise BadHostError(f"{_shown(text)} is not a host")
+    if _NUMBER.fullmatch(host) and (_ip(host) is None or str(_ip(host)) != host):
+        raise BadHostError(
+            f"{_shown(text)} is a number that not everybody reads as the same address",
+            hint="write an IPv4 address as 192.0.2.1",
+        )
+    return host
+
+
+def why_kept(address: str) -> str:
+    """Return what an address is kept for, when it is not one of the public network; else nothing."""
+    ip = _ip(address)
+    return "no address" if ip is None else _why_kept(ip)
+
+
+def is_local(host: str) -> bool:
+    """Tell whether a normal host means this machine or a private network by its very name."""
+    ip = _ip(host)
+    return _is_localhost(host) if ip is None else bool(_why_kept(ip))
+
+
+@dataclass(frozen=True, slots=True)
+class HostRule:
+    """One host that was granted: ``api.example.com``, ``*.example.com:8443``, ``http://localhost:5000``.
+
+    Without a port it is the scheme's own.  Without a scheme it is https, and http for what is local
+    by its very name; ``http://`` allows both.  A network (``10.0.0.0/8``) is granted for the
+    addresses in it, and for the granted names that lead into it.
+    """
+
+    text: str
+    scheme: str
+    host: str
+    port: int | None
+    network: IPv4Network | IPv6Network | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> HostRule:
+        """Return the rule that ``text`` writes.
+
+        Raises:
+            BadHostError: when it writes none.
+        """
+        if "/" in text.partition("://")[2]:
+            raise BadHostError(f"{_shown(text)} is more than a host", hint="leave the path out")
+        if "/" in text and "://" not in text:
+            try:
+                network = ip_network(text)
+            except ValueError:
+                raise BadHostError(
+                    f"{_shown(text)} is not a network", hint="write it as 10.0.0.0/8"
+                ) from None
+            return cls(text, "http", "", None, network)
+        found = _RULE.fullmatch(text)
+        if found is None or _AMBIGUOUS.search(text):
+            raise BadHostError(
+                f"{_shown(text)} is not a host", hint="write api.example.com or *.example.com"
+            )
+        wildcard = "*." if found["host"].startswith("*.") else ""
+        host = wildcard + normal_host(found["host"].removeprefix(wildcard))
+        plain = is_local(host.removeprefix("*."))
+        scheme = (found["scheme"] or ("http" if plain else "https")).lower()
+        return cls(text, scheme, host, int(found["port"]) if found["port"] else None)
+
+    def covers(self, origin: Origin) -> bool:
+        """Tell whether requests to that origin were granted, whatever addresses its name has."""
+        if origin.scheme == "http" and self.scheme != "http":
+            return False
+        port = DEFAULT_PORTS[origin.scheme] if self.port is None else self.port
+        if origin.port != port:
+            return False
+        if self.network is not None:
+            ip = _ip(origin.host)
+            return ip is not None and _plain(ip) in self.network
+        if self.host.startswith("*."):
+            return origin.host.endswith(self.host[1:]) and _ip(origin.host) is None
+        return origin.host == self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where requests may go: to hosts that were granted, or to every public one over https."""
+
+    rules: tuple[HostRule, ...] = ()
+    anywhere: bool = False
+
+    @classmethod
+    def of(cls, *hosts: str) -> Reach:
+        """Return the reach that granted hosts make.
+
+        Raises:
+            BadHostError: for a text that is none.
+        """
+        return cls(tuple(HostRule.parse(host) for host in hosts))
+
+    def covers(self, origin: Origin) -> bool:
+        """Tell whether requests to that origin were granted, whatever addresses its name has."""
+        if self.anywhere and origin.scheme == "https":
+            return True
+        return any(rule.covers(origin) for rule in self.rules)
+
+    def why_not(self, host: str, address: str) -> str:
+        """Return why ``host``, which is covered, may not be reached at that address; else nothing.
+
+        A name never leads to an address that is kept for something, unless its network was granted
+        as well; ``localhost`` leads to this machine.
+        """
+        ip = _ip(address)
+        if ip is None:
+            return f"{_shown(address)} is no address"
+        why = _why_kept(ip)
+        if not why:
+            return ""
+        plain = _plain(ip)
+        for rule in self.rules:
+            if rule.network is not None and plain in rule.network:
+                return ""
+            literal = _ip(rule.host)
+            if literal is not None and host == rule.host and _plain(literal) == plain:
+                return ""
+        granted = any(_is_localhost(rule.host.removeprefix("*.")) for rule in self.rules)
+        if granted and _is_localhost(host) and plain.is_loopback:
+            return ""
+        return (
+            f"{host} leads to {address}, which is {why}" if host != address else f"{host} is {why}"
+        )
+
+
+def _why_kept(ip: Ip) -> str:
+    ip = _plain(ip)
+    if isinstance(ip, IPv4Address):
+        return next((why for network, why in _KEPT_V4.items() if ip in network), "")
+    if ip in _NAT64:
+        return _why_kept(IPv4Address(int(ip) & 0xFFFF_FFFF))
+    why = next((why for network, why in _KEPT_V6.items() if ip in network), "")
+    if not why and ip not in _GLOBAL_V6:
+        return "reserved"
+    if not why and int(ip) >> 32 & 0xFFFF_FFFF in _ISATAP:
+        return "a tunnel"
+    return why
+
+
+def _plain(ip: Ip) -> Ip:
+    """Return an IPv4 address that was written as IPv6 (``::ffff:127.0.0.1``) as what it is."""
+    return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
+
+
+def _ip(text: str) -> Ip | None:
+    if "%" in text:
+        return None  # a zone, which only this machine could make sense of
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _is_localhost(host: str) -> bool:
+    return host == "localhost" or host.endswith(".localhost")
+
+
+def _to_ascii(text: str) -> str:
+    import idna  # noqa: PLC0415 - its tables are large, and few hosts need them
+
+    try:
+        return idna.encode(text, uts46=True, std3_rules=True).decode().lower()
+    except idna.IDNAError:
+        raise BadHostError(f"{_shown(text)} is not a host") from None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 100 else f"{text[:100]}...")  # noqa: PLR2004 - enough to know it

@@ -1,0 +1,270 @@
+"""The only way out of a tool's network namespace: a proxy on our side that knows what was granted.
+
+Nothing routes out of that namespace.  A tool finds a proxy's address in ``HTTP_PROXY`` and
+``HTTPS_PROXY``: a socket that listens on its own loopback interface and was handed out to us before
+the walls stood, so that we accept on it and no relay runs inside.  Each connection says first where
+it wants to go, by ``CONNECT`` or by a request in absolute form (RFC 9110, 9.3.6 and RFC 9112, 3.2.2); we
+ask whether that was granted, look the name up ourselves, refuse addresses that are kept for
+something, and connect to the very address that we looked at.
+
+What is said inside a tunnel is the tool's and the host's own affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import socket
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from covalt_git.errors import CovaltError
+from covalt_git.hosts import BadHostError, Origin, Reach, normal_host, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+MOST_CONNECTIONS: Final = 32
+"""How many connections one tool may have open."""
+
+_HEAD_BYTES = 64 * 1024
+_CONNECT_S = 20.0
+_SILENT_S = 300.0
+_CHUNK = 64 * 1024
+_MAX_PORT = 65535
+_TARGET = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s/?#:@\[\]]+):(?P<port>[0-9]{1,5})")
+_PER_CONNECTION = {
+    b"connection",
+    b"proxy-connection",
+    b"proxy-authorization",
+    b"keep-alive",
+    b"host",
+}
+
+
+class EgressRefusedError(CovaltError):
+    """A connection that is not made; ``http_status`` is what the tool is answered."""
+
+    code = "egress_refused"
+    http_status = 403
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Where a connection wants to go, and what is to be sent there first."""
+
+    origin: Origin
+    first: bytes
+    tunnel: bool
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """Return the addresses of a host, in the order in which the system would try them."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class Egress:
+    """The way out of one room, for as long as it is open.
+
+    ``descriptor`` is for ``Walls.egress``: it goes to the room's process and is closed here then
+    (``hand_over``).  Whoever made it calls ``close`` when the room has ended.
+    """
+
+    def __init__(
+        self, hosts: Sequence[str], *, resolve: Callable[[str, int], Sequence[str]] = look_up
+    ) -> None:
+        self._reach = Reach.of(*hosts)
+        self._resolve = resolve
+        self._ours, self._theirs = socket.socketpair()
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        threading.Thread(target=self._serve, name="egress", daemon=True).start()
+
+    @property
+    def descriptor(self) -> int:
+        """The end for the room's process."""
+        return self._theirs.fileno()
+
+    def hand_over(self) -> None:
+        """Close our copy of the room's end, once the room's process has its own."""
+        self._theirs.close()
+
+    def close(self) -> None:
+        """End every connection, and take no more."""
+        with self._lock:
+            self._closed = True
+            ends = [*self._open, self._ours]
+        self._theirs.close()
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _serve(self) -> None:
+        with self._ours:
+            try:
+                _, descriptors, _, _ = socket.recv_fds(self._ours, 1, 1)
+            except OSError:
+                return
+        for descriptor in descriptors:
+            with socket.socket(fileno=descriptor) as listener:
+                self._accept(listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        if not self._keep(listener):
+            return
+        while self._room.acquire():
+            try:
+                end, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._connection, args=(end,), daemon=True).start()
+
+    def _connection(self, end: socket.socket) -> None:
+        try:
+            with end:
+                if self._keep(end):
+                    end.settimeout(_CONNECT_S)
+                    self._pass_on(end)
+        except OSError:
+            pass  # one of the two sides has gone
+        finally:
+            with self._lock:
+                self._open.discard(end)
+            self._room.release()
+
+    def _keep(self, end: socket.socket) -> bool:
+        with self._lock:
+            if not self._closed:
+                self._open.add(end)
+            return not self._closed
+
+    def _pass_on(self, end: socket.socket) -> None:
+        try:
+            wanted = _wanted(end)
+            other = self._reach_out(wanted.origin)
+        except CovaltError as error:
+            _answer(end, error)
+            return
+        with other:
+            if self._keep(other):
+                if wanted.tunnel:
+                    end.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                other.sendall(wanted.first)
+                _splice(end, other)
+        with self._lock:
+            self._open.discard(other)
+
+    def _reach_out(self, origin: Origin) -> socket.socket:
+        """Return a connection to an address of ``origin`` that may be reached."""
+        if not self._reach.covers(origin):
+            raise EgressRefusedError(f"{origin} was not granted to this toolset")
+        try:
+            addresses = self._resolve(origin.host, origin.port)
+        except OSError as error:
+            raise _unreachable(f"{origin.host} has no address: {error.strerror or error}") from None
+        why = "it has no address"
+        for address in addresses:
+            refused = self._reach.why_not(origin.host, address)
+            if refused:
+                raise EgressRefusedError(refused)
+        for address in addresses:
+            try:
+                return socket.create_connection((address, origin.port), timeout=_CONNECT_S)
+            except OSError as error:
+                why = error.strerror or str(error)
+        raise _unreachable(f"{origin} cannot be reached: {why}")
+
+
+def _wanted(end: socket.socket) -> _Wanted:
+    """Read the head of a request, and return what it asks for."""
+    head, _, rest = _head(end).partition(b"\r\n\r\n")
+    line, *fields = head.split(b"\r\n")
+    try:
+        method, target, version = line.decode("ascii").split(" ")
+    except ValueError:
+        raise _malformed("this is no request to a proxy") from None
+    if method == "CONNECT":
+        return _Wanted(_tunnel_s_end(target), rest, tunnel=True)
+    try:
+        origin, path = origin_of(target)
+    except BadHostError as error:
+        raise _malformed(error.message) from None
+    if origin.scheme != "http":
+        raise _malformed("https goes through a tunnel")
+    path = path.partition("#")[0]
+    path = path if path.startswith("/") else f"/{path}"
+    kept = [field for field in fields if field.partition(b":")[0].lower() not in _PER_CONNECTION]
+    # The connection ends with its answer, so that no second request goes where the first one did.
+    own = [f"Host: {origin.shown_host}".encode(), b"Connection: close"]
+    lines = [f"{method} {path} {version}".encode(), *own, *kept]
+    return _Wanted(origin, b"\r\n".join(lines) + b"\r\n\r\n" + rest, tunnel=False)
+
+
+def _tunnel_s_end(target: str) -> Origin:
+    found = _TARGET.fullmatch(target)
+    if found is None or not 0 < int(found["port"]) <= _MAX_PORT:
+        raise _malformed("a tunnel goes to HOST:PORT")
+    try:
+        return Origin("https", normal_host(found["host"]), int(found["port"]))
+    except BadHostError as error:
+        raise _malformed(error.message) from None
+
+
+def _head(end: socket.socket) -> bytes:
+    head = b""
+    while b"\r\n\r\n" not in head:
+        chunk = end.recv(_CHUNK)
+        head += chunk
+        if not chunk or len(head) > _HEAD_BYTES:
+            raise _malformed("the head of the request is too long, or not whole")
+    return head
+
+
+def _splice(one: socket.socket, other: socket.socket) -> None:
+    """Carry bytes both ways until both sides have ended, or neither says anything any more."""
+    for end in (one, other):
+        end.settimeout(_SILENT_S)
+    with selectors.DefaultSelector() as selector:
+        selector.register(one, selectors.EVENT_READ, other)
+        selector.register(other, selectors.EVENT_READ, one)
+        while selector.get_map():
+            ready = selector.select(_SILENT_S)
+            if not ready:
+                return
+            for key, _ in ready:
+                source, target = key.fileobj, key.data
+                assert isinstance(source, socket.socket)
+                chunk = source.recv(_CHUNK)
+                if chunk:
+                    target.sendall(chunk)
+                    continue
+                selector.unregister(source)
+                with contextlib.suppress(OSError):
+                    target.shutdown(socket.SHUT_WR)
+
+
+def _answer(end: socket.socket, error: CovaltError) -> None:
+    text = f"covalt-git: {error.message}{os.linesep}".encode()
+    head = (
+        f"HTTP/1.1 {error.http_status} {error.code}\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f"Content-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+    )
+    end.sendall(head.encode() + text)
+
+
+def _unreachable(message: str) -> EgressRefusedError:
+    error = EgressRefusedError(message)
+    error.code, error.http_status = "unreachable", 502
+    return error
+
+
+def _malformed(message: str) -> EgressRefusedError:
+    error = EgressRefusedError(message)
+    error.code, error.http_status = "malformed", 400
+    return error

@@ -1,0 +1,67 @@
+"""What of this machine matters to covalt-git: its system, the programs beside it, the room on its disks."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from covalt_git import __version__
+from covalt_git.runtime.sandbox import privileges
+
+_LITTLE_ROOM = 1 << 30
+_ASK_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing about the machine; ``note`` says what follows, and is empty where nothing does."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+def facts(root: Path) -> tuple[Fact, ...]:
+    """Return what matters about this machine to the project in ``root``."""
+    return (
+        Fact("covalt-git", __version__),
+        Fact("python", f"{platform.python_version()} {sys.executable}"),
+        Fact("system", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        _user(),
+        _program("git", missing="chats need none; cloning and pushing them does"),
+        _program("uv", missing="pip installs `python.dependencies`, more slowly"),
+        _room("disk", root),
+        _room("temporary files", Path(tempfile.gettempdir())),
+    )
+
+
+def _user() -> Fact:
+    if privileges.is_root():
+        return Fact("user", "root", "better is a user of its own")
+    return Fact("user", "an ordinary one")
+
+
+def _program(name: str, *, missing: str) -> Fact:
+    path = shutil.which(name)
+    if path is None:
+        return Fact(name, "not found", missing)
+    try:
+        done = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, check=True, timeout=_ASK_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Fact(name, path, "it does not tell its version")
+    words = [word for word in done.stdout.split() if word[:1].isdigit()]
+    return Fact(name, f"{words[0] if words else ''} {path}".strip())
+
+
+def _room(name: str, folder: Path) -> Fact:
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    note = "little room is left" if free < _LITTLE_ROOM else ""
+    return Fact(name, f"{free / (1 << 30):.1f} GiB free at {place}", note)

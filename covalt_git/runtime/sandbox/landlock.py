@@ -1,0 +1,114 @@
+"""Landlock: a list of the places that a process may reach, kept by the kernel for it and its children.
+
+What it does not hold, on any kernel so far: looking whether a file exists, modes, owners and times of
+files, Unix sockets that have a path, UDP.  The level ``landlock`` leaves those to seccomp.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.runtime.sandbox import system_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_BENEATH = 1
+_ASK_VERSION = 1
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE_DIR, _REMOVE_FILE = 1 << 4, 1 << 5
+_MAKE_CHAR, _MAKE_DIR, _MAKE_REG, _MAKE_SOCK = 1 << 6, 1 << 7, 1 << 8, 1 << 9
+_MAKE_FIFO, _MAKE_BLOCK, _MAKE_SYM = 1 << 10, 1 << 11, 1 << 12
+_REFER, _TRUNCATE, _IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+_BIND_TCP, _CONNECT_TCP = 1 << 0, 1 << 1
+_ABSTRACT_SOCKETS, _SIGNALS = 1 << 0, 1 << 1
+
+_READ = _EXECUTE | _READ_FILE | _READ_DIR
+_WRITE = (
+    _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | _MAKE_FIFO
+) | (_MAKE_SYM | _REFER | _TRUNCATE)
+_OF_A_FILE = _EXECUTE | _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
+_EVERYTHING = (1 << 16) - 1
+
+HOLDS_TRUNCATION = 3
+"""The first version (Linux 6.2) in which no file outside can be emptied."""
+HOLDS_SIGNALS = 6
+"""The first version (Linux 6.12) in which a signal stays among the restricted processes."""
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _PathBeneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Files and folders, with all that is below them."""
+
+    readable: tuple[str, ...]
+    """To read, list and start programs from."""
+    writable: tuple[str, ...]
+    """And to change; no device can be made there."""
+
+
+def version() -> int:
+    """Return the version of this kernel's landlock; 0 means that it has none."""
+    try:
+        return system_calls.call(_CREATE_RULESET, 0, 0, _ASK_VERSION)
+    except OSError:
+        return 0
+
+
+def restrict(places: Places, known: int, *, tcp: bool) -> None:
+    """Hold this process to ``places``, with what version ``known`` can do; needs ``no_new_privs``.
+
+    ``tcp`` leaves TCP to whoever else holds it.
+    """
+    handled = _handled(known)
+    if tcp:
+        handled.handled_access_net = 0
+    ruleset = system_calls.call(_CREATE_RULESET, ctypes.byref(handled), ctypes.sizeof(_Ruleset), 0)
+    try:
+        _allow(ruleset, places.readable, _READ)
+        _allow(ruleset, places.writable, (_READ | _WRITE) & handled.handled_access_fs)
+        system_calls.call(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _handled(known: int) -> _Ruleset:
+    """Return all that a version can hold; each brought something."""
+    files = _EVERYTHING
+    for since, right in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL_DEV)):
+        if known < since:
+            files &= ~right
+    return _Ruleset(
+        handled_access_fs=files,
+        handled_access_net=_BIND_TCP | _CONNECT_TCP if known >= 4 else 0,  # noqa: PLR2004 - a version
+        scoped=_ABSTRACT_SOCKETS | _SIGNALS if known >= HOLDS_SIGNALS else 0,
+    )
+
+
+def _allow(ruleset: int, paths: Iterable[str], rights: int) -> None:
+    for path in paths:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            folder = stat.S_ISDIR(os.fstat(place).st_mode)
+            allowed = _PathBeneath(rights if folder else rights & _OF_A_FILE, place)
+            system_calls.call(_ADD_RULE, ruleset, _BENEATH, ctypes.byref(allowed), 0)
+        finally:
+            os.close(place)

@@ -1,0 +1,135 @@
+"""Which levels this machine has, found out by trying: a process of its own enters each of them.
+
+What a kernel is able to do and what a distribution, a container or an administrator lets a user do
+differ, and no setting tells it all, so the answer is what happened (:mod:`covalt_git.runtime.sandbox.trial`).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from covalt_git.runtime.sandbox import landlock, seatbelt, system_calls
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
+
+STRONGEST_FIRST: Final[tuple[SandboxLevel, ...]] = ("full", "landlock", "seatbelt", "process")
+
+_TRY = "import sys; sys.path.insert(0, sys.argv[1]); from covalt_git.runtime.sandbox import trial; trial.main()"
+_SOURCES = Path(__file__).parents[3]
+_TRIAL_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Available:
+    """Whether a level is to be had on this machine."""
+
+    level: SandboxLevel
+    here: bool
+    why: str = ""
+    """Why it is not here; empty where it is."""
+    hint: str = ""
+    """What a person can do about that."""
+
+
+@functools.cache
+def levels() -> tuple[Available, ...]:
+    """Return every level, strongest first, and whether this machine has it."""
+    if sys.platform == "darwin":
+        other = "only Linux has it"
+        return (
+            Available("full", here=False, why=other),
+            Available("landlock", here=False, why=other),
+            _seatbelt(),
+            Available("process", here=True),
+        )
+    return (
+        _linux("full"),
+        _linux("landlock"),
+        Available("seatbelt", here=False, why="only macOS has it"),
+        Available("process", here=True),
+    )
+
+
+def level() -> SandboxLevel:
+    """Return the strongest level that this machine has."""
+    return next(one.level for one in levels() if one.here)
+
+
+def _linux(wanted: SandboxLevel) -> Available:
+    if system_calls.MACHINE not in system_calls.MACHINES:
+        known = " and ".join(system_calls.MACHINES)
+        return Available(
+            wanted, here=False, why=f"it is written for {known}, not for {system_calls.MACHINE}"
+        )
+    if wanted == "landlock" and (old := _too_old(landlock.version())):
+        return Available(wanted, here=False, why=old)
+    why = _tried().get(wanted, "it could not be tried")
+    return Available(wanted, here=not why, why=why, hint=_hint(wanted) if why else "")
+
+
+def _too_old(known: int) -> str:
+    if known == 0:
+        return "this kernel has no landlock: Linux 6.2 with landlock among its `lsm`s does"
+    if known < landlock.HOLDS_TRUNCATION:
+        return f"landlock {known} cannot keep files from being emptied: Linux 6.2 can"
+    return ""
+
+
+@functools.cache
+def _tried() -> dict[str, str]:
+    """Return why each level could not be entered, empty where it could."""
+    # A program of its own, not a fork: this process may have threads.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", _TRY, str(_SOURCES)],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        timeout=_TRIAL_S,
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+    )
+    try:
+        told: dict[str, str] = json.loads(done.stdout)
+    except ValueError:
+        return {}
+    return told
+
+
+def _hint(wanted: SandboxLevel) -> str:
+    """Return how what closes user namespaces here is opened, where that is known."""
+    if wanted != "full":
+        return ""
+    for name, closed, hint in _SWITCHES:
+        switch = Path("/proc/sys", name)
+        if switch.exists() and switch.read_text(encoding="utf-8").strip() == closed:
+            return hint
+    return ""
+
+
+_SWITCHES: Final = (
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "AppArmor closes them: `sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`",
+    ),
+    (
+        "kernel/unprivileged_userns_clone",
+        "0",
+        "`sudo sysctl kernel.unprivileged_userns_clone=1` opens them",
+    ),
+    ("user/max_user_namespaces", "0", "`sudo sysctl user.max_user_namespaces=15000` opens them"),
+)
+
+
+def _seatbelt() -> Available:
+    if seatbelt.is_here():
+        return Available("seatbelt", here=True)
+    return Available("seatbelt", here=False, why="this macOS has no sandbox_init_with_parameters")

@@ -1,0 +1,96 @@
+"""The limits that the system itself holds a process to (``setrlimit``)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import resource
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covalt_git.runtime.sandbox.walls import RunLimits
+
+SLACK = 64
+"""How many processes other programs of the user may start meanwhile, where they are counted too."""
+
+_MIB = 1 << 20
+_MOST_OF_ALL = 1 << 20
+_GRACE_S = 2
+"""How much longer a tool may run that does not end when it is told that its processor time is up."""
+
+
+def apply(limits: RunLimits, *, beside: int) -> None:
+    """Hold this process and its children to ``limits``.
+
+    ``beside`` is how many processes and threads are counted with the tool's own and are not the tool's.
+    """
+    wanted: dict[int, int | None] = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_NPROC: limits.processes + beside,
+        resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB,
+        resource.RLIMIT_AS: limits.memory_mb and limits.memory_mb * _MIB,
+    }
+    if sys.platform == "darwin":
+        del wanted[resource.RLIMIT_AS]  # macOS does not hold it, and may refuse to set it
+        del wanted[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is not told
+    for kind, value in wanted.items():
+        if value is not None:
+            _lower(kind, value, value)
+    if limits.cpu_s is not None:
+        seconds = math.ceil(limits.cpu_s)
+        _lower(resource.RLIMIT_CPU, seconds, seconds + _GRACE_S)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit raises instead
+
+
+def processes_of_the_user() -> int:
+    """Return about how many processes and threads the user of this process has, and room for more.
+
+    Where no namespace counts a tool's own, the system counts all of its user's, and other programs of
+    that user must not use up what the tool may start.
+    """
+    if sys.platform == "darwin":
+        return 0
+    user, counted = os.getuid(), 0
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    tasks = os.stat(f"/proc/{entry.name}/task")  # noqa: PTH116 - one of thousands
+                    counted += tasks.st_nlink - 2 if tasks.st_uid == user else 0
+    return _enough_to_fork(counted + SLACK)
+
+
+def _enough_to_fork(most: int) -> int:
+    """Return ``most``, or as much more as it takes until this process can start another at all.
+
+    /proc shows a container less than the system counts.
+    """
+    before = resource.getrlimit(resource.RLIMIT_NPROC)
+    try:
+        while True:
+            _lower(resource.RLIMIT_NPROC, most, before[1])
+            try:
+                child = os.fork()
+            except BlockingIOError:
+                if most > _MOST_OF_ALL:
+                    raise
+                most *= 2
+                continue
+            if child == 0:
+                os._exit(0)
+            os.waitpid(child, 0)
+            return most
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, before)
+
+
+def _lower(kind: int, soft: int, hard: int) -> None:
+    _, now = resource.getrlimit(kind)
+    if now != resource.RLIM_INFINITY:
+        soft = min(soft, now)
+        hard = now if hard == resource.RLIM_INFINITY else min(hard, now)
+    resource.setrlimit(kind, (soft, hard))

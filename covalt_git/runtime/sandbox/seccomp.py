@@ -1,0 +1,230 @@
+"""Seccomp: which system calls a tool may make, and with which arguments.
+
+A list of what is denied, as Flatpak and systemd have it, rather than of what is allowed: tools are
+anybody's compiled code, and a list of what all of it needs would break some of it with each release of
+glibc.  What such a list lacks is made good here: a call newer than this table does not exist for a
+tool (``ENOSYS``), so a new door of the kernel stays shut until somebody has looked at it.
+
+The filter is classic BPF (``linux/filter.h``) over ``struct seccomp_data`` (``linux/seccomp.h``).  A
+denied call fails with ``EPERM`` and ends nobody; a call of another architecture (32-bit, x32) ends the
+process.  Only the low half of an argument is looked at where the kernel itself takes an ``int``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import struct
+from dataclasses import dataclass
+from socket import AF_INET, AF_INET6, AF_UNIX
+from typing import Final, Literal
+
+from covalt_git.runtime.sandbox import system_calls
+from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST_KNOWN, NUMBERS
+
+_LOAD, _AND = 0x20, 0x54
+_IF_EQUAL, _IF_ABOVE, _IF_AT_LEAST, _IF_ANY_BIT = 0x15, 0x25, 0x35, 0x45
+_RETURN = 0x06
+_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_FILTER_MODE = 2
+
+_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
+_X32 = 0x40000000
+_SIZE = struct.calcsize("=HBBI")
+
+NAMESPACES: Final = (
+    functools.reduce(
+        int.__or__,
+        (value for name, value in vars(system_calls).items() if name.startswith("CLONE_NEW")),
+    )
+    & ~system_calls.CLONE_NEWTIME
+)  # which clone() reads as part of a signal's number
+
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+_FIOSETOWN, _SIOCSPGRP = 0x8901, 0x8902
+_FILE_FLAGS, _PROJECT_FLAGS = 0x40086602, 0x401C5820
+_F_SETOWN, _F_SETOWN_EX = 8, 15
+_SOCK_TYPE, _SOCK_DGRAM = 0xF, 2
+_WHO_PROCESS, _IO_WHO_PROCESS = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A question about one argument, after ``mask`` was laid over it."""
+
+    argument: int
+    is_: Literal["equal", "other", "any bit of"]
+    value: int
+    mask: int = 0xFFFFFFFF
+    high: bool = False
+    """Asks the upper half, which only addresses have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a call answers instead of being made, where every test holds; 0 pretends that it was."""
+
+    name: str
+    answer: int = errno.EPERM
+    tests: tuple[Test, ...] = ()
+
+
+_NO_USUAL_FAMILY = tuple(Test(0, "other", int(one)) for one in (AF_UNIX, AF_INET, AF_INET6))
+
+
+def _is_null(argument: int) -> tuple[Test, ...]:
+    return (Test(argument, "equal", 0), Test(argument, "equal", 0, high=True))
+
+
+def _denied(names: str, answer: int = errno.EPERM) -> tuple[Rule, ...]:
+    return tuple(Rule(name, answer) for name in names.split())
+
+
+EVERYWHERE: Final[tuple[Rule, ...]] = (
+    # other processes' memory and descriptors
+    *_denied("ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd process_madvise"),
+    *_denied("process_mrelease"),
+    # the kernel's own machinery, and where its holes have been
+    *_denied("bpf perf_event_open userfaultfd keyctl add_key request_key personality syslog"),
+    *_denied("io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
+    *_denied("kexec_load kexec_file_load init_module finit_module delete_module create_module"),
+    *_denied("lookup_dcookie modify_ldt iopl ioperm uselib ustat sysfs _sysctl nfsservctl"),
+    *_denied("get_kernel_syms query_module afs_syscall vserver security tuxcall getpmsg putpmsg"),
+    *_denied("lsm_set_self_attr fanotify_init fanotify_mark"),
+    # the machine
+    *_denied("reboot swapon swapoff acct quotactl quotactl_fd vhangup sethostname setdomainname"),
+    *_denied("settimeofday clock_settime clock_adjtime adjtimex"),
+    *_denied("move_pages migrate_pages mbind set_mempolicy set_mempolicy_home_node"),
+    # mounts, roots and namespaces
+    *_denied("mount umount2 pivot_root chroot setns unshare open_tree open_tree_attr move_mount"),
+    *_denied("fsopen fsconfig fsmount fspick mount_setattr statmount listmount"),
+    *_denied("open_by_handle_at name_to_handle_at"),
+    Rule("clone", tests=(Test(0, "any bit of", NAMESPACES),)),
+    *_denied("clone3", errno.ENOSYS),  # its flags lie in memory; every libc falls back to clone
+    # typing into a terminal that the tool was started from
+    Rule("ioctl", tests=(Test(1, "equal", TIOCSTI),)),
+    Rule("ioctl", tests=(Test(1, "equal", TIOCLINUX),)),
+    # sockets that reach the kernel or the host rather than a network
+    *(Rule(name, errno.EAFNOSUPPORT, _NO_USUAL_FAMILY) for name in ("socket", "socketpair")),
+)
+"""What no tool may do at any level."""
+
+ALONE: Final[tuple[Rule, ...]] = (
+    # No network of its own to be shut into, so no socket; a datagram socket of a pair can be pointed
+    # at another address, a stream cannot.
+    *_denied("socket"),
+    Rule("socketpair", tests=(Test(1, "equal", _SOCK_DGRAM, mask=_SOCK_TYPE),)),
+    # Landlock does not hold modes, owners and times.  That one was set is pretended: copying and
+    # unpacking files sets them, and an error would end programs that can do without.
+    *_denied("chmod fchmod fchmodat fchmodat2", 0),
+    # But "now" by a path is how `touch` asks whether a file is there, before it makes one.
+    Rule("utimensat", 0, _is_null(1)),
+    *(
+        Rule(name, tests=_is_null(times))
+        for name, times in (("utimensat", 2), ("futimesat", 2), ("utimes", 1), ("utime", 1))
+    ),
+    *_denied("utimensat futimesat utimes utime", 0),
+    *_denied("chown lchown fchown fchownat", 0),
+    *_denied("setxattr lsetxattr fsetxattr setxattrat", errno.ENOTSUP),
+    *_denied("removexattr lremovexattr fremovexattr removexattrat", errno.ENOTSUP),
+    *_denied("file_setattr"),
+    Rule("ioctl", tests=(Test(1, "equal", _FILE_FLAGS),)),
+    Rule("ioctl", tests=(Test(1, "equal", _PROJECT_FLAGS),)),
+    *_denied("inotify_add_watch"),
+    # The processes of the same user: their limits, their share of the processor, their memory.
+    Rule("prlimit64", tests=(Test(0, "other", 0),)),
+    *(
+        Rule(name, tests=(Test(0, "other", 0),))
+        for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
+    ),
+    Rule("setpriority", tests=(Test(0, "other", _WHO_PROCESS),)),
+    Rule("setpriority", tests=(Test(1, "other", 0),)),
+    Rule("ioprio_set", tests=(Test(0, "other", _IO_WHO_PROCESS),)),
+    Rule("ioprio_set", tests=(Test(1, "other", 0),)),
+    *_denied("shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv"),
+    *_denied("mq_open mq_unlink"),
+    # The group is what the parent ends; nobody leaves it.
+    *_denied("setsid setpgid"),
+)
+"""What else is denied where no namespaces keep a tool from the rest of the machine."""
+
+
+def _unscoped(own: int) -> tuple[Rule, ...]:
+    """Return what keeps signals at home where landlock cannot: one's own group, and oneself."""
+    themselves = tuple(Test(0, "other", value) for value in (0, own))
+    return (
+        *(Rule(name, tests=themselves) for name in ("kill", "tkill", "tgkill")),
+        *(Rule(name, tests=themselves) for name in ("rt_sigqueueinfo", "rt_tgsigqueueinfo")),
+        *_denied("pidfd_open pidfd_send_signal"),
+        Rule("fcntl", tests=(Test(1, "equal", _F_SETOWN),)),
+        Rule("fcntl", tests=(Test(1, "equal", _F_SETOWN_EX),)),
+        Rule("ioctl", tests=(Test(1, "equal", _FIOSETOWN),)),
+        Rule("ioctl", tests=(Test(1, "equal", _SIOCSPGRP),)),
+    )
+
+
+def restrict(*, alone: bool, signals_of: int | None = None) -> None:
+    """Hold this process to the calls it may make; needs ``no_new_privs``.
+
+    ``alone`` means that no namespaces stand around it.  ``signals_of`` is its own id where the kernel
+    cannot keep its signals from others.
+    """
+    rules = EVERYWHERE + (ALONE if alone else ())
+    if signals_of is not None:
+        rules += _unscoped(signals_of)
+    load(program(rules, system_calls.MACHINE))
+
+
+def load(instructions: bytes) -> None:
+    """Give the kernel a program of BPF for this process and its children."""
+    kept = ctypes.create_string_buffer(instructions, len(instructions))
+    # struct sock_fprog: how many instructions, and where; the gap between is the compiler's.
+    header = struct.pack("@HP", len(instructions) // _SIZE, ctypes.addressof(kept))
+    system_calls.prctl(system_calls.PR_SET_SECCOMP, _FILTER_MODE, ctypes.c_char_p(header))
+
+
+@functools.lru_cache(maxsize=8)
+def program(rules: tuple[Rule, ...], machine: str) -> bytes:
+    """Return the rules as instructions for a machine; calls that it does not have are left out."""
+    numbers = NUMBERS[machine]
+    made = [
+        _step(_LOAD, _ARCHITECTURE_AT),
+        _step(_IF_EQUAL, AUDIT_ARCHITECTURES[machine], yes=1),
+        _step(_RETURN, _KILL),
+        _step(_LOAD, _NUMBER_AT),
+        _step(_IF_AT_LEAST, _X32, no=1),
+        _step(_RETURN, _KILL),
+        _step(_IF_ABOVE, LAST_KNOWN, no=1),
+        _step(_RETURN, _ERRNO | errno.ENOSYS),
+    ]
+    for rule in rules:
+        if rule.name in numbers:
+            made += _block(rule, numbers[rule.name])
+    made.append(_step(_RETURN, _ALLOW))
+    return b"".join(made)
+
+
+def _block(rule: Rule, number: int) -> list[bytes]:
+    """Return the instructions of one rule; what does not fit goes on behind them."""
+    answer = _step(_RETURN, _ERRNO | rule.answer)
+    if not rule.tests:
+        return [_step(_IF_EQUAL, number, no=1), answer]
+    steps: list[bytes] = []
+    behind = 1  # the answer; the number is loaded again after it
+    for test in reversed(rule.tests):
+        passed = test.is_ != "other"
+        kind = _IF_ANY_BIT if test.is_ == "any bit of" else _IF_EQUAL
+        asked = [
+            _step(_LOAD, _ARGUMENTS_AT + 8 * test.argument + 4 * test.high),
+            _step(_AND, test.mask),
+            _step(kind, test.value, yes=0 if passed else behind, no=behind if passed else 0),
+        ]
+        steps = asked + steps
+        behind += len(asked)
+    body = [*steps, answer, _step(_LOAD, _NUMBER_AT)]
+    return [_step(_IF_EQUAL, number, no=len(body)), *body]
+
+
+def _step(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, yes, no, value)

@@ -1,0 +1,175 @@
+"""The kernel's own calls that Python has no function for, by ctypes; Linux on x86_64 and aarch64.
+
+Numbers, flags and structures are those of Linux's ``include/uapi``.  Every function raises ``OSError``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from typing import Final
+
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+MACHINE: Final = platform.machine()
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+MACHINES: Final = tuple(_PIVOT_ROOT)
+
+# Calls made since 2019 have one number on every machine.
+_OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT = 428, 429, 430, 431, 432
+_CLOSE_RANGE, _MOUNT_SETATTR = 436, 442
+
+CLONE_NEWTIME = 0x00000080
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+READ_ONLY = 0x1
+NO_SUID = 0x2
+NO_DEVICES = 0x4
+NO_PROGRAMS = 0x8
+_MAPPED_IDS = 0x00100000
+
+PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_SET_DUMPABLE = 1, 2, 4
+PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 22, 24, 28
+PR_SET_NO_NEW_PRIVS = 38
+
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_AT_EMPTY_PATH = 0x1000
+_CLONE_TREE = 0x1 | os.O_CLOEXEC
+_FROM_EMPTY_PATH = 0x4
+_MS_PRIVATE = 1 << 18
+_MS_REC = 1 << 14
+_DETACH = 2
+_SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = (
+        ("attr_set", ctypes.c_uint64),
+        ("attr_clr", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns_fd", ctypes.c_uint64),
+    )
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _CapabilitySets(ctypes.Structure):
+    _fields_ = (("words", ctypes.c_uint32 * 6),)
+
+
+def call(number: int, *arguments: object) -> int:
+    """Make a call by its number; integers are passed as ``long``, bytes and structures by address."""
+    widened = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    return _checked(int(_LIBC.syscall(ctypes.c_long(number), *widened)))
+
+
+def prctl(option: int, *arguments: object) -> int:
+    """Change or read something of this process; what is not given is 0."""
+    widened = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
+    widened += [ctypes.c_ulong(0)] * (4 - len(widened))
+    return _checked(int(_LIBC.prctl(ctypes.c_int(option), *widened)))
+
+
+def parent_death_signal() -> int:
+    """Return the signal that this process gets when its parent ends; 0 means none."""
+    number = ctypes.c_int(0)
+    prctl(PR_GET_PDEATHSIG, ctypes.byref(number))
+    return number.value
+
+
+def unshare(flags: int) -> None:
+    """Move this process, or for pids its next child, into new namespaces."""
+    _checked(_LIBC.unshare(ctypes.c_int(flags)))
+
+
+def make_mounts_private() -> None:
+    """Keep what is mounted from here on from showing outside, and what is mounted outside from here."""
+    nothing = ctypes.c_char_p(None)
+    _checked(_LIBC.mount(nothing, b"/", nothing, ctypes.c_ulong(_MS_REC | _MS_PRIVATE), nothing))
+
+
+def clone_tree(path: str) -> int:
+    """Return a descriptor on a copy of the mounts at and below ``path``; it shows nowhere yet."""
+    return call(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), _CLONE_TREE | _AT_RECURSIVE)
+
+
+def restrict_tree(tree: int, attributes: int, *, namespace: int | None = None) -> None:
+    """Set ``attributes`` on every mount of a tree; ``namespace`` maps the owners of its files."""
+    wanted = _MountAttributes(attr_set=attributes, propagation=_MS_PRIVATE)
+    if namespace is not None:
+        wanted.attr_set |= _MAPPED_IDS
+        wanted.userns_fd = namespace
+    flags = _AT_RECURSIVE | _AT_EMPTY_PATH
+    call(_MOUNT_SETATTR, tree, b"", flags, ctypes.byref(wanted), ctypes.sizeof(wanted))
+
+
+def make_read_only(path: str) -> None:
+    """Make the one mount at ``path`` read-only."""
+    wanted = _MountAttributes(attr_set=READ_ONLY)
+    call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, ctypes.byref(wanted), 32)
+
+
+def new_file_system(kind: str, attributes: int, **options: str | None) -> int:
+    """Return a descriptor on a new mount of a file system; an option without a value is a flag."""
+    context = call(_FSOPEN, kind.encode(), 1)
+    try:
+        for name, value in options.items():
+            if value is None:
+                call(_FSCONFIG, context, _SET_FLAG, name.encode(), 0, 0)
+            else:
+                call(_FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
+        call(_FSCONFIG, context, _CREATE, 0, 0, 0)
+        return call(_FSMOUNT, context, 1, attributes)
+    finally:
+        os.close(context)
+
+
+def attach(tree: int, path: str) -> None:
+    """Mount a tree at ``path``, and close its descriptor."""
+    try:
+        call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(path), _FROM_EMPTY_PATH)
+    finally:
+        os.close(tree)
+
+
+def change_root(path: str) -> None:
+    """Make ``path``, the root of a mount, the root of this mount namespace; let go of the old one."""
+    os.chdir(path)
+    call(
+        _PIVOT_ROOT[MACHINE], b".", b"."
+    )  # the old root now lies over the new one: see the man page
+    _checked(_LIBC.umount2(b".", ctypes.c_int(_DETACH)))
+    os.chdir("/")
+
+
+def close_all_but(*kept: int) -> None:
+    """Close every descriptor but those."""
+    first = 0
+    for descriptor in sorted(kept):
+        if descriptor > first:
+            call(_CLOSE_RANGE, first, descriptor - 1, 0)
+        first = descriptor + 1
+    call(_CLOSE_RANGE, first, 0xFFFFFFFF, 0)
+
+
+def give_up_capabilities() -> None:
+    """Empty this process's sets of capabilities."""
+    header = _CapabilityHeader(version=0x20080522, pid=0)
+    _checked(_LIBC.capset(ctypes.byref(header), ctypes.byref(_CapabilitySets())))
+
+
+def _checked(returned: int) -> int:
+    if returned == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return returned

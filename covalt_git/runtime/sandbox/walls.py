@@ -1,0 +1,66 @@
+"""What the walls let through: the folders a tool may see, the hosts it may reach, the most it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class SandboxError(CovaltError):
+    """The walls could not be put up; nothing of the tool may run.
+
+    Attributes:
+        what: the step that failed.
+        why: what the system said.
+    """
+
+    code = "sandbox_failed"
+    http_status = 500
+
+    def __init__(self, what: str, why: str, *, hint: str = "see `covalt-git doctor`") -> None:
+        super().__init__(f"the sandbox could not {what}: {why}", hint=hint)
+        self.what = what
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """The most that one run may take; None means no limit of its own.
+
+    Wall time and output are not here: the parent holds those.
+    """
+
+    cpu_s: float | None = None
+    """Processor time of each process, in seconds, rounded up."""
+    memory_mb: int | None = None
+    """Address space of each process, and memory of the tree where a control group can be made."""
+    processes: int = 128
+    """Processes and threads at once."""
+    file_mb: int | None = None
+    """Size of any file written."""
+    open_files: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """What one run of a tool may touch; every path is absolute and resolved."""
+
+    workspace: Path
+    """Seen at its own path; the current folder."""
+    toolset: Path
+    """Read-only."""
+    readable: tuple[Path, ...]
+    """Read-only: the SDK and the toolset's dependencies; the interpreter that enters is always."""
+    scratch: Path
+    """A private folder, writable: ``/tmp`` and ``HOME``."""
+    hosts: tuple[str, ...] = ()
+    """Hosts granted; none means no network at all.  They are reached through ``egress`` only."""
+    limits: RunLimits = field(default_factory=RunLimits)
+    writable_workspace: bool = True
+    egress: int | None = None
+    """The descriptor of a :class:`covalt_git.runtime.egress.Egress`; without it there is no way out."""

@@ -1,0 +1,121 @@
+"""Runs lines of Python behind the walls of a level, in a process that a worker would have forked."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from covalt_git.runtime import sandbox
+
+SOURCES = Path(sandbox.__file__).parents[3]
+LEVELS = [one.level for one in sandbox.levels() if one.here]
+HOLDING = [level for level in LEVELS if level != "process"]
+
+needs_full = pytest.mark.skipif("full" not in LEVELS, reason="this machine has no level 'full'")
+needs_landlock = pytest.mark.skipif("landlock" not in LEVELS, reason="no landlock here")
+
+_PROGRAM = """
+import json, os, signal, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+asked = json.loads(sys.argv[2])
+from covalt_git.runtime.sandbox import RunLimits, SandboxError, Walls, enter
+folder = Path(asked["folder"])
+walls = Walls(
+    folder / "workspace", folder / "toolset", (), folder / "scratch",
+    limits=RunLimits(**asked["limits"]), **asked["walls"],
+)
+{before}
+pid = os.fork()
+if pid == 0:
+    os.setsid()
+    try:
+        enter(walls, asked["level"])
+    except SandboxError as error:
+        print(error.message, flush=True)
+        os._exit(90)
+    try:
+{body}
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if sys.exc_info()[0]:
+            import traceback
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(91)
+        os._exit(0)
+{meanwhile}
+_, status = os.waitpid(pid, 0)
+print("=>", os.waitstatus_to_exitcode(status))
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What lines behind walls printed, and how their process ended."""
+
+    output: str
+    code: int
+    errors: str
+
+
+@dataclass
+class Yard:
+    """A folder with a workspace, a toolset and a scratch folder."""
+
+    folder: Path
+    limits: dict[str, Any] = field(default_factory=dict)
+    walls: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "workspace"
+
+    def run(self, level: str, body: str, *, before: str = "", meanwhile: str = "") -> Run:
+        """Run ``body`` behind the walls; the other two run in the process that forks and waits."""
+        program = _PROGRAM.format(
+            before=dedent(before), body=indent(dedent(body), " " * 8), meanwhile=dedent(meanwhile)
+        )
+        asked = {
+            "folder": str(self.folder),
+            "level": level,
+            "limits": self.limits,
+            "walls": self.walls,
+        }
+        done = subprocess.run(
+            [sys.executable, "-I", "-B", "-c", program, str(SOURCES), json.dumps(asked)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+        )
+        output, found, code = done.stdout.rpartition("=> ")
+        assert found, done.stderr
+        return Run(output, int(code), done.stderr)
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Yard:
+    for name in ("workspace", "toolset", "scratch"):
+        (tmp_path / name).mkdir()
+    return Yard(tmp_path.resolve())
+
+
+def python_for_everybody() -> str | None:
+    """Return an interpreter that an ordinary user can start too, if root's own is not one."""
+    found = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if found is None:
+        return None
+    asked = [found, "-I", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+    return found if subprocess.run(asked, check=False).returncode == 0 else None

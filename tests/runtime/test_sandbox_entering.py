@@ -1,0 +1,406 @@
+"""Entering the walls: who returns, who waits, what a tool finds inside, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.behind_walls import HOLDING, LEVELS, Yard, needs_full, needs_landlock, yard
+
+__all__ = ["yard"]
+
+every_level = pytest.mark.parametrize("level", LEVELS)
+walled = pytest.mark.parametrize("level", HOLDING)
+
+
+def gone(name: str) -> bool:
+    """Tell, for as long as a slow machine may take, whether no process has ``name`` in its command."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        commands = (path for path in Path("/proc").glob("[0-9]*/cmdline"))
+        if not any(name.encode() in _read(path) for path in commands):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+@every_level
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("os._exit(7)", 7),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -9),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -11),
+        ("os.abort()", -6),
+        ("pass", 0),
+    ],
+)
+def test_caller_ends_as_the_tool_ended(yard: Yard, level: str, ending: str, code: int) -> None:
+    assert yard.run(level, ending).code == code
+
+
+@every_level
+def test_signal_that_asks_to_stop_reaches_the_tool(yard: Yard, level: str) -> None:
+    done = yard.run(
+        level,
+        """
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(42))
+        Path("ready").touch()
+        time.sleep(20)
+        """,
+        meanwhile="""
+        while not (walls.workspace / "ready").exists():
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGTERM)
+        """,
+    )
+
+    assert done.code == 42
+
+
+@walled
+def test_nothing_is_left_when_the_caller_is_killed(yard: Yard, level: str) -> None:
+    name = f"left-{yard.folder.name}-{level}"
+    done = yard.run(
+        level,
+        f"""
+        import subprocess
+        subprocess.Popen(["sh", "-c", "sleep 60; true {name}"])
+        Path("ready").touch()
+        time.sleep(60)
+        """,
+        meanwhile="""
+        while not (walls.workspace / "ready").exists():
+            time.sleep(0.01)
+        os.killpg(pid, signal.SIGKILL)
+        """,
+    )
+
+    assert done.code == -9
+    assert gone(name)
+
+
+@needs_full
+def test_what_a_tool_leaves_behind_ends_with_it(yard: Yard) -> None:
+    name = f"left-{yard.folder.name}"
+    done = yard.run(
+        "full",
+        f"""
+        import subprocess
+        subprocess.Popen(["sh", "-c", "sleep 60; true {name}"], start_new_session=True)
+        """,
+    )
+
+    assert done.code == 0
+    assert gone(name)
+
+
+@every_level
+def test_parent_s_death_still_ends_the_tool(yard: Yard, level: str) -> None:
+    name = f"orphan-{yard.folder.name}-{level}"
+    done = yard.run(
+        level,
+        "pass",
+        before=f"""
+        import ctypes
+        between = os.fork()
+        if between == 0:
+            inner = os.fork()
+            if inner == 0:
+                os.setsid()
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+                enter(walls, asked["level"])
+                Path("ready").touch()
+                os.execvp("sleep", ["{name}", "60"])
+            while not (walls.workspace / "ready").exists():
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(between, 0)
+        """,
+    )
+
+    assert done.code == 0
+    assert gone(name)
+
+
+@every_level
+def test_end_of_a_pipe_is_seen_when_the_tool_closes_it(yard: Yard, level: str) -> None:
+    done = yard.run(
+        level,
+        """
+        os.write(tell, b"told")
+        os.close(tell)
+        while not Path("seen").exists():
+            time.sleep(0.01)
+        """,
+        before="told, tell = os.pipe()",
+        meanwhile="""
+        os.close(tell)
+        with os.fdopen(told) as pipe:
+            print(pipe.read())
+        (walls.workspace / "seen").touch()
+        """,
+    )
+
+    assert (done.output, done.code) == ("told\n", 0)
+
+
+@every_level
+def test_descriptor_on_a_folder_is_refused(yard: Yard, level: str) -> None:
+    done = yard.run(level, "pass", before="os.open('/', os.O_RDONLY)")
+
+    assert done.code == 90
+    assert done.output.startswith("the sandbox could not be entered: descriptor ")
+
+
+@every_level
+def test_process_with_threads_is_refused(yard: Yard, level: str) -> None:
+    done = yard.run(
+        level,
+        "pass",
+        before="""
+        import threading
+        def begin(pid=os.getpid()):
+            if os.getpid() != pid:
+                threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+        os.register_at_fork(after_in_child=begin)
+        """,
+    )
+
+    assert done.code == 90
+    assert (
+        done.output == "the sandbox could not be entered: this process has more than one thread\n"
+    )
+
+
+@every_level
+def test_tool_is_in_its_workspace_with_a_home_of_its_own(yard: Yard, level: str) -> None:
+    done = yard.run(
+        level,
+        """
+        import tempfile
+        Path("written").write_text("by the tool")
+        with tempfile.NamedTemporaryFile(dir=os.environ["HOME"], delete=False) as file:
+            file.write(b"1")
+        print(os.getcwd(), os.environ["HOME"] == os.environ["TMPDIR"] == tempfile.gettempdir())
+        """,
+    )
+
+    assert done.output == f"{yard.workspace} True\n"
+    written = yard.workspace / "written"
+    assert written.read_text() == "by the tool"
+    assert (written.stat().st_uid, written.stat().st_gid) == (os.getuid(), os.getgid())
+    assert len(list((yard.folder / "scratch").glob("tmp*"))) == 1
+
+
+@walled
+def test_workspace_that_is_only_read_cannot_be_written(yard: Yard, level: str) -> None:
+    (yard.workspace / "here").write_text("before")
+    yard.walls["writable_workspace"] = False
+    done = yard.run(
+        level,
+        """
+        print(Path("here").read_text())
+        for change in (lambda: Path("here").write_text("after"), lambda: Path("new").touch()):
+            try:
+                change()
+                print("changed")
+            except OSError:
+                print("refused")
+        """,
+    )
+
+    assert done.output == "before\nrefused\nrefused\n"
+    assert [path.name for path in yard.workspace.iterdir()] == ["here"]
+
+
+@walled
+def test_programs_of_the_system_run_inside(yard: Yard, level: str) -> None:
+    done = yard.run(
+        level,
+        """
+        import subprocess
+        print(subprocess.run(["git", "init", "-q", "."], capture_output=True).returncode)
+        print(subprocess.check_output(["sh", "-c", "echo a | tr a b"], text=True), end="")
+        """,
+    )
+
+    assert done.output == "0\nb\n"
+
+
+@walled
+def test_library_can_still_be_imported_inside(yard: Yard, level: str) -> None:
+    done = yard.run(
+        level, "import asyncio, sqlite3, ssl; print(sqlite3.sqlite_version_info > (3,))"
+    )
+
+    assert done.output == "True\n"
+
+
+@needs_full
+def test_tool_at_full_sees_one_user_and_only_its_own_processes(yard: Yard) -> None:
+    done = yard.run(
+        "full",
+        """
+        import getpass, pwd, socket
+        print(os.getuid(), pwd.getpwuid(os.getuid()).pw_name, socket.gethostname())
+        print(sorted(int(name) for name in os.listdir("/proc") if name.isdecimal()), os.getpid())
+        """,
+    )
+
+    assert done.output == "1000 tool sandbox\n[1, 2] 2\n"
+
+
+@needs_full
+def test_tool_at_full_can_serve_itself_over_the_loopback(yard: Yard) -> None:
+    done = yard.run(
+        "full",
+        """
+        import socket
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            with socket.create_connection(server.getsockname()):
+                print("connected")
+        """,
+    )
+
+    assert done.output == "connected\n"
+
+
+@needs_full
+def test_zombies_of_a_tool_are_reaped(yard: Yard) -> None:
+    done = yard.run(
+        "full",
+        """
+        import subprocess
+        for _ in range(20):
+            subprocess.run(["sh", "-c", "true & exit"])
+        time.sleep(0.2)
+        print(sorted(name for name in os.listdir("/proc") if name.isdecimal()))
+        """,
+    )
+
+    assert done.output == "['1', '2']\n"
+
+
+@needs_landlock
+def test_tool_at_landlock_cannot_leave_its_group(yard: Yard) -> None:
+    done = yard.run(
+        "landlock",
+        """
+        child = os.fork()
+        if child == 0:
+            for leave in (os.setsid, lambda: os.setpgid(0, 0)):
+                try:
+                    leave()
+                    print("left", flush=True)
+                except PermissionError:
+                    print("refused", flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        """,
+    )
+
+    assert done.output == "refused\nrefused\n"
+
+
+@needs_landlock
+def test_copying_files_works_at_landlock_though_modes_cannot_be_set(yard: Yard) -> None:
+    done = yard.run(
+        "landlock",
+        """
+        import shutil
+        Path("one").write_text("1")
+        shutil.copy2("one", "two")
+        shutil.copytree(".", os.environ["TMPDIR"] + "/all")
+        print(Path("two").read_text())
+        """,
+    )
+
+    assert done.output == "1\n"
+
+
+@every_level
+def test_processor_time_that_is_up_is_told_by_its_signal(yard: Yard, level: str) -> None:
+    yard.limits["cpu_s"] = 0.5
+
+    assert yard.run(level, "while True: pass").code == -24
+
+
+@every_level
+@pytest.mark.parametrize(
+    ("limits", "body", "error"),
+    [
+        ({"memory_mb": 256}, "bytearray(1 << 30)", "MemoryError"),
+        (
+            {"file_mb": 1},
+            "Path('f').write_bytes(bytes((1 << 20) + 1))",
+            "[Errno 27] File too large",
+        ),
+        ({"open_files": 32}, "[open('/dev/null') for _ in range(40)]", "[Errno 24] Too many open"),
+    ],
+)
+def test_limit_that_is_hit_is_an_error_of_its_kind(
+    yard: Yard, level: str, limits: dict[str, int], body: str, error: str
+) -> None:
+    yard.limits |= limits
+
+    done = yard.run(level, body)
+
+    assert done.code == 91
+    assert error in done.errors
+
+
+@needs_full
+def test_processes_are_counted_for_each_tool_alone(yard: Yard) -> None:
+    yard.limits["processes"] = 5
+    done = yard.run(
+        "full",
+        """
+        started = 1
+        try:
+            while started < 50:
+                if os.fork() == 0:
+                    time.sleep(5)
+                    os._exit(0)
+                started += 1
+        except BlockingIOError:
+            print(started)
+        """,
+    )
+
+    assert done.output == "5\n"
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access("/sys/fs/cgroup", os.W_OK),
+    reason="no control group can be made here",
+)
+@walled
+def test_memory_is_held_for_the_tree_where_a_group_can_be_made(yard: Yard, level: str) -> None:
+    yard.limits["memory_mb"] = 192
+    done = yard.run(
+        level,
+        """
+        for _ in range(6):
+            if os.fork() == 0:
+                taken = bytearray(os.urandom(1 << 20) * 64)  # each is within the limit alone
+                time.sleep(30)
+                os._exit(0)
+        ended = {os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(3)}
+        print(ended, flush=True)
+        os.killpg(0, signal.SIGKILL)
+        """,
+    )
+
+    assert done.code == -9
+    assert done.output in {"{-9}\n", ""}  # the kernel may end the tool itself too

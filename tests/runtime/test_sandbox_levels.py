@@ -1,0 +1,60 @@
+"""Which levels a machine has, and what it says where one is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from covalt_git.runtime import sandbox
+from tests.runtime.behind_walls import SOURCES, needs_full
+
+ASK = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from dataclasses import asdict
+from covalt_git.runtime import sandbox
+print(json.dumps([sandbox.level(), [asdict(one) for one in sandbox.levels()]]))
+"""
+
+
+def test_levels_stand_in_the_order_of_their_strength() -> None:
+    levels = [one.level for one in sandbox.levels()]
+
+    assert levels == ["full", "landlock", "seatbelt", "process"]
+    assert sandbox.levels()[-1].here
+
+
+def test_level_in_force_is_the_first_that_is_here() -> None:
+    here = [one.level for one in sandbox.levels() if one.here]
+
+    assert sandbox.level() == here[0]
+
+
+def test_level_that_is_missing_says_why_and_one_that_is_here_does_not() -> None:
+    assert all(bool(one.why) != one.here for one in sandbox.levels())
+
+
+@needs_full
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs util-linux")
+def test_closed_user_namespaces_are_named_with_what_opens_them() -> None:
+    # In a user namespace of its own a process may close them for itself and all below.
+    close = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-Ur", "sh", "-c", close, "sh", sys.executable, "-I", "-S", "-c", ASK, SOURCES],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    )
+
+    level, levels = json.loads(done.stdout)
+
+    assert level != "full"
+    assert not levels[0]["here"]
+    assert "make a user namespace" in levels[0]["why"]
+    assert levels[0]["hint"] == "`sudo sysctl user.max_user_namespaces=15000` opens them"

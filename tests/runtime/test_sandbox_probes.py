@@ -1,0 +1,95 @@
+"""The hostile probes: none gets through walls that hold, and each is seen to do so where none stand."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from covalt_git.runtime import probing
+from covalt_git.runtime.probes import PROBES
+from covalt_git.runtime.probing import Finding
+from tests.runtime.behind_walls import HOLDING, LEVELS, python_for_everybody
+
+ORDINARY = 65533
+"""An id that nobody has."""
+
+AS_ROOT = os.geteuid() == 0
+WHERE = [*LEVELS, *([f"{level} as a user" for level in HOLDING] if AS_ROOT else [])]
+NAMES = [probe.name for probe in PROBES]
+
+
+@pytest.fixture
+def findings(
+    tmp_path_factory: pytest.TempPathFactory, worker_id: str, where: str
+) -> dict[str, Finding]:
+    """Return what came of all probes somewhere; they are run once, for all of pytest's workers."""
+    base = tmp_path_factory.getbasetemp()
+    base = base if worker_id == "master" else base.parent
+    kept = base / f"probes-{where.replace(' ', '-')}.json"
+    with (base / f"{kept.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_text(json.dumps([asdict(finding) for finding in run(where)]))
+    found = [Finding(**one) for one in json.loads(kept.read_text())]
+    return {finding.probe: finding for finding in found}
+
+
+def run(where: str) -> list[Finding]:
+    level, _, user = where.partition(" as ")
+    if not user:
+        return probing.run(level)  # type: ignore[arg-type] # one of LEVELS
+    python = python_for_everybody()
+    if python is None or not Path(probing.__file__).stat().st_mode & 0o004:
+        pytest.skip("no interpreter here that another user can start")
+    return probing.run(level, python=python, user=ORDINARY)  # type: ignore[arg-type]
+
+
+def test_there_are_at_least_the_forty_probes_that_were_promised() -> None:
+    assert len(set(NAMES)) == len(NAMES) >= 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("where", [one for one in WHERE if not one.startswith("process")])
+def test_probe_is_refused(findings: dict[str, Finding], name: str) -> None:
+    finding = findings[name]
+
+    assert (finding.verdict, finding.said) == ("refused", finding.said)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        probe.name
+        for probe in PROBES
+        if probe.passes == "all" or (probe.passes == "root" and AS_ROOT)
+    ],
+)
+@pytest.mark.parametrize("where", ["process"])
+def test_probe_gets_through_where_there_is_no_wall(findings: dict[str, Finding], name: str) -> None:
+    finding = findings[name]
+
+    assert (finding.verdict, finding.said) == ("through", finding.said)
+
+
+@pytest.mark.parametrize("name", [probe.name for probe in PROBES if probe.passes == "none"])
+@pytest.mark.parametrize("where", ["process"])
+def test_limits_hold_without_walls_too(findings: dict[str, Finding], name: str) -> None:
+    assert findings[name].verdict == "refused"
+
+
+def test_program_that_comes_to_no_end_is_no_clean_bill() -> None:
+    with pytest.raises(probing.ProbesBrokenError, match="came to no end: it said nothing"):
+        probing.run("process", python="/bin/false")
+
+
+def test_level_that_cannot_be_entered_leaves_every_probe_broken() -> None:
+    missing = "seatbelt" if "seatbelt" not in LEVELS else "full"
+
+    (finding,) = probing.run(missing, only=["project"])  # type: ignore[arg-type] # as above
+
+    assert finding.verdict == "broken"

@@ -1,0 +1,210 @@
+"""The filter of system calls, run by an interpreter of BPF here and by the kernel itself."""
+
+from __future__ import annotations
+
+import errno
+import re
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from covalt_git.runtime.sandbox import seccomp
+from covalt_git.runtime.sandbox.syscall_numbers import AUDIT_ARCHITECTURES, LAST_KNOWN, NUMBERS
+from tests.runtime.behind_walls import SOURCES, Yard, needs_landlock, yard
+
+__all__ = ["yard"]
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+every_machine = pytest.mark.parametrize("machine", NUMBERS)
+OWN = 4321
+
+
+def answer(program: bytes, machine: str, name: str | int, *arguments: int) -> int:
+    """Run a filter as the kernel would, on a call; return its verdict."""
+    number = NUMBERS[machine][name] if isinstance(name, str) else name
+    six = [*arguments, 0, 0, 0, 0, 0, 0][:6]
+    called = struct.pack("<IIQ6Q", number, AUDIT_ARCHITECTURES[machine], 0, *six)
+    return evaluate(program, called)
+
+
+def evaluate(program: bytes, called: bytes) -> int:
+    steps = list(struct.iter_unpack("=HBBI", program))
+    at, value = 0, 0
+    while True:
+        code, yes, no, operand = steps[at]
+        at += 1
+        if code == 0x06:
+            return int(operand)
+        if code == 0x20:
+            (value,) = struct.unpack_from("<I", called, operand)
+        elif code == 0x54:
+            value &= operand
+        else:
+            holds = {
+                0x15: value == operand,
+                0x25: value > operand,
+                0x35: value >= operand,
+                0x45: bool(value & operand),
+            }[code]
+            at += yes if holds else no
+
+
+def refused(number: int) -> int:
+    return 0x00050000 | number
+
+
+def everywhere(machine: str) -> bytes:
+    return seccomp.program(seccomp.EVERYWHERE, machine)
+
+
+def alone(machine: str) -> bytes:
+    return seccomp.program(seccomp.EVERYWHERE + seccomp.ALONE, machine)
+
+
+@every_machine
+def test_calls_that_no_tool_may_make_are_refused(machine: str) -> None:
+    for rule in seccomp.EVERYWHERE:
+        if not rule.tests and rule.name in NUMBERS[machine]:
+            assert answer(everywhere(machine), machine, rule.name) == refused(rule.answer), (
+                rule.name
+            )
+
+
+@every_machine
+def test_other_calls_are_allowed(machine: str) -> None:
+    named = {NUMBERS[machine].get(rule.name) for rule in seccomp.EVERYWHERE}
+    for number in set(range(LAST_KNOWN + 1)) - named:
+        assert answer(everywhere(machine), machine, number) == ALLOW
+
+
+@every_machine
+@pytest.mark.parametrize(
+    ("name", "arguments", "verdict"),
+    [
+        ("clone", (0x10000000 | 17,), refused(errno.EPERM)),
+        ("clone", (0x00020000,), refused(errno.EPERM)),
+        ("clone", (0x003D0F00,), ALLOW),  # a thread, as every libc makes it
+        ("clone", (17,), ALLOW),
+        ("clone3", (), refused(errno.ENOSYS)),
+        ("ioctl", (0, 0x5412), refused(errno.EPERM)),
+        ("ioctl", (0, 0xFFFFFFFF00005412), refused(errno.EPERM)),  # the kernel takes an int
+        ("ioctl", (0, 0x5401), ALLOW),
+        ("socket", (1, 1), ALLOW),
+        ("socket", (2, 1), ALLOW),
+        ("socket", (10, 2), ALLOW),
+        ("socket", (16, 3), refused(errno.EAFNOSUPPORT)),
+        ("socket", (40, 1), refused(errno.EAFNOSUPPORT)),
+        ("socketpair", (1, 1), ALLOW),
+        ("kill", (OWN, 9), ALLOW),
+        (LAST_KNOWN + 1, (), refused(errno.ENOSYS)),
+        (0x3FFFFFFF, (), refused(errno.ENOSYS)),
+        (0x40000000 | 39, (), KILL),  # x32
+        (0xFFFFFFFF, (), KILL),
+    ],
+)
+def test_verdict_depends_on_the_arguments(
+    machine: str, name: str | int, arguments: tuple[int, ...], verdict: int
+) -> None:
+    assert answer(everywhere(machine), machine, name, *arguments) == verdict
+
+
+@every_machine
+@pytest.mark.parametrize(
+    ("name", "arguments", "verdict"),
+    [
+        ("socket", (1, 1), refused(errno.EPERM)),
+        ("socketpair", (1, 1), ALLOW),
+        ("socketpair", (1, 2), refused(errno.EPERM)),
+        ("socketpair", (1, 2 | 0o2000000 | 0o4000), refused(errno.EPERM)),
+        ("fchmodat", (), refused(0)),
+        ("utimensat", (5, 0, 0), refused(0)),
+        ("utimensat", (5, 0x7F0000000000, 0), refused(errno.EPERM)),
+        ("utimensat", (5, 0x7F0000000000, 0x7F0000000000), refused(0)),
+        ("utimensat", (5, 0x1000, 0x7F0000001000), refused(0)),
+        ("prlimit64", (0,), ALLOW),
+        ("prlimit64", (OWN,), refused(errno.EPERM)),
+        ("setpriority", (0, 0), ALLOW),
+        ("setpriority", (0, OWN), refused(errno.EPERM)),
+        ("setpriority", (2, 0), refused(errno.EPERM)),
+        ("ioprio_set", (1, 0), ALLOW),
+        ("ioprio_set", (3, 0), refused(errno.EPERM)),
+        ("setsid", (), refused(errno.EPERM)),
+    ],
+)
+def test_verdict_without_namespaces(
+    machine: str, name: str, arguments: tuple[int, ...], verdict: int
+) -> None:
+    assert answer(alone(machine), machine, name, *arguments) == verdict
+
+
+@every_machine
+def test_call_of_another_architecture_ends_the_process(machine: str) -> None:
+    for architecture in (0x40000003, 0x40000028, *AUDIT_ARCHITECTURES.values()):
+        if architecture != AUDIT_ARCHITECTURES[machine]:
+            called = struct.pack("<IIQ6Q", 39, architecture, 0, 0, 0, 0, 0, 0, 0)
+            assert evaluate(everywhere(machine), called) == KILL
+
+
+@every_machine
+def test_numbers_are_those_of_the_system_s_headers(machine: str) -> None:
+    if not HEADERS[machine].exists():
+        pytest.skip("the headers of Linux are not here")
+    text = HEADERS[machine].read_text()
+    stated = {
+        name: int(number)
+        for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)\s", text)
+    }
+
+    known = {name: number for name, number in NUMBERS[machine].items() if name in stated}
+
+    assert known == {name: stated[name] for name in known}
+    assert len(known) > 60
+
+
+@every_machine
+def test_program_is_within_the_kernel_s_bounds(machine: str) -> None:
+    rules = seccomp.EVERYWHERE + seccomp.ALONE + seccomp._unscoped(OWN)
+
+    assert len(seccomp.program(rules, machine)) // 8 < 4096
+
+
+UNSCOPED = """
+import errno, os, signal, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from covalt_git.runtime.sandbox import landlock, privileges, seccomp
+os.setsid()
+folder = Path(sys.argv[2])
+privileges.drop()
+places = landlock.Places(("/usr", "/lib", "/lib64", "/etc"), (str(folder / "workspace"), "/dev/null"))
+landlock.restrict(places, 3, tcp=False)
+seccomp.restrict(alone=True, signals_of=os.getpid())
+for target in (os.getppid(), -1, 1):
+    try:
+        os.kill(target, 0)
+        print("reached", target)
+    except PermissionError:
+        print("refused")
+signal.signal(signal.SIGUSR1, lambda *_: print("own"))
+os.kill(os.getpid(), signal.SIGUSR1)
+signal.raise_signal(signal.SIGUSR1)
+"""
+
+
+@needs_landlock
+def test_signals_stay_at_home_on_kernels_whose_landlock_cannot_hold_them(yard: Yard) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-B", "-c", UNSCOPED, str(SOURCES), str(yard.folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.split() == ["refused"] * 3 + ["own"] * 2, done.stderr

@@ -1,0 +1,182 @@
+"""How hosts are written, which are granted, and that no spelling of a private one is a public one."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.hosts import BadHostError, HostRule, Origin, Reach, normal_host, origin_of, why_kept
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("Example.COM", "example.com"),
+        ("example.com.", "example.com"),
+        ("bücher.example", "xn--bcher-kva.example"),
+        ("127。0。0。1", "127.0.0.1"),
+        ("①②⑦.⓪.⓪.①", "127.0.0.1"),
+        ("[::1]", "::1"),
+        ("[0:0:0:0:0:ffff:7f00:1]", "::ffff:7f00:1"),
+        ("my_host.example", "my_host.example"),
+    ],
+)
+def test_a_host_has_one_form(text: str, normal: str) -> None:
+    assert normal_host(text) == normal
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("127.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.0.0.01", "1.2.3.4.5"),
+        *("127.0.0.256", "example.1", "1", "0x", "", ".", "a..b", ".a", "-a.b", "a b", "a%2eb"),
+        *(
+            "[127.0.0.1]",
+            "[fe80::1%25lo]",
+            "[::g]",
+            "a" * 64 + ".b",
+            "ex\u00adample\u2028.com",
+            "%6c",
+        ),
+    ],
+)
+def test_what_two_readers_could_take_for_two_hosts_is_none(text: str) -> None:
+    with pytest.raises(BadHostError):
+        normal_host(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "https://a@b.example/",
+            "https://a.example\\@b.example/",
+            "ftp://a.example/",
+            "//a.example",
+        ),
+        *("https:/a.example", "https://a.example:0/", "https://a.example:65536/", "https:///x"),
+        *("https://a.ex\tample/", " https://a.example/", "javascript:alert(1)", "https://[::1/"),
+    ],
+)
+def test_what_is_no_plain_address_has_no_origin(url: str) -> None:
+    with pytest.raises(BadHostError):
+        origin_of(url)
+
+
+def test_an_origin_knows_its_port_and_how_it_is_written() -> None:
+    shown = [str(origin_of(url)[0]) for url in ("HTTPS://A.example:443/x?y", "http://[::1]:8080")]
+
+    assert shown == ["https://a.example", "http://[::1]:8080"]
+
+
+KEPT = [
+    *(
+        "127.0.0.1",
+        "127.255.255.254",
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.0.0.1",
+        "172.16.0.1",
+        "172.31.255.1",
+    ),
+    *("192.168.1.1", "169.254.169.254", "169.254.170.2", "100.64.0.1", "100.100.100.200"),
+    *("168.63.129.16", "192.0.0.192", "192.0.2.1", "198.18.0.1", "198.51.100.7", "203.0.113.9"),
+    *("224.0.0.1", "239.1.1.1", "240.0.0.1", "255.255.255.255", "192.88.99.1"),
+    *("::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:7f00:1", "::ffff:10.0.0.1"),
+    *("::ffff:169.254.169.254", "::ffff:0:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"),
+    *("64:ff9b:1::7f00:1", "2002:7f00:1::", "2002:a9fe:a9fe::1", "2001::1", "2001:db8::1"),
+    *("fc00::1", "fd00:ec2::254", "fe80::1", "fe80::a9fe:a9fe", "fec0::1", "ff02::1", "100::1"),
+    *("2606:4700::5efe:7f00:1", "2606:4700::200:5efe:10.0.0.1", "3fff::1", "5f00::1"),
+]
+
+
+@pytest.mark.parametrize("address", KEPT)
+def test_a_kept_address_is_never_public(address: str) -> None:
+    assert why_kept(address)
+    assert Reach(anywhere=True).why_not("example.com", address)
+    assert Reach.of("example.com").why_not("example.com", address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["8.8.8.8", "1.1.1.1", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808"],
+)
+def test_a_public_address_may_be_reached(address: str) -> None:
+    assert Reach.of("example.com").why_not("example.com", address) == ""
+
+
+@given(st.ip_addresses())
+def test_what_python_knows_to_be_private_is_kept(
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address,
+) -> None:
+    private = address.is_private or address.is_loopback or address.is_link_local
+    if private or address.is_multicast or address.is_unspecified:
+        mapped = getattr(address, "ipv4_mapped", None)
+        assert why_kept(str(address)) or (mapped is not None and mapped.is_global)
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "covered"),
+    [
+        ("api.example.com", "https://api.example.com/x", True),
+        ("API.example.com.", "https://api.example.com/x", True),
+        ("api.example.com", "http://api.example.com/x", False),
+        ("api.example.com", "https://api.example.com:8443/x", False),
+        ("api.example.com:8443", "https://api.example.com:8443/x", True),
+        ("api.example.com", "https://x.api.example.com/", False),
+        ("api.example.com", "https://api.example.com.evil.example/", False),
+        ("*.example.com", "https://a.b.example.com/", True),
+        ("*.example.com", "https://example.com/", False),
+        ("*.example.com", "https://notexample.com/", False),
+        ("http://old.example.com", "http://old.example.com/", True),
+        ("http://old.example.com", "https://old.example.com/", True),
+        ("https://api.example.com", "https://api.example.com/", True),
+        ("localhost:5000", "http://localhost:5000/", True),
+        ("127.0.0.1:5000", "http://127.0.0.1:5000/", True),
+        ("127.0.0.1:5000", "http://localhost:5000/", False),
+        ("8.8.8.8", "http://8.8.8.8/", False),
+        ("10.0.0.0/8", "http://10.1.2.3/", True),
+        ("10.0.0.0/8", "https://wiki.example.com/", False),
+        ("[::1]:80", "http://[::1]/", True),
+    ],
+)
+def test_a_rule_covers_exactly_what_it_says(rule: str, url: str, *, covered: bool) -> None:
+    assert HostRule.parse(rule).covers(origin_of(url)[0]) is covered
+
+
+@pytest.mark.parametrize(
+    "text", ["*", "*.*", "a.*.b", "", "a/b", "10.0.0.1/8", "a:b", "u@h", "http://"]
+)
+def test_what_grants_no_host_is_refused(text: str) -> None:
+    with pytest.raises(BadHostError):
+        HostRule.parse(text)
+
+
+def test_a_name_leads_into_a_private_network_only_where_that_was_granted_too() -> None:
+    alone = Reach.of("wiki.example.com", "10.0.0.5")
+    both = Reach.of("wiki.example.com", "10.0.0.0/8")
+
+    assert alone.why_not("wiki.example.com", "10.0.0.5") == (
+        "wiki.example.com leads to 10.0.0.5, which is a private network"
+    )
+    assert alone.why_not("10.0.0.5", "10.0.0.5") == ""
+    assert both.why_not("wiki.example.com", "::ffff:10.0.0.5") == ""
+    assert both.why_not("wiki.example.com", "127.0.0.1")
+
+
+def test_localhost_leads_to_this_machine_and_nowhere_else() -> None:
+    reach = Reach.of("localhost:5000")
+
+    assert reach.why_not("localhost", "127.0.0.1") == reach.why_not("localhost", "::1") == ""
+    assert reach.why_not("localhost", "10.0.0.1")
+    assert reach.why_not("example.com", "127.0.0.1")
+
+
+def test_anywhere_is_every_public_host_over_https() -> None:
+    reach = Reach(anywhere=True)
+
+    assert reach.covers(Origin("https", "example.com", 8443))
+    assert not reach.covers(Origin("http", "example.com", 80))
