@@ -9,7 +9,14 @@ import time
 
 from proof.figures import DisprovedError, Proof, keep
 
-NAMES = ("random_trees", "repository_trees", "many_writers", "killed_writers", "failing_disk")
+NAMES = (
+    "random_trees",
+    "repository_trees",
+    "many_writers",
+    "killed_writers",
+    "failing_disk",
+    "url_prefix",
+)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.files.http_checks import check_http
 from covalt_git.files.python_source import (
     NoFunctionError,
     PythonSyntaxError,
@@ -154,6 +155,8 @@ def _check_tools(
         loc: Loc = ("tools", position)
         broken = list(_check_schemas(reading, loc, tool))
         yield from broken
+        if not broken:
+            yield from check_http(reading, loc, tool, manifest)
         source = sources.get(tool.id)
         if source and tool.input_schema and not broken:
             yield from _check_parameters(reading, loc, tool, source)

@@ -52,6 +52,7 @@ _SPELLINGS = {
     "typing.Set": "builtins.set",
     "typing.Tuple": "builtins.tuple",
 }
+_TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
 _NULL: JsonObject = {"type": "null"}
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -228,6 +229,18 @@ class SchemaReader:
             self.definitions[name] = {}  # the class may hold itself
             self.definitions[name] = class_schema(node, self)
         return {"$ref": f"#/$defs/{name}"}
+
+
+class ResultReader(SchemaReader):
+    """Reads what a function returns, as JSON: a class of the author's may write itself as anything."""
+
+    def _own(self, name: str) -> JsonObject:
+        node = self.names.definition(name)
+        if isinstance(node, ast.ClassDef) and not any(
+            self.origin(base) in _TYPED_DICTS for base in node.bases
+        ):
+            raise UnknownError
+        return super()._own(name)
 
 
 def _either(schemas: Iterable[JsonObject]) -> JsonObject:

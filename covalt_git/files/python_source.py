@@ -18,7 +18,7 @@ import docstring_parser
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.files.python_fields import Parameter, read_parameter
 from covalt_git.files.python_names import FunctionNode, ModuleNames, UnknownError, read_names
-from covalt_git.files.python_schema import SchemaReader
+from covalt_git.files.python_schema import ResultReader, SchemaReader
 from covalt_git.files.python_text import PythonSyntaxError, parse, split_lines
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class ToolSource:
         is_async: whether it is an ``async def``.
         line: where its ``def`` stands, from 1.
         col: the character of that line, from 1.
+        output_schema: of the result as JSON; None where nothing is known of it.
     """
 
     name: str | None
@@ -78,6 +79,7 @@ class ToolSource:
     is_async: bool
     line: int
     col: int
+    output_schema: JsonObject | None = None
 
 
 def read_tool(source: bytes, function: str) -> ToolSource:
@@ -120,6 +122,7 @@ def _read_definitions(
         category=mark.texts.get("category"),
         parameters=parameters,
         input_schema=schema,
+        output_schema=_read_result(node, names) if certain else None,
         takes_workspace=any(_is_workspace(argument, names) for argument, _ in _arguments(node)),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         line=node.lineno,
@@ -257,6 +260,18 @@ def _read_signature(
     }
     definitions = reader.referenced(schema)
     return arguments, schema | ({"$defs": definitions} if definitions else {})
+
+
+def _read_result(node: FunctionNode, names: ModuleNames) -> JsonObject | None:
+    """Return the schema of what the function returns; no result is nothing to promise."""
+    if getattr(node, "type_params", []):
+        return None
+    reader = ResultReader(names)
+    schema = reader.read(node.returns)
+    if schema in ({}, {"type": "null"}):
+        return None
+    definitions = reader.referenced(schema)
+    return schema | ({"$defs": definitions} if definitions else {})
 
 
 def _any_arguments() -> tuple[tuple[Parameter, ...], JsonObject]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covalt_git.files.http_checks import inferred_schema
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
 from covalt_git.models.tool import ConfirmationSource, Tool
 from covalt_git.models.toolset_manifest import ToolOverride
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from covalt_git.files.python_source import ToolSource
+    from covalt_git.models.base import JsonObject
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
@@ -69,6 +71,8 @@ def _tool(
     said_name = source.name if source else None
     said_description = source.description if source else None
     inferred = source.input_schema if source else ANY_ARGUMENTS
+    if declared.http is not None:
+        inferred = inferred_schema(declared.http)
     enabled = (local.enabled, override.enabled, declared.enabled, manifest.defaults.enabled)
     return Tool(
         tool_id=str(ToolId(manifest.id, declared.id)),
@@ -88,7 +92,7 @@ def _tool(
         http=declared.http,
         input_schema=inferred if declared.input_schema is None else declared.input_schema,
         schema_is_declared=declared.input_schema is not None,
-        output_schema=declared.output_schema,
+        output_schema=_output_schema(declared, source),
         annotations=declared.annotations,
         limits=declared.limits,
         examples=declared.examples,
@@ -99,6 +103,12 @@ def _tool(
         enabled=is_on(state) and next(one for one in enabled if one is not None),
         toolset_digest=digest,
     )
+
+
+def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> JsonObject | None:
+    if declared.output_schema is None and source is not None and declared.http is None:
+        return source.output_schema
+    return declared.output_schema
 
 
 def _confirmation(

@@ -16,9 +16,13 @@ SandboxLevel = Literal["full", "landlock", "seatbelt", "process"]
 class CallError(StrictModel):
     """Why a call failed.
 
-    ``code`` is one of: ``tool_raised``, ``timed_out``, ``output_too_large``, ``result_not_json``,
-    ``tool_died``, ``cannot_load``, ``workspace_deleted``, ``workspace_not_storable``, ``denied``,
-    ``expired``, ``cancelled``, ``interrupted``, ``invalid_arguments``.
+    ``code`` is one of: ``tool_raised``, ``bad_result``, ``tool_died``, ``cannot_load``,
+    ``limit_time``, ``limit_cpu``, ``limit_memory``, ``limit_processes``, ``limit_written``,
+    ``limit_output``, ``limit_files``, ``sandbox_failed``, ``cannot_install``, ``workspace_deleted``, ``workspace_not_storable``, ``denied``,
+    ``expired``, ``cancelled``, ``interrupted``, ``invalid_arguments``; and of HTTP tools ``http_404``
+    and the like, ``grant_needed``, ``secret_missing``, ``secrets_file``, ``no_such_file``,
+    ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``, ``bad_redirect``,
+    ``bad_answer``, ``bad_host``, ``bad_url_template``.
     """
 
     code: str

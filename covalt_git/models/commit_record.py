@@ -57,7 +57,7 @@ class CallRecord(StrictModel):
     output: str = Field("", description="What the tool printed, capped.")
     started_at: Time
     finished_at: Time
-    sandbox: SandboxLevel | None = Field(None, description="None: the tool never ran.")
+    sandbox: SandboxLevel | None = Field(None, description="None: no process of it ran.")
     toolset: ToolsetVersion
     execution_id: str | None = Field(None, description="The approval that let it run.")
 

@@ -24,6 +24,9 @@ DUPLICATE_ID = "CG205"
 LEGACY_KEY = "CG206"
 BAD_SCHEMA = "CG207"
 BAD_EXAMPLE = "CG208"
+BAD_REQUEST = "CG209"
+UNKNOWN_ARGUMENT = "CG210"
+BAD_REFERENCE = "CG211"
 
 NO_MODULE = "CG301"
 NO_FUNCTION = "CG302"
@@ -59,6 +62,9 @@ TITLES = {
     LEGACY_KEY: "an old key that has a better one",
     BAD_SCHEMA: "an invalid JSON Schema, or one that refers outside itself",
     BAD_EXAMPLE: "an example that does not satisfy its schema",
+    BAD_REQUEST: "an HTTP request that could not be sent as it is written",
+    UNKNOWN_ARGUMENT: "a request with an argument that its schema does not declare",
+    BAD_REFERENCE: "a reference to a value that is none, or that the toolset does not declare",
     NO_MODULE: "an entrypoint's module does not exist",
     NO_FUNCTION: "an entrypoint's function does not exist",
     WRONG_PARAMETERS: "a function that does not take what its schema declares",

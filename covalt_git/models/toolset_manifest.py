@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from covalt_git.models.base import (
@@ -71,6 +71,12 @@ class Limits(StrictModel):
     written_mb: Annotated[Int, Field(ge=1)] | None = Field(
         None, description="Size of any file written, in units of 1,048,576 bytes."
     )
+    files: Annotated[Int, Field(ge=1)] | None = Field(
+        None, description="Files in the workspace, once a call has written to it."
+    )
+    workspace_mb: Annotated[Int, Field(ge=1)] | None = Field(
+        None, description="Size of the workspace then, in units of 1,048,576 bytes."
+    )
 
 
 class Example(StrictModel):
@@ -113,25 +119,80 @@ class LegacyRenderer(StrictModel):
 
 
 class HttpParameter(StrictModel):
-    """Where one argument of an HTTP tool goes."""
+    """Where one argument of an HTTP tool goes, and how a list or an object of it is written there.
+
+    ``repeat`` writes a list as ``a=1&a=2``, ``comma`` as ``a=1,2``; ``deep`` an object as ``a[b]=1``,
+    and ``json`` either as JSON.  Without a style a list is repeated in the query and in forms and
+    joined by commas elsewhere, and an object is JSON.
+    """
 
     location: Literal["path", "query", "header", "cookie", "body"] = Field(alias="in")
     name: str | None = Field(None, description="Its name there, when it differs.")
+    style: Literal["repeat", "comma", "deep", "json"] | None = Field(
+        None, description="How lists and objects are written."
+    )
+    file: Bool = Field(
+        default=False,
+        description="Whether it is the path of a workspace file, whose bytes are sent.",
+    )
+
+
+class HttpBody(StrictModel):
+    """A body written out, with ``$args.name`` for arguments: of one kind.
+
+    ``file``, and each value of ``multipart`` that begins with ``$workspace/``, names a file of the
+    workspace, whose bytes are sent.
+    """
+
+    json_value: Any = Field(None, alias="json", description="A JSON value.")
+    form: JsonObject | None = Field(None, description="Fields of a form.")
+    multipart: JsonObject | None = Field(None, description="Fields and files of a form.")
+    text: str | None = Field(None, description="Plain text.")
+    file: str | None = Field(None, description="A file: $workspace/$args.path.")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> HttpBody:
+        kinds = (self.json_value, self.form, self.multipart, self.text, self.file)
+        if sum(kind is not None for kind in kinds) == 1:
+            return self
+        raise PydanticCustomError(
+            "one_of",
+            "a body has exactly one of 'json', 'form', 'multipart', 'text' and 'file'",
+            {"hint": "write {json: {name: $args.name}}, or json for all arguments"},
+        )
+
+
+def _body_kind(value: object) -> str:
+    return "written" if isinstance(value, dict | HttpBody) else "kind"
+
+
+Scalar = str | Int | Number | Bool
+"""What stands in a query or among headers and cookies; a text may hold expressions."""
 
 
 class HttpRequest(StrictModel):
     """The request that an HTTP tool sends.
 
-    An argument whose ``{name}`` stands in the URL goes there, every other one to the query for GET,
-    HEAD and DELETE and into the body otherwise, unless ``parameters`` says where.
+    ``{name}`` in ``url`` is an argument, encoded; ``{+name}`` one whose ``/`` stay.  The texts of
+    ``query``, ``headers``, ``cookies`` and a written ``body`` may hold ``$args.name``; an entry that
+    names an argument which was not given is left out.  ``parameters`` says where other arguments go.
+    What is left goes to the query for GET, HEAD, DELETE and OPTIONS and beside a written body,
+    otherwise into the body.
     """
 
     method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
     url: str = Field(pattern=ADDRESS, description="Address, with {name} for arguments.")
+    query: dict[str, Scalar] = Field(default_factory=dict)
     headers: dict[str, str] = Field(default_factory=dict)
+    cookies: dict[str, Scalar] = Field(default_factory=dict)
     parameters: dict[str, HttpParameter] = Field(default_factory=dict)
-    body: Literal["json", "form", "multipart", "text"] = Field(
-        "json", description="How arguments stand in the body."
+    body: Annotated[
+        Annotated[Literal["json", "form", "multipart", "text"], Tag("kind")]
+        | Annotated[HttpBody, Tag("written")],
+        Discriminator(_body_kind),
+    ] = Field("json", description="How arguments stand in the body, or the body written out.")
+    retries: Annotated[Int, Field(ge=0, le=5)] = Field(
+        2, description="How often a request that may be repeated is tried again."
     )
 
 

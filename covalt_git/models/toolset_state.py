@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
+from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.models.base import (
     Bool,
     Digest,
@@ -23,6 +25,19 @@ from covalt_git.models.base import (
     ToolName,
 )
 from covalt_git.models.renderers import RendererType
+
+
+def _check_host(text: str) -> str:
+    try:
+        HostRule.parse(text)
+    except BadHostError as error:
+        hint = error.hint or "write api.example.com, *.example.com or localhost:8080"
+        raise PydanticCustomError("one_of", "{why}", {"why": error.message, "hint": hint}) from None
+    return text
+
+
+GrantedHost = Annotated[str, AfterValidator(_check_host)]
+"""A host as :class:`covalt_git.hosts.HostRule` reads it."""
 
 
 class LocalOverride(StrictModel):
@@ -46,7 +61,7 @@ class NetworkGrant(_Grant):
     """The toolset's tools may reach these hosts."""
 
     kind: Literal["network"]
-    hosts: tuple[str, ...]
+    hosts: tuple[GrantedHost, ...]
 
 
 class SecretGrant(_Grant):
@@ -54,7 +69,7 @@ class SecretGrant(_Grant):
 
     kind: Literal["secret"]
     name: EnvName
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[GrantedHost, ...] = ()
 
 
 class ProcessGrant(_Grant):

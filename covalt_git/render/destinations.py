@@ -1,42 +1,29 @@
 """Where a render plan may lead: to files of the workspace or toolset, and to addresses of a frame.
 
 Data fills in a file's name or the end of an address; it never chooses another place or another
-host.  One strict grammar reads addresses, so that no browser sees another host in them: no user
-before the host, no backslash (a slash to browsers), no control character (they drop some).
+host.  The one strict grammar of :mod:`covalt_git.hosts` reads addresses, so that no browser sees
+another host in them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from covalt_git.hosts import HOST, Address, split_address
+from covalt_git.interpolate import PLACES, Expression, split
 from covalt_git.paths import check_path
-from covalt_git.render.interpolate import PLACES, Expression, split
 
 PORTS = range(1024, 65536)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 
-_HOST = r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
-_ADDRESS = re.compile(_HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
-_SETTLED_HOST = re.compile(_HOST + r"[:/?#]", re.IGNORECASE)
-_SETTLED_PORT = re.compile(_HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
-_AMBIGUOUS = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SETTLED_HOST = re.compile(HOST + r"[:/?#]", re.IGNORECASE)
+_SETTLED_PORT = re.compile(HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
 _PORT = re.compile(r"[0-9]{4,5}")
 _MAX_SHOWN = 100
 
 
 class RefusedError(Exception):
     """A render plan may not lead there; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """An http or https address in its parts; scheme and host in lower case, ``rest`` from the path on."""
-
-    scheme: str
-    host: str
-    port: int | None
-    rest: str
 
 
 def check_file(value: object, template: object, *, place: str) -> str:
@@ -106,13 +93,10 @@ def read_address(value: object) -> Address:
     Raises:
         RefusedError: when it is none, or one that two readers could understand differently.
     """
-    found = None
-    if isinstance(value, str) and not _AMBIGUOUS.search(value):
-        found = _ADDRESS.fullmatch(value)
-    if found is None:
+    address = split_address(value)
+    if address is None:
         raise RefusedError(f"{_shown(value)} is not an http or https address")
-    port = int(found["port"]) if found["port"] else None
-    return Address(found["scheme"].lower(), found["host"].lower(), port, found["rest"])
+    return address
 
 
 def _chosen_place(template: str) -> str | None:

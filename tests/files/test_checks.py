@@ -135,7 +135,8 @@ def test_these_are_allowed(tmp_path: Path, more: str) -> None:
 
 
 def test_address_of_a_request_may_come_from_outside(tmp_path: Path) -> None:
-    put_hello(tmp_path, f'{HEAD}\ntools:\n  - id: ask\n    http: {{url: "${{API_BASE}}/ask"}}\n')
+    asks = 'secrets: [API_BASE]\ntools:\n  - id: ask\n    http: {url: "${API_BASE}/ask"}\n'
+    put_hello(tmp_path, f"{HEAD}\n{asks}")
 
     assert problems(tmp_path) == ()
 

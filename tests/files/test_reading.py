@@ -114,7 +114,8 @@ def test_list_items_are_named_by_their_id_where_that_is_a_text() -> None:
         pytest.param(
             f"{HEAD}\ntools: [{{id: a, http: {{url: 'https://a.b', parameters: "
             "{x: {in: path, location: query}}}}]\n",
-            "tools[a].http.parameters.x: unknown key 'location' | known keys: in, name",
+            "tools[a].http.parameters.x: unknown key 'location' | "
+            "known keys: file, in, name, style",
             id="a-name-of-python's",
         ),
         pytest.param(

@@ -1,4 +1,4 @@
-"""Expressions in a renderer's configuration: how they are written and what they stand for.
+"""Expressions in a renderer's configuration and in HTTP requests: how they are written, what they mean.
 
 The specification's section 5.2, made exact.  In every text of a configuration (never in a key)::
 
@@ -28,8 +28,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.models.base import JsonObject
-
 PLACES = ("workspace", "toolset")
 MAX_DEPTH = 64
 """How deep mappings and lists of a configuration may lie inside each other."""
@@ -53,7 +51,7 @@ _TOO_DEEP = f"more than {MAX_DEPTH} mappings and lists inside each other"
 class Values:
     """What expressions stand for: the arguments of a call, what it returned, and its chat."""
 
-    args: JsonObject
+    args: dict[str, Any]
     returned: Any
     chat_id: str
 

@@ -1,0 +1,84 @@
+"""Which argument of an HTTP tool goes where, as its manifest says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from covalt_git.interpolate import expressions
+from covalt_git.models.toolset_manifest import HttpBody
+from covalt_git.references import Reference, references
+from covalt_git.url_templates import UrlTemplate
+
+if TYPE_CHECKING:
+    from covalt_git.models.toolset_manifest import HttpRequest
+
+Place = Literal["path", "query", "header", "cookie", "body"]
+
+FILE_BEGINS = "$workspace/"
+"""What a text begins with that names a file of the workspace."""
+
+_IN_QUERY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where arguments go: the ``named`` ones, and the ``others``, unless the request takes them whole."""
+
+    named: dict[str, Place]
+    needed: tuple[str, ...]
+    others: Literal["query", "body"]
+    takes_all: bool
+
+    def place_of(self, name: str) -> Place | None:
+        """Return where an argument goes; None where it goes nowhere by itself."""
+        return self.named.get(name) or (None if self.takes_all else self.others)
+
+
+def placement(http: HttpRequest) -> Placement:
+    """Return where the arguments of a request go.
+
+    Raises:
+        BadTemplateError: when its address is none.
+    """
+    template = UrlTemplate.parse(http.url)
+    in_path = {argument.name for argument in template.arguments} & set(template.needed)
+    named: dict[str, Place] = {
+        argument.name: "path" if argument.name in in_path else "query"
+        for argument in template.arguments
+    }
+    takes_all = False
+    for where, written in _written(http):
+        for expression in expressions(written):
+            if expression.root == "args" and expression.path:
+                named.setdefault(expression.path[0], where)
+            takes_all |= expression.root == "args" and not expression.path
+    renamed = {}
+    for name, parameter in http.parameters.items():
+        named[name] = parameter.location
+        if parameter.name is not None:
+            renamed[parameter.name] = name
+    for wire, name in renamed.items():
+        if wire in in_path and wire not in http.parameters:
+            named.pop(wire)
+            named[name] = "path"
+    others = (http.method in _IN_QUERY) or isinstance(http.body, HttpBody)
+    needed = tuple(renamed.get(name, name) for name in template.needed)
+    return Placement(named, needed, "query" if others else "body", takes_all)
+
+
+def secrets_of(http: HttpRequest) -> tuple[Reference, ...]:
+    """Return the references to values outside the project that a request holds."""
+    parts = [http.url, *(written for _, written in _written(http))]
+    return tuple(reference for _, reference in references(parts))
+
+
+def _written(http: HttpRequest) -> list[tuple[Place, Any]]:
+    found: list[tuple[Place, Any]] = [
+        ("query", http.query),
+        ("header", http.headers),
+        ("cookie", http.cookies),
+    ]
+    if isinstance(http.body, HttpBody):
+        found.append(("body", http.body.model_dump(by_alias=True, exclude_none=True)))
+    return found

@@ -1,0 +1,56 @@
+"""Whatever an answer holds, it is a result, an error of the call, or nothing worse."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git import canonical_json
+from covalt_git.http_client import Answer
+from covalt_git.paths import check_path
+from covalt_git.runtime.http_answer import BadResultError, error_of, result_of
+from covalt_git.runtime.http_files import file_name
+
+text = st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=60)
+media_types = text | st.sampled_from(
+    ["application/json", "text/html; charset=idna", "text/plain; charset*=x'y'z", "a/b", ""]
+)
+contents = (
+    st.binary(max_size=200)
+    | st.text(max_size=80).map(str.encode)
+    | st.from_regex(rb"[\[{\"]{0,9}<[a-z<>/ ]{0,30}", fullmatch=True)
+)
+
+
+@given(contents, media_types, text, st.integers(200, 599))
+def test_every_answer_means_something(
+    content: bytes, media_type: str, disposition: str, status: int
+) -> None:
+    headers = {"content-type": media_type, "content-disposition": disposition}
+    answer = Answer("https://a.example/x/y?z", status, "A\x1bB", headers, content)
+    saved: list[str] = []
+
+    def save(name: str, _: bytes) -> str:
+        saved.append(name)
+        return name
+
+    error = error_of(answer, "a.example")
+    try:
+        result = result_of(answer, save)
+    except BadResultError as bad:
+        assert str(bad).isprintable()  # noqa: PT017 - either way is right
+    else:
+        canonical_json.dumps(result)
+
+    assert (error is None) == (status < 300)
+    assert error is None or (error.message.isprintable() and len(error.message) < 500)
+    assert all(check_path(name).kind == "good" and "/" not in name for name in saved)
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_a_name_that_somebody_sends_is_harmless(said: str, url: str) -> None:
+    plain = "".join(letter for letter in said if letter.isprintable())
+    name = file_name(f'attachment; filename="{plain}"', f"https://a.example/{url}", "a/b")
+
+    assert check_path(name).kind == "good"
+    assert "/" not in name

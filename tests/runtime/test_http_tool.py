@@ -1,0 +1,538 @@
+"""A call of an HTTP tool from its manifest to its result, against a real upstream."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.access.grants import Granted
+from covalt_git.hosts import Reach
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.models.tool import Tool
+from covalt_git.models.toolset_manifest import Annotations, HttpRequest, Limits
+from covalt_git.runtime.http_files import WorkspaceFiles
+from covalt_git.runtime.http_tool import HttpJob, Surroundings, run
+from covalt_git.runtime.jobs import Log, Outcome
+from covalt_git.secret_values import SecretStore
+from tests.runtime.http_upstream import PNG, Upstream, answering, upstream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from covalt_git.runtime.jobs import Progress
+
+SECRET = "hunter2-is-the-word"
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Upstream]:
+    with upstream() as made:
+        yield made
+
+
+@dataclass
+class Desk:
+    """Where calls are made from: the upstream, a workspace, and how long was waited in between."""
+
+    there: Upstream
+    workspace: Path
+    waited: list[float] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+
+    def call(self, path: str, /, **changes: Any) -> Outcome:
+        """Call a tool whose request goes to ``path`` of the upstream."""
+        url = path if path.startswith(("http://", "$")) else self.there.url + path
+        names = ("method", "headers", "query", "body", "parameters", "retries", "cookies")
+        http = {name: changes.pop(name) for name in names if name in changes}
+        hosts = changes.pop("hosts", (self.there.address,))
+        limits = {"timeout_s": 20, "output_mb": 1, **changes.pop("limits", {})}
+        tool = Tool(
+            tool_id="web:it",
+            toolset_id="web",
+            name="It",
+            kind="http",
+            http=HttpRequest.model_validate({"url": url, **http}),
+            input_schema={"type": "object"},
+            output_schema=changes.pop("output_schema", None),
+            annotations=Annotations(**changes.pop("annotations", {})),
+        )
+        job = HttpJob(
+            tool=tool,
+            args=changes.pop("args", {}),
+            granted=Granted(
+                "web", Reach.of(*hosts), {"KEY": Reach.of(*changes.pop("for_key", hosts))}
+            ),
+            declared=frozenset(changes.pop("declared", ("KEY",))),
+            secrets=SecretStore(changes.pop("environment", {"KEY": SECRET})),
+            files=WorkspaceFiles(self.workspace, WorkspaceConfig(max_file_mb=1), "sha1"),
+            limits=Limits(**limits),
+            tell=self._hear,
+            cancel=changes.pop("cancel", None),
+        )
+        assert not changes
+        outcome = run(job, Surroundings(sleep=self.waited.append))
+        assert SECRET not in repr(outcome) + repr(self.told)
+        return outcome
+
+    def fails(self, path: str, /, **changes: Any) -> tuple[str, str, str]:
+        """Return code, message and hint of a call that fails."""
+        outcome = self.call(path, **changes)
+        assert outcome.error is not None, outcome
+        return outcome.error.code, outcome.error.message, outcome.error.hint
+
+    def _hear(self, one: Progress | Log) -> None:
+        assert isinstance(one, Log)
+        self.told.append(one.message)
+
+
+@pytest.fixture
+def desk(served: Upstream, tmp_path: Path) -> Desk:
+    served.seen.clear()
+    served.times.clear()
+    (tmp_path / "workspace").mkdir()
+    return Desk(served, tmp_path / "workspace")
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+def test_json_becomes_its_value_and_the_log_tells_of_the_request(desk: Desk) -> None:
+    outcome = desk.call("/echo/{id}", args={"id": "a/b", "q": "x"})
+
+    assert outcome.status == "success"
+    assert outcome.result["query"] == {"q": ["x"]}
+    line = outcome.output.strip()
+    assert line.startswith(f"GET {desk.there.url}/echo/a%2Fb?q=x: 200, ")
+    assert desk.told == [line]
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "result"),
+    [
+        (b'{"a":[1,null]}', "application/json", {"a": [1, None]}),
+        (b"\xef\xbb\xbf[1]", "application/problem+json; charset=utf-8", [1]),
+        (
+            b'{"id":9007199254740993,"n":1.5e3}',
+            "application/json",
+            {"id": "9007199254740993", "n": 1500},
+        ),
+        (b'"\\ud800 \\u00fc"', "application/json", "\ufffd ü"),
+        ("grüß".encode("latin-1"), "text/plain; charset=iso-8859-1", "grüß"),
+        ("grüß".encode(), "text/html", "grüß"),
+        (b"a,b", "text/csv; charset=nobody-knows", "a,b"),
+        (b"<a/>", "application/atom+xml", "<a/>"),
+        (b"plain", "", "plain"),
+        (b"", "application/json", None),
+        ("grüß".encode("utf-16"), "text/plain; charset=utf-16", "grüß"),
+        (b"abc-", "text/plain; charset=punycode", "abc-"),
+        (b"6162", "text/plain; charset=hex", "6162"),
+    ],
+)
+def test_an_answer_becomes_json_or_text(
+    desk: Desk, content: bytes, media_type: str, result: object
+) -> None:
+    outcome = desk.call("/typed", args={"hex": content.hex(), "type": media_type})
+
+    assert (outcome.status, outcome.result) == ("success", result)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"{", "the answer says it is JSON and is not: "),
+        (b"[NaN]", "the answer says it is JSON and is not: NaN"),
+        (b'"\xff"', "the answer says it is JSON and is not UTF-8"),
+        (b"[" * 100_000, "the answer is nested too deeply"),
+        (b"[1e999]", "the answer cannot be kept: $[0]: inf is not a JSON number"),
+    ],
+)
+def test_json_that_is_none_is_an_error(desk: Desk, content: bytes, said: str) -> None:
+    with answering(_answer(content)) as port:
+        code, message, _ = desk.fails(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"])
+
+    assert code == "bad_result"
+    assert message.startswith(said)
+
+
+def _answer(content: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    return head.encode() + content
+
+
+def test_head_returns_the_headers(desk: Desk) -> None:
+    outcome = desk.call("/files/a.png", method="HEAD")
+
+    assert outcome.result["content-type"] == "image/png"
+
+
+def test_binary_becomes_a_file_of_the_workspace(desk: Desk) -> None:
+    first, second = desk.call("/files/cat.png"), desk.call("/files/cat.png")
+    (desk.workspace / "cat.png").write_bytes(b"another")
+    third = desk.call("/files/cat.png")
+
+    assert first.result == {"file": "cat.png", "media_type": "image/png", "size": len(PNG)}
+    assert second.result == first.result
+    assert third.result["file"] == "cat_1.png"
+    assert (desk.workspace / "cat_1.png").read_bytes() == PNG
+
+
+@pytest.mark.parametrize(
+    ("disposition", "name"),
+    [
+        ('attachment; filename="report.pdf"', "report.pdf"),
+        ("attachment; filename*=UTF-8''gr%C3%BC%C3%9Fe.pdf", "grüße.pdf"),
+        ('attachment; filename="../../etc/passwd"', "passwd.png"),
+        ('attachment; filename="/abs/x.png"', "x.png"),
+        ('attachment; filename="C:\\\\dir\\\\y.png"', "y.png"),
+        ('attachment; filename=".git"', "git.png"),
+        ('attachment; filename="GIT~1"', "cat.png"),
+        ('attachment; filename="a:b*c?.png"', "a_b_c_.png"),
+        ('attachment; filename="con.png"', "cat.png"),
+        ('attachment; filename=" . "', "cat.png"),
+        ('attachment; filename="' + "x" * 300 + '.png"', "x" * 116 + ".png"),
+        ("inline", "cat.png"),
+        ("", "cat.png"),
+    ],
+)
+def test_a_file_gets_a_harmless_name(desk: Desk, disposition: str, name: str) -> None:
+    outcome = desk.call("/files/cat.png", args={"as": disposition})
+
+    assert outcome.result["file"] == name
+    assert [path.name for path in desk.workspace.iterdir()] == [name]
+
+
+def test_a_file_without_any_name_gets_one_by_its_type(desk: Desk) -> None:
+    assert (
+        desk.call("/typed", args={"hex": "00ff", "type": "image/gif"}).result["file"] == "typed.gif"
+    )
+    assert (
+        desk.call("/files/%20", args={"type": "application/x-odd"}).result["file"] == "download.bin"
+    )
+
+
+def test_a_file_never_goes_through_a_link(desk: Desk, tmp_path: Path) -> None:
+    (desk.workspace / "cat.png").symlink_to(tmp_path / "outside")
+    outcome = desk.call("/files/cat.png")
+
+    assert outcome.result["file"] == "cat_1.png"
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_file_that_is_too_large_to_keep_is_an_error(desk: Desk) -> None:
+    content = b"\0" * ((1 << 20) + 1)
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nConnection: close\r\n\r\n" + content
+    with answering(answer) as port:
+        url, hosts = f"http://127.0.0.1:{port}/", [f"127.0.0.1:{port}"]
+        _, message, _ = desk.fails(url, hosts=hosts, limits={"output_mb": 4})
+
+    assert "1 MiB" in message
+    assert list(desk.workspace.iterdir()) == []
+
+
+def test_a_result_is_checked_against_its_schema(desk: Desk) -> None:
+    schema = {"type": "object", "properties": {"method": {"type": "integer"}}}
+    code, message, _ = desk.fails("/echo", output_schema=schema)
+
+    assert code == "bad_result"
+    assert message == (
+        "the answer is not what output_schema says: $.method: must be an integer, not a text"
+    )
+
+
+# --- files that are sent --------------------------------------------------------------------------
+
+UPLOAD = {"method": "POST", "body": {"multipart": {"f": "$workspace/$args.path"}}}
+
+
+def test_a_file_of_the_workspace_is_sent(desk: Desk) -> None:
+    (desk.workspace / "in").mkdir()
+    (desk.workspace / "in" / "a.csv").write_bytes(b"1,2")
+    desk.call("/echo", args={"path": "in/a.csv"}, **UPLOAD)
+
+    assert desk.there.last["files"] == [("f", "a.csv", "text/csv", b"1,2")]
+
+
+@pytest.mark.parametrize(
+    "path", ["../outside", "/etc/passwd", "link", "folder/x", "folder", "none", "", "fifo"]
+)
+def test_nothing_but_a_file_of_the_workspace_is_sent(desk: Desk, tmp_path: Path, path: str) -> None:
+    (tmp_path / "outside").write_text("private")
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "x").write_text("private")
+    (desk.workspace / "link").symlink_to("../outside")
+    (desk.workspace / "folder").symlink_to("../away")
+    os.mkfifo(desk.workspace / "fifo")
+    code, message, _ = desk.fails("/echo", args={"path": path}, **UPLOAD)
+
+    assert code == "no_such_file"
+    assert "private" not in message
+    assert desk.there.seen == []
+
+
+# --- statuses -------------------------------------------------------------------------------------
+
+
+def test_an_error_status_is_an_error_with_the_useful_part_of_its_body(desk: Desk) -> None:
+    host = desk.there.address
+
+    assert desk.fails("/json-error") == (
+        *("http_404", f"{host} answered 404 NOT FOUND: no such city", ""),
+    )
+    assert desk.fails("/html-error", retries=0) == (
+        *("http_500", f"{host} answered 500 INTERNAL SERVER ERROR: It & broke", ""),
+    )
+    assert desk.fails("/status/304")[0] == "http_304"
+    assert desk.fails("/status/410")[1] == f"{host} answered 410 GONE"
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "said"),
+    [
+        (
+            b'{"detail":[{"loc":["a"],"msg":"field required"}]}',
+            "application/json",
+            "field required",
+        ),
+        (b'{"errors":[{"message":"first"},{"message":"second"}]}', "application/json", "first"),
+        (b'{"error":"bad","error_description":"worse"}', "application/json", "worse"),
+        (b'{"odd":1}', "application/json", '{"odd": 1}'),
+        (b"<title>Only a title</title>", "text/html", "Only a title"),
+        (b"<script>alert('no')</script>\n a\x1b[31m  \x00b", "text/html", ""),
+        (b"line one\r\n\x1b[31mline two\x07", "text/plain", "line one [31mline two"),
+        (b"x" * 1000, "text/plain", "x" * 300 + "..."),
+        (b"<" * 60_000, "text/html", "<" * 300 + "..."),
+        (b"<title>" * 9_000, "text/html", ""),
+        (b"\x89PNG\0", "image/png", ""),
+    ],
+)
+def test_what_an_error_says_is_one_short_line(
+    desk: Desk, content: bytes, media_type: str, said: str
+) -> None:
+    head = (
+        f"HTTP/1.1 400 Bad\r\nContent-Type: {media_type}\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    with answering(head.encode() + content) as port:
+        host = f"127.0.0.1:{port}"
+        _, message, _ = desk.fails(f"http://{host}/", hosts=[host])
+
+    assert message == f"{host} answered 400 Bad" + (f": {said}" if said else "")
+
+
+# --- tries ----------------------------------------------------------------------------------------
+
+
+def test_a_busy_host_is_asked_again_when_it_says(desk: Desk) -> None:
+    outcome = desk.call("/busy/2")
+
+    assert outcome.result == {"times": 3}
+    assert round(sum(desk.waited)) == 14
+    assert outcome.output.count("429") == 2
+    assert "trying again in 7.0 s" in outcome.output
+
+
+def test_a_wait_may_be_a_date_also_one_that_is_past(desk: Desk) -> None:
+    outcome = desk.call("/busy/1", args={"after": "Wed, 21 Oct 2015 07:28:00 GMT"})
+
+    assert outcome.result == {"times": 2}
+    assert desk.waited == []
+
+
+def test_a_wait_beyond_the_time_of_the_call_is_not_begun(desk: Desk) -> None:
+    code, _, hint = desk.fails("/busy/1", args={"after": "3600"})
+
+    assert (code, hint) == ("http_429", "it asks to wait 3600 s")
+    assert desk.waited == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "tries"),
+    [
+        ({}, 3),
+        ({"retries": 0}, 1),
+        ({"retries": 5}, 6),
+        ({"method": "POST"}, 1),
+        ({"method": "POST", "annotations": {"idempotent": True}}, 3),
+    ],
+)
+def test_only_what_may_be_repeated_is_tried_again(
+    desk: Desk, changes: dict[str, Any], tries: int
+) -> None:
+    busy = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
+    with answering(busy) as port:
+        host = f"127.0.0.1:{port}"
+        outcome = desk.call(f"http://{host}/", hosts=[host], limits={"timeout_s": 600}, **changes)
+
+    assert outcome.error is not None
+    assert outcome.error.code == "http_503"
+    assert outcome.output.count(": 503, 0 bytes") == tries
+
+
+def test_a_broken_connection_is_tried_again(desk: Desk) -> None:
+    cut = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"
+    with answering(cut, b"", _answer(b"[1]")) as port:
+        outcome = desk.call(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"])
+
+    assert outcome.result == [1]
+    assert len(outcome.output.splitlines()) == 5
+
+
+def test_a_request_that_never_left_may_be_repeated_whatever_it_is(desk: Desk) -> None:
+    with answering(b"x") as port:
+        pass
+    outcome = desk.call(f"http://127.0.0.1:{port}/", method="POST", hosts=[f"127.0.0.1:{port}"])
+
+    assert outcome.error is not None
+    assert outcome.error.code == "connection_failed"
+    assert outcome.output.count("connection refused") == 3
+    assert 0 < sum(desk.waited) <= 1.5
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def test_the_size_of_an_answer_is_limited(desk: Desk) -> None:
+    for path in ("/big", "/bomb"):
+        assert desk.fails(path) == (
+            "limit_output",
+            f"the answer of {desk.there.address} is larger than 1 MiB",
+            "ask for less, or raise limits.output_mb",
+        )
+
+
+def test_the_time_of_a_call_is_limited(desk: Desk) -> None:
+    with answering(b"HTTP/1.1 200 OK\r\n", hold=True) as port:
+        failed = desk.fails(
+            f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], limits={"timeout_s": 0.3}
+        )
+
+    assert failed == (
+        *("limit_time", "it ran longer than 0.3 s"),
+        "raise limits.timeout_s of the tool or of covalt.yaml",
+    )
+
+
+def test_a_call_that_is_cancelled_ends(desk: Desk) -> None:
+    cancel = threading.Event()
+    threading.Timer(0.2, cancel.set).start()
+    with answering(b"", hold=True) as port:
+        failed = desk.fails(f"http://127.0.0.1:{port}/", hosts=[f"127.0.0.1:{port}"], cancel=cancel)
+
+    assert failed == ("cancelled", "a person stopped it", "")
+
+
+# --- grants and secrets ---------------------------------------------------------------------------
+
+
+def test_a_host_that_was_not_granted_is_not_asked(desk: Desk) -> None:
+    code, message, hint = desk.fails("/echo", hosts=["api.example.com"])
+
+    assert code == "grant_needed"
+    assert message == f"the toolset 'web' may not reach {desk.there.url}"
+    assert hint == f"covalt-git grant add web network {desk.there.address}"
+    assert desk.there.seen == []
+
+
+AUTHORIZED = {"headers": {"X-Key": "${KEY}"}}
+
+
+def test_a_secret_goes_only_to_the_hosts_it_was_granted_for(desk: Desk) -> None:
+    code, message, hint = desk.fails("/echo", for_key=["api.example.com"], **AUTHORIZED)
+
+    assert code == "grant_needed"
+    assert message == f"the toolset 'web' may not send the secret 'KEY' to {desk.there.address}"
+    assert hint == f"covalt-git grant add web secret KEY {desk.there.address}"
+    assert desk.there.seen == []
+
+
+def test_a_secret_is_sent_and_shown_nowhere(desk: Desk) -> None:
+    outcome = desk.call("/echo", query={"key": "${KEY}"}, **AUTHORIZED)
+
+    assert desk.there.last["headers"]["x-key"] == SECRET
+    assert desk.there.last["query"] == {"key": [SECRET]}
+    assert outcome.result["headers"]["X-Key".lower()] == "***"
+    assert outcome.result["query"] == {"key": ["***"]}
+    assert "?key=***: 200" in outcome.output
+
+
+def test_a_secret_in_an_error_is_masked(desk: Desk) -> None:
+    assert desk.fails("/leak", **AUTHORIZED) == (
+        "http_403",
+        f"{desk.there.address} answered 403 FORBIDDEN: bad key ***",
+        "check the value of KEY",
+    )
+
+
+def test_a_secret_in_a_file_and_in_its_name_is_masked(desk: Desk) -> None:
+    outcome = desk.call("/blob", **AUTHORIZED)
+
+    assert outcome.result["file"] == "___.bin"
+    assert (desk.workspace / "___.bin").read_bytes() == b"\x00***\xff"
+
+
+def test_a_secret_does_not_follow_a_redirect_elsewhere(desk: Desk) -> None:
+    with upstream() as other:
+        args = {"url": f"{other.url}/echo"}
+        outcome = desk.call(
+            "/to", args=args, hosts=[desk.there.address, other.address], **AUTHORIZED
+        )
+
+        assert outcome.status == "success"
+        assert "x-key" not in other.last["headers"]
+        assert SECRET not in json.dumps(other.last, default=repr)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "code", "said"),
+    [
+        (
+            "${KEY}",
+            {"declared": ()},
+            "secret_missing",
+            "the toolset does not declare the secret 'KEY'",
+        ),
+        ("${KEY}", {"environment": {}}, "secret_missing", "'KEY' is not set"),
+        ("${KEY}", {"environment": {"KEY": ""}}, "secret_missing", "'KEY' is not set"),
+    ],
+)
+def test_a_secret_that_is_not_there_is_told_by_name(
+    desk: Desk, text: str, changes: dict[str, Any], code: str, said: str
+) -> None:
+    failed = desk.fails("/echo", headers={"X-Key": text}, **changes)
+
+    assert failed[:2] == (code, said)
+    assert desk.there.seen == []
+
+
+def test_a_default_needs_neither_a_value_nor_a_grant(desk: Desk) -> None:
+    headers = {"X-Key": "${KEY:-guest}", "X-None": "${env:KEY:-}"}
+    outcome = desk.call("/echo", headers=headers, environment={}, for_key=[])
+
+    assert outcome.status == "success"
+    assert desk.there.last["headers"]["x-key"] == "guest"
+    assert "x-none" not in desk.there.last["headers"]
+
+
+def test_the_host_itself_may_come_from_outside(desk: Desk) -> None:
+    outcome = desk.call(
+        "${KEY}/echo/{x}", args={"x": 1}, environment={"KEY": f"{desk.there.url}/echo"}
+    )
+
+    assert outcome.status == "success"
+    assert desk.there.last["path"] == "/echo/echo/1"
+    assert outcome.output.startswith("GET ***/echo/1: 200, ")
+
+
+def test_arguments_that_have_no_place_are_refused_before_anything_is_sent(desk: Desk) -> None:
+    outcome = desk.call("/echo/{x}", args={"x": ".."})
+
+    assert (outcome.status, outcome.problems) == (
+        "invalid_arguments",
+        (("$.x", "leads to another path"),),
+    )
+    assert desk.there.seen == []

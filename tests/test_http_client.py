@@ -1,0 +1,468 @@
+"""The one client against a real upstream: what it reaches, follows and reads, and where it stops."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.hosts import Reach
+from covalt_git.http_client import HttpClient, HttpError, Part, Patience, Request, resolve
+from tests.runtime.http_upstream import Upstream, answering, upstream
+from tests.test_hosts import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Upstream]:
+    with upstream() as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def forget(request: pytest.FixtureRequest) -> None:
+    if "there" in request.fixturenames:
+        made = request.getfixturevalue("there")
+        made.seen.clear()
+        made.times.clear()
+
+
+def client(*hosts: str, **changes: object) -> HttpClient:
+    return HttpClient(Reach.of(*hosts), **changes)  # type: ignore[arg-type]
+
+
+def get(url: str, *headers: tuple[str, str]) -> Request:
+    return Request("GET", url, headers)
+
+
+def patience(seconds: float = 20) -> Patience:
+    return Patience(seconds)
+
+
+def failure(made: HttpClient, request: Request, seconds: float = 20) -> HttpError:
+    with pytest.raises(HttpError) as caught:
+        made.send(request, patience(seconds))
+    return caught.value
+
+
+# --- requests -------------------------------------------------------------------------------------
+
+
+def test_what_is_sent_arrives_and_nothing_else_is_added(there: Upstream) -> None:
+    request = Request(
+        "PUT", f"{there.url}/echo/a%2Fb?x=1", (("X-Key", "k"), ("Host", "evil.example")), b"{}"
+    )
+    answer = client(there.address).send(request, patience())
+
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    assert there.last["raw"] == "/echo/a%2Fb?x=1"
+    assert there.last["body"] == b"{}"
+    assert there.last["headers"].pop("user-agent").startswith("covalt-git/")
+    assert there.last["headers"] == {
+        "host": there.address,
+        "accept": "*/*",
+        "accept-encoding": "gzip, deflate",
+        "x-key": "k",
+        "content-length": "2",
+    }
+
+
+def test_parts_arrive_as_fields_and_files(there: Upstream) -> None:
+    parts = (Part("a", b"1"), Part("a", b"2"), Part("f", b"x,y", 'r"\r\n.csv', "text/csv"))
+    client(there.address).send(Request("POST", f"{there.url}/echo", parts=parts), patience())
+
+    assert there.last["form"] == {"a": ["1", "2"]}
+    assert there.last["files"] == [("f", 'r"%0D%0A.csv', "text/csv", b"x,y")]
+
+
+def test_environment_cannot_send_requests_through_a_proxy(
+    there: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+    assert client(there.address).send(get(f"{there.url}/echo"), patience()).status == 200
+
+
+@pytest.mark.parametrize("path", ["/a/../b", "/a b", "/\u00fc", "/a\\b"])
+def test_a_path_that_can_be_read_in_two_ways_is_not_sent(there: Upstream, path: str) -> None:
+    error = failure(client(there.address), get(there.url + path))
+
+    assert error.code == "refused_destination"
+    assert there.seen == []
+
+
+# --- destinations ---------------------------------------------------------------------------------
+
+
+def test_a_host_that_was_not_granted_is_not_even_looked_up(there: Upstream) -> None:
+    asked: list[str] = []
+
+    def remember(host: str, _: int) -> Sequence[str]:
+        asked.append(host)
+        return []
+
+    made = client("api.example.com", resolve=remember)
+    error = failure(made, get(f"{there.url}/echo"))
+
+    assert (error.code, error.message) == ("refused_destination", f"{there.url} was not granted")
+    assert asked == []
+
+
+SPELLINGS = [
+    *("127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.1.", "LOCALHOST"),
+    *("localhost.", "a.localhost", "127。0。0。1", "①②⑦.0.0.1", "0", "0.0.0.0", "[::]", "[::1]"),
+    *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]", "[::127.0.0.1]"),
+    *("169.254.169.254", "[fd00:ec2::254]", "100.100.100.200", "metadata.google.internal"),
+]
+ADDRESSES = [
+    *KEPT,
+    *(
+        "127.0.0.53",
+        "10.255.255.255",
+        "172.20.0.1",
+        "192.168.0.0",
+        "169.254.0.1",
+        "169.254.169.253",
+    ),
+    *("100.127.255.255", "198.19.255.255", "::ffff:192.168.0.1", "fe80::1", "fdff::1", "ff05::2"),
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_granted_name_does_not_lead_to_a_kept_address(address: str) -> None:
+    made = client("api.example.com", resolve=lambda _, __: ["93.184.215.14", address])
+    error = failure(made, get("https://api.example.com/latest/meta-data"))
+
+    assert error.code == "refused_destination"
+    assert error.message.startswith(f"api.example.com leads to {address}, which is ")
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_no_spelling_of_a_kept_host_is_reached_where_every_public_one_is(spelling: str) -> None:
+    known = {"metadata.google.internal": ["169.254.169.254"]}
+    connected: list[str] = []
+
+    def fake(host: str, port: int) -> Sequence[str]:
+        connected.append(host)
+        return known.get(host) or resolve(host, port)
+
+    made = HttpClient(Reach(anywhere=True), resolve=fake)
+    error = failure(made, get(f"https://{spelling}/"))
+
+    assert error.code in {"refused_destination", "connection_failed"}
+    # Only a name that this machine does not know at all ends otherwise than by being refused.
+    assert error.code == "refused_destination" or spelling == "a.localhost"
+
+
+def test_ssrf_targets_are_at_least_eighty() -> None:
+    assert len(set(ADDRESSES)) + len(set(SPELLINGS)) >= 80
+
+
+def test_a_name_is_looked_up_once_and_exactly_that_address_is_connected_to(
+    there: Upstream,
+) -> None:
+    answers = [["127.0.0.1"], ["10.0.0.1"], ["10.0.0.1"]]
+    asked: list[tuple[str, int]] = []
+
+    def rebinding(host: str, port: int) -> Sequence[str]:
+        asked.append((host, port))
+        return answers.pop(0)
+
+    made = client(f"http://api.example.com:{there.port}", "127.0.0.0/8", resolve=rebinding)
+    answer = made.send(get(f"http://api.example.com:{there.port}/echo"), patience())
+
+    assert answer.status == 200
+    assert asked == [("api.example.com", there.port)]
+    assert there.last["headers"]["host"] == f"api.example.com:{there.port}"
+
+
+def test_the_next_address_is_tried_where_one_does_not_answer(there: Upstream) -> None:
+    made = client(
+        f"http://api.example.com:{there.port}",
+        "127.0.0.0/8",
+        resolve=lambda _, __: ["127.0.0.77", "127.0.0.1"],
+    )
+
+    assert made.send(get(f"http://api.example.com:{there.port}/echo"), patience()).status == 200
+
+
+def test_a_host_that_has_no_address_is_told() -> None:
+    def none(*_: object) -> Sequence[str]:
+        raise OSError(-2, "Name or service not known")
+
+    error = failure(client("api.example.com", resolve=none), get("https://api.example.com/"))
+
+    assert error.code == "connection_failed"
+    assert error.message == "api.example.com has no address: name or service not known"
+    assert (error.sent, error.passing) == (False, True)
+
+
+# --- redirects ------------------------------------------------------------------------------------
+
+
+def to(there: Upstream, url: str, code: int = 302) -> str:
+    return f"{there.url}/to?code={code}&url={url}"
+
+
+@pytest.mark.parametrize(
+    ("code", "method", "followed"),
+    [
+        (301, "GET", "GET"),
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (302, "PUT", "PUT"),
+        (303, "PUT", "GET"),
+        (303, "HEAD", "HEAD"),
+        (307, "POST", "POST"),
+        (308, "PUT", "PUT"),
+    ],
+)
+def test_a_redirect_keeps_or_changes_the_method(
+    there: Upstream, code: int, method: str, followed: str
+) -> None:
+    body = b"" if method in {"GET", "HEAD"} else b"x"
+    headers = (("X-Key", "k"), ("Content-Type", "text/plain"))
+    request = Request(method, to(there, "/echo", code), headers, body)
+    answer = client(there.address).send(request, patience())
+
+    assert (answer.redirects, answer.url) == (1, f"{there.url}/echo")
+    assert there.last["method"] == followed
+    assert there.last["body"] == (body if followed == method else b"")
+    assert ("content-type" in there.last["headers"]) == (followed == method)
+    assert there.last["headers"]["x-key"] == "k"
+    assert there.last["cookies"] == {}
+
+
+def test_another_origin_gets_no_credential(there: Upstream) -> None:
+    with upstream() as other:
+        headers = (
+            ("Authorization", "Bearer s"),
+            ("X-Key", "s"),
+            ("Cookie", "a=s"),
+            ("Accept", "a/b"),
+        )
+        request = get(to(there, f"{other.url}/echo"), *headers)
+        client(there.address, other.address).send(request, patience())
+
+        assert there.last["headers"]["authorization"] == "Bearer s"
+        assert other.last["headers"].keys() == {"host", "user-agent", "accept", "accept-encoding"}
+        assert other.last["headers"]["accept"] == "a/b"
+
+
+def test_another_origin_does_not_get_what_was_sent(there: Upstream) -> None:
+    with upstream() as other:
+        request = Request("POST", to(there, f"{other.url}/echo", 307), content=b"private")
+        error = failure(client(there.address, other.address), request)
+
+        assert error.code == "bad_redirect"
+        assert other.seen == []
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(
+            "http://169.254.169.254/latest",
+            "http://127.0.0.1:1/",
+            "http://localhost/",
+            "//10.0.0.1/",
+        ),
+        *("file:///etc/passwd", "gopher://127.0.0.1/", "https://user@127.0.0.1/", "http://[::1]/"),
+    ],
+)
+def test_a_redirect_is_checked_like_a_first_request(there: Upstream, target: str) -> None:
+    error = failure(client(there.address), get(to(there, target)))
+
+    assert error.code in {"refused_destination", "bad_redirect"}
+    assert len(there.seen) == 1
+
+
+def test_a_redirect_to_a_granted_name_is_resolved_and_checked_as_well(there: Upstream) -> None:
+    def fake(host: str, port: int) -> Sequence[str]:
+        return ["169.254.169.254"] if host == "api.example.com" else resolve(host, port)
+
+    made = client(there.address, "api.example.com", resolve=fake)
+    error = failure(made, get(to(there, "https://api.example.com/")))
+
+    assert error.message == (
+        "api.example.com leads to 169.254.169.254, which is the local link, where clouds keep "
+        "their metadata, and was not granted"
+    )
+
+
+def test_redirects_end(there: Upstream) -> None:
+    error = failure(client(there.address), get(f"{there.url}/loop"))
+
+    assert error.code == "bad_redirect"
+    assert error.message == f"{there.address} redirects more than 5 times"
+    assert there.times["/loop"] == 6
+
+
+# --- answers --------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_decoded(there: Upstream) -> None:
+    answer = client(there.address).send(get(f"{there.url}/gzip"), patience())
+
+    assert answer.content == '{"a":"ü"}'.encode()
+
+
+@pytest.mark.parametrize("path", ["/big", "/bomb", "/nested-bomb"])
+def test_an_answer_that_is_too_large_is_cut_off(there: Upstream, path: str) -> None:
+    error = failure(client(there.address, most=1 << 20), get(there.url + path))
+
+    assert error.code == "output_too_large"
+    assert error.message == f"the answer of {there.address} is larger than 1 MiB"
+
+
+def test_an_encoding_that_nobody_asked_for_is_told(there: Upstream) -> None:
+    error = failure(client(there.address), get(f"{there.url}/brotli"))
+
+    assert (error.code, "'br'" in error.message) == ("bad_answer", True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "is broken: peer closed connection"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "is broken: peer closed"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "is broken"),
+        (b"", "is broken: server disconnected"),
+        (b"hunter2 is no answer\r\n\r\n", "is broken: illegal status line"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nab", "is broken"),
+    ],
+)
+def test_an_answer_that_breaks_off_or_is_none_is_an_error(answer: bytes, said: str) -> None:
+    with answering(answer) as port:
+        error = failure(client(f"127.0.0.1:{port}"), get(f"http://127.0.0.1:{port}/"))
+
+    assert (error.code, error.sent, error.passing) == ("bad_answer", True, True)
+    assert said in error.message
+    assert "hunter2" not in error.message
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"", b"HTTP/1.1 200 OK\r\nContent-Le", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"],
+)
+def test_an_answer_that_never_ends_is_waited_for_until_the_time_is_over(answer: bytes) -> None:
+    with answering(answer, hold=True) as port:
+        made = client(f"127.0.0.1:{port}")
+        error = failure(made, get(f"http://127.0.0.1:{port}/"), seconds=0.3)
+        slow = failure(
+            client(f"127.0.0.1:{port}", read_s=0.2), get(f"http://127.0.0.1:{port}/"), seconds=60
+        )
+
+    assert error.code == slow.code == "timed_out"
+    assert "longer than the 0.3 s of the whole request" in error.message
+    assert "took longer than 0.2 s" in slow.message
+
+
+def test_a_resolver_that_hangs_is_waited_for_until_the_time_is_over() -> None:
+    over = threading.Event()
+
+    def hanging(*_: object) -> Sequence[str]:
+        over.wait(60)
+        return []
+
+    error = failure(client("a.example", resolve=hanging), get("https://a.example/"), seconds=0.2)
+    over.set()
+
+    assert (error.code, "looking up a.example" in error.message) == ("timed_out", True)
+
+
+def test_a_wait_ends_when_it_is_cancelled() -> None:
+    cancelled = threading.Event()
+    with answering(b"", hold=True) as port:
+        threading.Timer(0.2, cancelled.set).start()
+        waits = Patience(60, cancelled.is_set)
+        with pytest.raises(HttpError) as caught:
+            client(f"127.0.0.1:{port}").send(get(f"http://127.0.0.1:{port}/"), waits)
+
+    assert caught.value.code == "cancelled"
+    assert waits.left > 30
+
+
+def test_a_port_where_nobody_listens_is_told() -> None:
+    with answering(OK) as port:
+        pass
+    error = failure(client(f"127.0.0.1:{port}"), get(f"http://127.0.0.1:{port}/"))
+
+    assert error.message == "127.0.0.1 cannot be reached: connection refused"
+    assert (error.sent, error.passing) == (False, True)
+
+
+# --- certificates ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("certificate")
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+            ),
+            *("-nodes", "-days", "2", "-subj", "/CN=api.example.com", "-keyout", "key.pem"),
+            *("-addext", "subjectAltName=DNS:api.example.com", "-out", "cert.pem"),
+        ],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+    return folder
+
+
+def test_a_host_shows_that_it_is_the_one_that_was_asked_for(certificate: Path) -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    trust = ssl.create_default_context(cafile=certificate / "cert.pem")
+    with upstream(tls) as there:
+        rules = [f"{name}.example.com:{there.port}" for name in ("api", "other")]
+        made = client(*rules, "127.0.0.0/8", resolve=lambda _, __: ["127.0.0.1"], trust=trust)
+        answer = made.send(get(f"https://api.example.com:{there.port}/echo"), patience())
+        other = failure(made, get(f"https://other.example.com:{there.port}/echo"))
+        unknown = failure(
+            client(*rules, "127.0.0.0/8", resolve=lambda _, __: ["127.0.0.1"]),
+            get(f"https://api.example.com:{there.port}/echo"),
+        )
+
+        assert answer.status == 200
+        assert there.last["headers"]["host"] == f"api.example.com:{there.port}"
+        assert {other.code, unknown.code} == {"tls_failed"}
+        assert "hostname mismatch" in other.message
+        assert "self-signed certificate" in unknown.message
+        assert len(there.seen) == 1
+
+
+def test_a_host_that_speaks_no_tls_is_told() -> None:
+    with answering(OK) as port:
+        made = client(f"https://localhost:{port}")
+        error = failure(made, get(f"https://localhost:{port}/"))
+
+    assert error.code in {"tls_failed", "connection_failed"}
+    assert error.sent is False
+
+
+def test_the_upstream_of_these_tests_can_be_reached_without_us(there: Upstream) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", there.port, timeout=10)
+    connection.request("GET", "/echo")
+
+    assert connection.getresponse().status == 200
+    connection.close()

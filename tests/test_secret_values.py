@@ -1,0 +1,134 @@
+"""Where secrets come from, and that none of their forms is left in what was masked."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from pathlib import Path
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.secret_values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
+
+FILE = """
+# the keys of this machine
+WEATHER_KEY=abc=def
+export QUOTED='it is # quoted'
+  SPACED = "a b"
+EMPTY=
+"""
+
+
+def store(folder: Path, text: str = FILE, mode: int = 0o600, **environment: str) -> SecretStore:
+    file = folder / "secrets.env"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(mode)
+    return SecretStore(environment, file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WEATHER_KEY", "abc=def"),
+        ("QUOTED", "it is # quoted"),
+        ("SPACED", "a b"),
+        ("EMPTY", ""),
+        ("OTHER", None),
+    ],
+)
+def test_the_file_says_names_and_values(tmp_path: Path, name: str, value: str | None) -> None:
+    assert store(tmp_path).value(name) == value
+
+
+def test_the_file_goes_before_the_environment_unless_only_that_is_asked(tmp_path: Path) -> None:
+    both = store(tmp_path, WEATHER_KEY="other", ONLY="here")
+
+    assert both.value("WEATHER_KEY") == both.value("WEATHER_KEY", "secret") == "abc=def"
+    assert both.value("WEATHER_KEY", "env") == "other"
+    assert both.value("ONLY") == "here"
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o620])
+def test_a_file_that_others_may_read_is_not_used(tmp_path: Path, mode: int) -> None:
+    with pytest.raises(SecretsFileError) as caught:
+        store(tmp_path, mode=mode).value("WEATHER_KEY")
+
+    assert caught.value.hint == f"chmod 600 {tmp_path / 'secrets.env'}"
+
+
+def test_a_line_that_is_none_is_told_by_its_number_and_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(SecretsFileError) as caught:
+        store(tmp_path, "A=1\nhunter2\n").value("A")
+
+    assert "line 2 of" in caught.value.message
+    assert "hunter2" not in str(caught.value)
+
+
+def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
+    assert SecretStore({"A": "1"}, tmp_path / "none").value("A") == "1"
+
+
+def test_this_machine_keeps_its_secrets_below_its_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "covalt-git").mkdir()
+    store(tmp_path / "covalt-git", "A=from the file\n")
+
+    assert SecretStore.of_this_machine().value("A") == "from the file"
+
+
+def test_a_store_does_not_show_its_environment() -> None:
+    assert "hunter2" not in repr(SecretStore({"A": "hunter2"}))
+
+
+def forms(value: str) -> dict[str, str]:
+    """Return texts that a value comes back in."""
+    raw = value.encode()
+    return {
+        "plain": f"x{value}y",
+        "reversed": value[::-1],
+        "url": quote(raw, safe=""),
+        "form": quote_plus(raw),
+        "json": json.dumps({"a": value}),
+        "json of utf-8": json.dumps({"a": value}, ensure_ascii=False),
+        "html": html.escape(f"<p>{value}</p>"),
+        "hex": raw.hex(),
+        "HEX": raw.hex().upper(),
+    }
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=SHORTEST, max_size=40))
+def test_no_form_of_a_value_is_left(value: str) -> None:
+    mask = Mask([value])
+
+    for form, text in forms(value).items():
+        assert mask.text(text) != text, form
+        assert value not in mask.text(text).replace(MASK, "") or value in MASK
+
+
+@given(st.binary(max_size=5), st.text("abcXYZ0189-_+/", min_size=8), st.binary(max_size=5))
+def test_a_value_within_base64_is_masked_wherever_it_stands(
+    before: bytes, value: str, after: bytes
+) -> None:
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        whole = encode(before + value.encode() + after).decode()
+
+        assert MASK in Mask([value]).text(whole)
+
+
+def test_values_in_json_and_bytes_are_masked() -> None:
+    mask = Mask(["hunter22", "12345678", "abc"])
+
+    value = {"a": ["my hunter22", 12345678, True, None, 1.5], "hunter22": {"b": "abc"}}
+    assert mask.value(value) == {"a": ["my ***", "***", True, None, 1.5], "***": {"b": "abc"}}
+    assert mask.content(b"\x00hunter22\xff") == b"\x00***\xff"
+    assert "hunter22" not in repr(mask)
+
+
+def test_the_longer_of_two_values_goes_first() -> None:
+    assert Mask(["secret", "secret-and-more"]).text("secret-and-more secret") == "*** ***"

@@ -1,0 +1,166 @@
+"""Addresses with arguments: what they become, what is refused, and that no value leaves the prefix."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from covalt_git.references import Reference
+from covalt_git.url_templates import BadTemplateError, BadValueError, UrlTemplate
+
+OUTSIDE = {
+    "BASE": "https://b.example.com:8443/api/",
+    "KEY": "s&=/ü",
+    "UP": "https://b.example.com/..",
+}
+
+
+def outside(reference: Reference) -> str | None:
+    return OUTSIDE.get(reference.name)
+
+
+def expand(template: str, **values: object) -> str:
+    return UrlTemplate.parse(template).expand(values, outside)
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "url"),
+    [
+        ("https://a.example", {}, "https://a.example/"),
+        ("HTTPS://A.example:443/x", {}, "https://a.example/x"),
+        (
+            "https://a.example/v1/{city}",
+            {"city": "Lübeck / x?#"},
+            "https://a.example/v1/L%C3%BCbeck%20%2F%20x%3F%23",
+        ),
+        ("https://a.example/{a}.json", {"a": "%2F"}, "https://a.example/%252F.json"),
+        ("https://a.example/{a}", {"a": [1, "b,c", True]}, "https://a.example/1%2Cb%2Cc%2Ctrue"),
+        ("https://a.example/{a}", {"a": 1.0}, "https://a.example/1"),
+        (
+            "https://a.example/{+path}/raw",
+            {"path": "src/my file.py"},
+            "https://a.example/src/my%20file.py/raw",
+        ),
+        ("https://a.example?q={q}&n={n}&z=1", {"q": "a&b=c"}, "https://a.example/?q=a%26b%3Dc&z=1"),
+        ("https://a.example/x?k=${KEY}&l=${NO}", {}, "https://a.example/x?k=s%26%3D%2F%C3%BC"),
+        ("${BASE}/v1/{x}", {"x": "y"}, "https://b.example.com:8443/api/v1/y"),
+        ("${BASE}", {}, "https://b.example.com:8443/api/"),
+        (
+            "https://a.example/ü/$${x}/100%/%41",
+            {"x": "y"},
+            "https://a.example/%C3%BC/$y/100%25/%41",
+        ),
+    ],
+)
+def test_values_stand_encoded_where_they_belong(
+    template: str, values: dict[str, object], url: str
+) -> None:
+    assert expand(template, **values) == url
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("https://{host}/x", "an argument cannot choose the host"),
+        ("https://a.example{x}", "an argument cannot choose the host"),
+        ("https://a.example:{port}/", "an argument cannot choose the host"),
+        ("https://a.example/../{x}", "leads up"),
+        ("https://a.example/%2e%2E/{x}", "leads up"),
+        ("https://a.example/a/..", "leads up"),
+        ("https://a.example/{x", "begins or ends no argument"),
+        ("https://a.example/x}", "begins or ends no argument"),
+        ("https://a.example/a b", "does not stand in an address"),
+        ("https://a.example/a\\b", "does not stand in an address"),
+        ("https://a.example/x#{y}", "never sent"),
+        ("https://a.example/${KEY}/x", "may not stand in the path"),
+        ("https://u:p@a.example/", "is not an http or https address"),
+        ("https://127.1/{x}", "not everybody reads as the same"),
+        ("${BASE}{x}", "has to be followed by /"),
+        ("${BASE}.example.com/", "has to be followed by /"),
+        ("{url}", "is not an http or https address"),
+    ],
+)
+def test_a_template_settles_where_it_leads(template: str, said: str) -> None:
+    with pytest.raises(BadTemplateError, match=said):
+        UrlTemplate.parse(template)
+
+
+@pytest.mark.parametrize("name", ["UP", "KEY", "NO"])
+def test_what_a_beginning_stands_for_has_to_be_a_host_and_a_path(name: str) -> None:
+    with pytest.raises(BadTemplateError, match="stands for"):
+        expand(f"${{{name}}}/x")
+
+
+UP = [
+    *(
+        ".",
+        "..",
+        "%2e",
+        "%2E%2e",
+        "%252e%252e",
+        "..;x=1",
+        "a/../b",
+        "a\\..\\b",
+        "..%2fx",
+        "%2e%2e%5cx",
+    ),
+    *(" ..", ".. ", "a/%2e%2e%3bx/b", "/..", "../"),
+]
+
+
+@pytest.mark.parametrize("value", UP)
+@pytest.mark.parametrize("template", ["https://a.example/v1/{x}/z", "https://a.example/v1/{+x}"])
+def test_a_value_that_some_server_reads_as_a_way_up_is_refused(template: str, value: str) -> None:
+    with pytest.raises(BadValueError):
+        expand(template, x=value)
+
+
+@pytest.mark.parametrize("value", ["", None, {"a": 1}, "a\nb", "a\0b", []])
+def test_a_value_that_is_no_segment_is_refused(value: object) -> None:
+    with pytest.raises(BadValueError):
+        expand("https://a.example/v1/{x}", x=value)
+
+
+def test_two_arguments_do_not_make_a_way_up_together() -> None:
+    with pytest.raises(BadValueError):
+        expand("https://a.example/v1/{x}{y}/z", x=".", y=".")
+    with pytest.raises(BadValueError):
+        expand("https://a.example/v1/.{x}", x=".")
+
+
+@pytest.mark.parametrize("value", ["a//b", "/a", "a/"])
+def test_an_empty_segment_of_a_whole_value_is_refused(value: str) -> None:
+    with pytest.raises(BadValueError, match="empty"):
+        expand("https://a.example/{+x}", x=value)
+
+
+def as_servers_read(path: str) -> set[str]:
+    """Return where a path leads when it is decoded never, once or twice, slashes of all kinds."""
+    found = set()
+    for _ in range(3):
+        for read in (path, path.replace("\\", "/"), path.replace(";", "/")):
+            found.add(urlsplit(urljoin("https://a.example", f"https://a.example{read}")).path)
+        path = unquote(path)
+    return found
+
+
+values = st.text() | st.from_regex(r"[./\\%25eE2fF;?#@: ]{0,12}", fullmatch=True)
+
+
+@given(values, values)
+@example("..", "x")
+@example("..%2f..%2f", "%2e%2e;/")
+def test_no_value_leaves_the_origin_and_the_prefix(one: str, two: str) -> None:
+    for template in ("https://a.example/v1/in/{x}/{y}?q={y}", "https://a.example/v1/in/{+x}?q={y}"):
+        try:
+            url = expand(template, x=one, y=two)
+        except BadValueError:
+            continue
+        split = urlsplit(url)
+
+        assert (split.scheme, split.netloc, split.fragment) == ("https", "a.example", "")
+        assert url.isascii()
+        assert all(path.startswith("/v1/in/") for path in as_servers_read(split.path))

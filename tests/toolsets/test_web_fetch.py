@@ -1,0 +1,86 @@
+"""The sample of HTTP tools: sound, inert until granted, and which requests its examples make."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.access.grants import GrantNeededError
+from covalt_git.calls.engine import check_arguments, check_runnable
+from covalt_git.files.new_project import SAMPLES
+from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.hosts import Reach
+from covalt_git.http_client import Request
+from covalt_git.runtime.http_request import build
+from covalt_git.runtime.http_secrets import Lookup
+from covalt_git.secret_values import SecretStore
+
+if TYPE_CHECKING:
+    from covalt_git.models.tool import Tool
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def toolset(tmp_path_factory: pytest.TempPathFactory) -> Toolset:
+    root = tmp_path_factory.mktemp("project")
+    shutil.copytree(REPOSITORY / "toolsets" / "web-fetch", root / "toolsets" / "web-fetch")
+    return read_toolset(root, "web-fetch")
+
+
+def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
+    assert tool.http is not None
+    lookup = Lookup(frozenset({"GITHUB_TOKEN"}), SecretStore(environment))
+    return build(tool.http, args, look_up=lookup.look_up, read_file=lambda _: b"")
+
+
+def test_it_is_sound_and_no_new_project_gets_it(toolset: Toolset) -> None:
+    assert toolset.problems == ()
+    assert "web-fetch" not in SAMPLES
+
+
+def test_every_tool_needs_a_grant_of_one_public_host(toolset: Toolset) -> None:
+    for tool in toolset.tools:
+        with pytest.raises(GrantNeededError) as caught:
+            check_runnable(tool, toolset.state)
+        host = caught.value.hint.removeprefix("covalt-git grant add web-fetch network ")
+
+        assert request(tool, tool.examples[0].args).url.startswith(f"https://{host}/")
+        assert Reach.of(host).rules[0].scheme == "https"
+        check_arguments(tool, tool.examples[0].args)
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        (
+            "search_wikipedia",
+            "https://en.wikipedia.org/w/api.php?action=query&list=search&format=json&formatversion=2&srsearch=content-addressable%20storage&srlimit=3",
+        ),
+        ("read_article", "https://en.wikipedia.org/api/rest_v1/page/summary/Merkle%20tree"),
+        ("read_github_file", "https://raw.githubusercontent.com/git/git/HEAD/README.md"),
+        (
+            "search_github_issues",
+            "https://api.github.com/search/issues?q=repo%3Agit%2Fgit%20is%3Apr&per_page=5",
+        ),
+        ("python_package", "https://pypi.org/pypi/flask/json"),
+    ],
+)
+def test_an_example_makes_this_request(toolset: Toolset, name: str, url: str) -> None:
+    tool = toolset.tool(name)
+    assert tool is not None
+
+    assert request(tool, tool.examples[0].args).url == url
+
+
+def test_the_token_is_sent_where_it_is_set_and_left_out_elsewhere(toolset: Toolset) -> None:
+    tool = toolset.tool("search_github_issues")
+    assert tool is not None
+    bare = request(tool, {"query": "x"})
+    signed = request(tool, {"query": "x"}, GITHUB_TOKEN="secret-token")
+
+    assert "Authorization" not in dict(bare.headers)
+    assert dict(signed.headers)["Authorization"] == "Bearer secret-token"
