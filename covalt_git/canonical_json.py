@@ -56,13 +56,9 @@ def loads(text: bytes | str) -> Any:
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
-        return json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_double,
-            parse_constant=_no_constant,
-        )
+        if text.startswith("\ufeff"):
+            raise json.JSONDecodeError("Unexpected UTF-8 BOM", text, 0)
+        return _DECODER.decode(text)
     except UnicodeDecodeError:
         raise NotJsonError("this is not UTF-8") from None
     except json.JSONDecodeError as error:
@@ -156,3 +152,11 @@ def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, 
                 return found
         return "", ""
     return place, f"a {type(value).__name__} is not JSON"
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_int=_integer,
+    parse_float=_double,
+    parse_constant=_no_constant,
+)

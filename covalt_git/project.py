@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from covalt_git.access import Principal
 from covalt_git.calls.approvals import Approvals
 from covalt_git.calls.engine import Engine
+from covalt_git.calls.running import Follower
 from covalt_git.files.project_files import find_root, read_config
 from covalt_git.index.queries import Index
 from covalt_git.workspaces.chats import Chats
@@ -54,10 +55,17 @@ class Project:
         """Open the index; close it after use."""
         return Index.of_project(self.root, self.config.workspace)
 
-    def engine(self, waiting: Callable[[str], None] | None = None) -> Engine:
-        """Return the engine that makes calls; ``waiting`` is told when a chat is busy."""
-        return Engine(self.root, self.config, self.principal, waiting)
+    def engine(
+        self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None
+    ) -> Engine:
+        """Return the engine that makes calls.
 
-    def approvals(self, waiting: Callable[[str], None] | None = None) -> Approvals:
-        """Return what settles approvals."""
-        return Approvals(self.engine(waiting), self.chats)
+        ``waiting`` is told when a chat is busy; ``follower`` what a call does, and may cancel it.
+        """
+        return Engine(self.root, self.config, self.principal, waiting, follower or Follower())
+
+    def approvals(
+        self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None
+    ) -> Approvals:
+        """Return what settles approvals; both as of :meth:`engine`."""
+        return Approvals(self.engine(waiting, follower), self.chats)

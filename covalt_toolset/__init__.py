@@ -29,14 +29,21 @@ from covalt_toolset.context import (
 )
 from covalt_toolset.decorator import ToolMetadata, get_tool_metadata, is_tool, tool
 from covalt_toolset.description import ToolDescription, describe
+from covalt_toolset.files import File, NoSuchFile
+from covalt_toolset.listening import Listener
 from covalt_toolset.results import ResultNotJson, to_json
+from covalt_toolset.secret_names import SecretNotGranted
 from covalt_toolset.signature import ToolSignatureError
 
 __all__ = [
     "ActiveContext",
     "ArgumentProblem",
+    "File",
     "InvalidToolArguments",
+    "Listener",
+    "NoSuchFile",
     "ResultNotJson",
+    "SecretNotGranted",
     "ToolContext",
     "ToolDescription",
     "ToolMetadata",

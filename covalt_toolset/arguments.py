@@ -54,6 +54,15 @@ def invoke(function: Callable[..., object], arguments: Mapping[str, Any]) -> obj
     return _awaited(result) if inspect.isawaitable(result) else result
 
 
+def result_problems(function: Callable[..., object], result: Any) -> list[ArgumentProblem]:
+    """Return where a result, as JSON, is not what the function's annotation promises."""
+    promised = read_signature(function).output_schema
+    if promised is None:
+        return []
+    reader = ShapeReader(promised.get("$defs", {}))
+    return list(reader.mismatches(result, promised, place=places.ROOT))
+
+
 def _awaited(result: Awaitable[object]) -> object:
     import asyncio  # noqa: PLC0415 - most tools are not asynchronous, and it is slow to import
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from covalt_toolset.listening import Listener, LogLevel, Nobody
+from covalt_toolset.secret_names import Secrets
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
@@ -29,6 +32,8 @@ class ToolContext:
         call_id: this call.
         message_id: the message that asked for the call, if one did.
         extra: whatever else the caller hands to the tool.
+        secrets: the values that this toolset declared and the project granted, by name.
+        listener: who hears of :meth:`progress` and :meth:`log`.
     """
 
     workspace: Path
@@ -38,6 +43,28 @@ class ToolContext:
     call_id: str
     message_id: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=lambda: Secrets({}))
+    listener: Listener = field(default_factory=Nobody, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Whatever mapping came, it does not show its values, and says what is missing.
+        object.__setattr__(self, "secrets", Secrets(self.secrets))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants the result any more; a tool that looks may still tidy up.
+
+        One that does not look, or takes too long, is ended.
+        """
+        return self.listener.cancelled
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell whoever follows the call how far it has come: ``progress(3, 10, "page 3")``."""
+        self.listener.progress(done, total, message)
+
+    def log(self, message: str, level: LogLevel = "info") -> None:
+        """Tell whoever follows the call something; it is kept in the record, as what is printed."""
+        self.listener.log(level, message)
 
     def path(self, relative: str | PathLike[str]) -> Path:
         """Return a path inside the workspace, with its symbolic links followed.
@@ -115,6 +142,8 @@ def set_context(
     call_id: str = ...,
     message_id: str | None = ...,
     extra: Mapping[str, Any] | None = ...,
+    secrets: Mapping[str, str] | None = ...,
+    listener: Listener | None = ...,
 ) -> ActiveContext: ...
 
 
@@ -129,6 +158,8 @@ def set_context(
     call_id: str = "call",
     message_id: str | None = None,
     extra: Mapping[str, Any] | None = None,
+    secrets: Mapping[str, str] | None = None,
+    listener: Listener | None = None,
 ) -> ActiveContext:
     """Make ``context`` the one that :func:`get_context` returns, or one of the given values.
 
@@ -148,6 +179,8 @@ def set_context(
             call_id=call_id,
             message_id=message_id,
             extra=extra or {},
+            secrets=secrets or {},
+            listener=listener or Nobody(),
         )
     return ActiveContext(context, _current.set(context))
 

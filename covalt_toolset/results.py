@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from covalt_toolset import places
+from covalt_toolset.files import File, NoSuchFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    Keep = Callable[[bytes], Any]
 
 MAX_DEPTH = 128
 """Deeper values are refused, well before Python's stack or a JSON reader gives up."""
@@ -40,23 +43,40 @@ class ResultNotJson(TypeError):  # noqa: N818 - it names what is wrong, as autho
         self.reason = reason
 
 
-def to_json(value: object) -> Any:
+def to_json(value: object, *, keep: Keep | None = None) -> Any:
     """Return ``value`` as JSON: dicts with text as keys, lists, text, numbers, booleans and null.
 
     Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes become what pydantic
-    makes of them.  A set becomes a list, sorted where it can be, so that equal sets are equal JSON.
+    makes of them, a :class:`File` its reference.  A set becomes a list, sorted where it can be, so
+    that equal sets are equal JSON.  Bytes are what ``keep`` returns for them, where it is given.
 
     Raises:
         ResultNotJson: naming the first place that JSON cannot hold.
     """
-    return _converted(value, places.ROOT, above=())
+    return _converted(value, places.ROOT, way=_Way(keep=keep))
 
 
-def _converted(value: Any, place: str, *, above: tuple[int, ...]) -> Any:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Way:
+    """The values around the one that is converted, and who takes bytes."""
+
+    above: tuple[int, ...] = ()
+    keep: Keep | None = None
+
+    def into(self, value: object, place: str) -> _Way:
+        """Return the way to what ``value`` holds."""
+        if id(value) in self.above:
+            raise ResultNotJson(place, "contains itself")
+        if len(self.above) >= MAX_DEPTH:
+            raise ResultNotJson(place, f"is nested more than {MAX_DEPTH} deep")
+        return _Way((*self.above, id(value)), self.keep)
+
+
+def _converted(value: Any, place: str, *, way: _Way) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Enum):
-        return _converted(value.value, place, above=above)
+        return _converted(value.value, place, way=way)
     if isinstance(value, str):
         return _text(value, place)
     if isinstance(value, int):
@@ -66,23 +86,31 @@ def _converted(value: Any, place: str, *, above: tuple[int, ...]) -> Any:
     if isinstance(value, PurePath):
         return _text(str(value), place)
 
-    if id(value) in above:
-        raise ResultNotJson(place, "contains itself")
-    if len(above) >= MAX_DEPTH:
-        raise ResultNotJson(place, f"is nested more than {MAX_DEPTH} deep")
-    above = (*above, id(value))
+    if isinstance(value, File):
+        return _file(value, place)
+    if way.keep is not None and isinstance(value, bytes | bytearray | memoryview):
+        return way.keep(bytes(value))
+
+    way = way.into(value, place)
     if hasattr(type(value), "__pydantic_serializer__"):
-        return _model(value, place, above=above)
+        return _model(value, place, way=way)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return _object(fields, place, above=above)
+        return _object(fields, place, way=way)
     if isinstance(value, Mapping):
-        return _object(value, place, above=above)
+        return _object(value, place, way=way)
     if isinstance(value, set | frozenset):
-        return _array(_in_order(value), place, above=above)
+        return _array(_in_order(value), place, way=way)
     if isinstance(value, _ARRAYS) and not isinstance(value, _NOT_ARRAYS):
-        return _array(value, place, above=above)
-    return _converted(_written(value, place), place, above=above)
+        return _array(value, place, way=way)
+    return _converted(_written(value, place), place, way=way)
+
+
+def _file(value: File, place: str) -> dict[str, Any]:
+    try:
+        return value.reference()
+    except NoSuchFile as error:
+        raise ResultNotJson(place, str(error)) from None
 
 
 def _text(value: str, place: str) -> str:
@@ -107,7 +135,7 @@ def _number(value: float, place: str) -> float:
     return float(value)
 
 
-def _object(value: Mapping[Any, Any], place: str, *, above: tuple[int, ...]) -> dict[str, Any]:
+def _object(value: Mapping[Any, Any], place: str, *, way: _Way) -> dict[str, Any]:
     written: dict[str, Any] = {}
     origins: dict[str, Any] = {}
     for key, inner in value.items():
@@ -117,7 +145,7 @@ def _object(value: Mapping[Any, Any], place: str, *, above: tuple[int, ...]) -> 
                 place, f"the keys {origins[name]!r} and {key!r} are the same key in JSON"
             )
         origins[name] = key
-        written[name] = _converted(inner, places.member(place, name), above=above)
+        written[name] = _converted(inner, places.member(place, name), way=way)
     return written
 
 
@@ -131,10 +159,9 @@ def _key(key: Any, place: str) -> str:
     return _text(name, place)
 
 
-def _array(values: Iterable[Any], place: str, *, above: tuple[int, ...]) -> list[Any]:
+def _array(values: Iterable[Any], place: str, *, way: _Way) -> list[Any]:
     return [
-        _converted(inner, places.item(place, index), above=above)
-        for index, inner in enumerate(values)
+        _converted(inner, places.item(place, index), way=way) for index, inner in enumerate(values)
     ]
 
 
@@ -157,7 +184,7 @@ def _written(value: Any, place: str) -> Any:
         raise ResultNotJson(place, f"{_named(value)} is not JSON") from None
 
 
-def _model(value: Any, place: str, *, above: tuple[int, ...]) -> Any:
+def _model(value: Any, place: str, *, way: _Way) -> Any:
     """Let a model write itself, because its author may have said how."""
     serializer = type(value).__pydantic_serializer__
     try:
@@ -167,10 +194,10 @@ def _model(value: Any, place: str, *, above: tuple[int, ...]) -> Any:
     try:
         written = serializer.to_python(value, mode="json", by_alias=True)
     except ValueError as error:
-        _converted(whole, place, above=above)  # this finds the place, where a value is at fault
+        _converted(whole, place, way=way)  # this finds the place, where a value is at fault
         raise ResultNotJson(place, _reason(error)) from None
     _check_nothing_lost(whole, written, place)
-    return _converted(written, place, above=above)
+    return _converted(written, place, way=way)
 
 
 def _reason(error: ValueError) -> str:
@@ -186,7 +213,7 @@ def _check_nothing_lost(whole: Any, written: Any, place: str) -> None:
         _number(whole, place)
     elif isinstance(whole, dict) and isinstance(written, dict):
         if len(whole) > len(written):
-            _object(dict.fromkeys(whole), place, above=())
+            _object(dict.fromkeys(whole), place, way=_Way())
             return
         for (name, inner), part in zip(written.items(), whole.values(), strict=False):
             _check_nothing_lost(part, inner, places.member(place, name))

@@ -98,7 +98,7 @@ class ShapeReader:
                 yield from self.mismatches(inner, known[key], place=spot)
             elif others is False:
                 yield ArgumentProblem(spot, "unknown key")
-            elif isinstance(others, Mapping):
+            elif others is not True:
                 yield from self.mismatches(inner, others, place=spot)
 
     def _item_mismatches(

@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError, SchemaError
 from covalt_toolset.annotations import resolve, signature_of, written_name
 from covalt_toolset.decorator import function_name
 from covalt_toolset.docstrings import read_docstring
+from covalt_toolset.files import FILE_SCHEMA
 from covalt_toolset.results import ResultNotJson, to_json
 
 if TYPE_CHECKING:
@@ -261,6 +262,11 @@ class _ToolSchema(GenerateJsonSchema):
         """Leave out titles that only repeat the key."""
         del schema
         return False
+
+    def bytes_schema(self, schema: Any) -> dict[str, Any]:
+        """Write bytes of a result as what they become: a file, or in a model text."""
+        written = super().bytes_schema(schema)
+        return {"anyOf": [written, FILE_SCHEMA]} if self.mode == "serialization" else written
 
     def encode_default(self, dft: Any) -> Any:
         """Write a default as a result would be written, so that NaN never gets into a schema."""

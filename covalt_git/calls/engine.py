@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json, json_schema
 from covalt_git.access import Principal, confirmation
+from covalt_git.calls import http_calls, python_calls
+from covalt_git.calls.running import RUNNING, CancelledError, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
-from covalt_git.errors import CovaltError
 from covalt_git.models.calls import (
     Approval,
     CallError,
@@ -29,7 +30,7 @@ from covalt_git.models.project_config import DEFAULT_LIMITS
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.names import new_id
 from covalt_git.render.plan import plan
-from covalt_git.runtime import python_tool, sandbox
+from covalt_git.runtime import sandbox
 from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import finished_call, waiting_call
 from covalt_git.workspaces.writing import Writer, writing
@@ -39,21 +40,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.chats import FileChange
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
 
 WAIT_S = 600.0
 """How long a call waits for the chat's other calls."""
-
-
-class NotRunnableError(CovaltError):
-    """A tool of a kind that this version reads and shows but does not run yet."""
-
-    code = "not_runnable"
-    http_status = 501
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +75,18 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Makes calls for one principal; ``waiting`` is told when a chat is busy."""
+    """Makes calls for one principal.
+
+    ``waiting`` is told when a chat is busy; ``follower`` what a call does, and may cancel it.
+    Python runs at ``level``, or at the strongest that this machine has.
+    """
 
     root: Path
     config: ProjectConfig
     principal: Principal
     waiting: Callable[[str], None] | None = None
+    follower: Follower = field(default_factory=Follower, compare=False)
+    level: SandboxLevel | None = None
 
     def call(self, chat: ChatStore, request: Request) -> CallOutcome:
         """Make a call; it runs to its end, or waits for a person where one has to be asked.
@@ -94,12 +96,18 @@ class Engine:
             MessageElsewhereError: when the active branch does not go through the message.
             InvalidArgumentsError: with everything that is wrong; nothing is recorded.
             SandboxNeededError: when the toolset may not run here.
+            CannotInstallError: when what the toolset's Python needs cannot be installed.
+            CancelledError: when the follower cancels while this waits for the chat.
         """
-        self.check(request)
+        found = self.check(request)
+        if found.tool.kind == "python" and not self._reasons(found, request):
+            python_calls.prepare(found, self.follower)
         with self.writing(chat) as writer:
+            if self.follower.cancel.is_set():
+                raise CancelledError("the call was cancelled before it began")
             # Again, because the toolset may have been edited while this waited for the chat.
             found = self.check(request)
-            reasons = confirmation(self.config, found.tool, request.args)
+            reasons = self._reasons(found, request)
             base = writer.save_edits()
             said = request.message_id
             message_id = None if said is None else conversation.of_call(chat, said)
@@ -138,9 +146,12 @@ class Engine:
             UnknownNameError: and what else :meth:`call` raises before it waits for the chat.
         """
         found = self.catalog.find_callable(request.tool_id)
-        check_runnable(found.tool, found.toolset.state)
+        check_runnable(found.tool, found.toolset.state, at=self.level)
         check_arguments(found.tool, request.args)
         return found
+
+    def _reasons(self, found: Found, request: Request) -> tuple[str, ...]:
+        return confirmation(self.config, found.tool, request.args)
 
     def ask(
         self, writer: Writer, call: PendingCall, tool: Tool, reasons: tuple[str, ...]
@@ -182,23 +193,13 @@ class Engine:
         chat = writer.chat
         started = call.model_copy(update={"status": "running"})
         writer.put_call(started)
-        outcome = python_tool.run(
-            python_tool.Job(
-                toolset_dir=found.toolset.folder.absolute(),
-                toolset_id=found.toolset.id,
-                entrypoint=str(found.tool.entrypoint),
-                args=call.args,
-                workspace=chat.workspace.absolute(),
-                chat_id=chat.id,
-                call_id=call.id,
-                limits=limits_of(found.tool, self.config),
-                message_id=call.message_id,
-                confirmed=confirmed,
-            )
-        )
+        self.follower.tell(Started(call.id))
+        with RUNNING.named(call.id, self.follower.cancel):
+            outcome = self._outcome(chat, started, found, confirmed=confirmed)
         error = outcome.error
-        if error is not None and error.code == "cannot_load":
-            error = error.model_copy(update={"hint": _what_it_lacks(found)})
+        if error is not None and "No module named" in error.message:
+            where = f"python.dependencies of {found.toolset.id}/toolset.yaml"
+            error = error.model_copy(update={"hint": f"name it under {where}"})
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
@@ -231,7 +232,7 @@ class Engine:
             output=_as_text(outcome.output),
             started_at=call.started_at,
             finished_at=commits.now(),
-            sandbox=sandbox.level(),
+            sandbox=self._level() if found.tool.kind == "python" else None,
             toolset=call.toolset,
             execution_id=call.execution_id,
         )
@@ -246,20 +247,45 @@ class Engine:
             output=record.output,
         )
 
+    def _level(self) -> SandboxLevel:
+        return self.level or sandbox.level()
 
-def check_runnable(tool: Tool, state: ToolsetState) -> None:
-    """Make sure that this version and machine can run the tool of a toolset in that state.
+    def _outcome(
+        self, chat: ChatStore, call: PendingCall, found: Found, *, confirmed: bool
+    ) -> Outcome:
+        limits = limits_of(found.tool, self.config)
+        if found.tool.kind == "http":
+            return http_calls.run(
+                found,
+                call.args,
+                chat,
+                limits=limits,
+                config=self.config.workspace,
+                tell=self.follower.tell,
+                cancel=self.follower.cancel,
+            )
+        return python_calls.run(
+            found,
+            call,
+            chat,
+            level=self._level(),
+            limits=limits,
+            confirmed=confirmed,
+            follower=self.follower,
+        )
+
+
+def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
+    """Make sure that a tool of a toolset in that state can run, at a level or the strongest here.
 
     Raises:
-        NotRunnableError: for a tool that is not Python.
-        SandboxNeededError: for an imported toolset.
+        GrantNeededError: for an HTTP tool whose host, or a secret of it, was not granted.
+        SandboxNeededError: for the Python of an imported toolset.
     """
-    if tool.kind != "python":
-        raise NotRunnableError(
-            f"{tool.tool_id} is an HTTP tool, which this version reads but does not call yet",
-            hint="covalt-git tool list shows the tools that run",
-        )
-    sandbox.check_trust(tool.toolset_id, state)
+    if tool.kind == "http":
+        http_calls.check_granted(tool, state)
+        return
+    sandbox.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 
 
 def check_arguments(tool: Tool, args: JsonObject) -> None:
@@ -299,13 +325,6 @@ def version_of(found: Found) -> ToolsetVersion:
     manifest = found.toolset.manifest
     version = manifest.version if manifest else ""
     return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)
-
-
-def _what_it_lacks(found: Found) -> str:
-    needs = found.toolset.manifest.python.dependencies if found.toolset.manifest else ()
-    if not needs:
-        return ""
-    return f"this version does not install what it needs: pip install {' '.join(needs)}"
 
 
 def _kept(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:

@@ -30,6 +30,7 @@ COMMANDS = {
     "approval": "Settle the calls that wait for a person.",
     "serve": "Show the project in your browser.",
     "index": "Rebuild or inspect the index, a cache of the files.",
+    "doctor": "Show how well tools are shut in on this machine.",
 }
 
 

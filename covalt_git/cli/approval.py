@@ -11,6 +11,7 @@ from covalt_git.calls.approvals import AskedAgainError
 from covalt_git.cli import output
 from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
+from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import indexed, json_option, project, synced, waiting
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def approve(execution_id: str, *, as_json: bool) -> None:
     """Approve a call and run it.  The end of its id is enough."""
     opened = project()
     try:
-        outcome = opened.approvals(waiting).approve(execution_id)
+        with following(wanted=None) as follower:
+            outcome = opened.approvals(waiting, follower).approve(execution_id)
     except AskedAgainError as error:
         if not as_json:
             output.changes(error.outcome.changes)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from covalt_git import canonical_json
 from covalt_git.calls.engine import CallOutcome, Request
 from covalt_git.cli import output, render_text
+from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import indexed, json_option, project, waiting, wrong_call
 from covalt_git.models.calls import RenderPlan
+from covalt_git.runtime import python_tool
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import Approval
-    from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
 
 
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
     help="Read ARGS from a file, - for standard input.",
 )
 @click.option("--message", metavar="MESSAGE", help="The message of the chat that it is made for.")
+@click.option(
+    "--follow/--no-follow",
+    default=None,
+    help="Show progress and logs while it runs; at a terminal it does so by itself.",
+)
 @click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
 @click.option(
     "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
@@ -47,6 +53,7 @@ def command(
     args_file: Path | None,
     message: str | None,
     *,
+    follow: bool | None,
     yes: bool,
     opened: bool,
     as_json: bool,
@@ -56,14 +63,21 @@ def command(
     A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
     approval list`.  Exits with 1 when the call failed or waits.
     """
+    python_tool.prepare(Path(sys.executable))  # which takes as long as all up to the run
     here = project()
     with here.chats.open(chat_id) as chat:
         found = here.catalog.find(tool_id)
         given = _arguments(args, pairs, args_file, found.tool.input_schema)
         asked = Request(found.tool.tool_id, given, message)
-        outcome = here.engine(waiting).call(chat, asked)
-        if outcome.approval is not None:
-            outcome = _ask(here, outcome, outcome.approval, yes=yes, as_json=as_json)
+        with following(wanted=follow) as follower:
+            outcome = here.engine(waiting, follower).call(chat, asked)
+        if (approval := outcome.approval) is not None:
+            says = _says(approval, yes=yes, as_json=as_json)
+            if says == "no":
+                outcome = here.approvals(waiting).deny(approval.execution_id)
+            if says == "yes":
+                with following(wanted=follow) as follower:
+                    outcome = here.approvals(waiting, follower).approve(approval.execution_id)
         indexed(here, chat)
         if as_json:
             shown = outcome.call.as_json()
@@ -108,20 +122,15 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     output.say(f"{call.post_manifest_id[: output.SHORT]} on {chat.active_branch()}", dim=True)
 
 
-def _ask(
-    here: Project, outcome: CallOutcome, approval: Approval, *, yes: bool, as_json: bool
-) -> CallOutcome:
-    """Have the person at this terminal settle the call, if there is one."""
-    if not yes:
-        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return outcome
-        output.say(
-            f"{approval.tool_id} with {canonical_json.dumps(approval.args).decode()}", bold=True
-        )
-        output.say(f"{', '.join(approval.reasons)}")
-        if not click.confirm("run it?"):
-            return here.approvals(waiting).deny(approval.execution_id)
-    return here.approvals(waiting).approve(approval.execution_id)
+def _says(approval: Approval, *, yes: bool, as_json: bool) -> Literal["yes", "no", "nothing"]:
+    """Return what the person at this terminal says to the call, if there is one."""
+    if yes:
+        return "yes"
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "nothing"
+    output.say(f"{approval.tool_id} with {canonical_json.dumps(approval.args).decode()}", bold=True)
+    output.say(f"{', '.join(approval.reasons)}")
+    return "yes" if click.confirm("run it?") else "no"
 
 
 def _arguments(

@@ -8,6 +8,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.session import json_option, project
+from covalt_git.models.http_placement import placement
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
@@ -55,7 +56,7 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
     for name, schema in tool.input_schema.get("properties", {}).items():
         needed = "needed" if name in tool.input_schema.get("required", []) else "optional"
         kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"
-        output.say(f"  {name}  {kind}, {needed}  {_described(schema)}".rstrip())
+        output.say(f"  {name}  {kind}, {needed}{_place(tool, name)}  {_described(schema)}".rstrip())
     for title, value in _facts(tool).items():
         output.say(f"{title}: {value}")
 
@@ -85,6 +86,12 @@ def _facts(tool: Tool) -> dict[str, str]:
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
         "state": "on" if tool.enabled else "off",
     }
+
+
+def _place(tool: Tool, name: str) -> str:
+    """Return where an argument of an HTTP tool goes."""
+    where = placement(tool.http).place_of(name) if tool.http else None
+    return f", in the {where}" if where else ""
 
 
 def _described(schema: object) -> str:

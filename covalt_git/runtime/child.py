@@ -1,64 +1,171 @@
-"""The program that runs one Python tool once: the other side of :mod:`covalt_git.runtime.python_tool`.
+"""One call of a Python tool, in the worker that ends with it.
 
-It is started as a script in an isolated interpreter and imports nothing of ``covalt_git``.  It reads
-one JSON request from a pipe, imports the tool, checks the arguments, calls the function and writes one
-JSON answer to another pipe.  What the tool prints goes to the standard streams, never into the answer.
+The request comes over a connection of the call's own, and so does what is told while the tool runs
+and the answer; what the tool prints goes to the standard streams, never between them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
-import json
+import errno
+import gc
 import os
-import resource
-import signal
+import select
+import socket
 import sys
+import threading
+import time
 import traceback
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import covalt_toolset
+from covalt_git.runtime import wire
+from covalt_toolset.arguments import result_problems
+from covalt_toolset.files import saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PR_SET_PDEATHSIG = 1
-_MIB = 1 << 20
+_PROGRESS_S = 0.05
+"""Progress that comes faster is left out, but never its end."""
 
 
-def main() -> None:
-    """Answer the request whose pipe ends are the first two arguments; the third is the parent."""
-    request_end, answer_end = int(sys.argv[1]), int(sys.argv[2])
-    _die_with_parent(int(sys.argv[3]))
+class Tool:
+    """A module of a toolset, imported; or why it could not be."""
+
+    def __init__(self, folder: Path, module: str) -> None:
+        self.folder = folder
+        self.module = module
+        self.failure: dict[str, Any] | None = None
+
+    def read_signatures(self, function: str) -> None:
+        """Do what calling takes once: for ``function``, and for all that carry the mark of a tool."""
+        module = sys.modules[self.module]
+        for name, value in list(vars(module).items()):
+            if callable(value) and (name == function or covalt_toolset.is_tool(value)):
+                with contextlib.suppress(Exception):  # told when it is called
+                    covalt_toolset.describe(value)
+
+    def function(self, name: str) -> Callable[..., object]:
+        """Return the function.
+
+        Raises:
+            AttributeError: where the module has none of that name.
+            TypeError: where it is something else.
+        """
+        found: Callable[..., object] = getattr(sys.modules[self.module], name)
+        if not callable(found):
+            raise TypeError(f"{self.module}:{name} is not a function")
+        return found
+
+
+class _Listener:
+    """Tells those who called what happens meanwhile, and the tool whether they still want it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._told = 0.0
+        self._cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call is to end: its connection is then at its end, or gone."""
+        if not self._cancelled:
+            with contextlib.suppress(OSError, ValueError):
+                self._cancelled = bool(select.select([self._connection], [], [], 0)[0])
+        return self._cancelled
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Tell how far the tool has come."""
+        now = time.monotonic()
+        if now - self._told >= _PROGRESS_S or done == total:
+            self._told = now
+            self.tell({"event": "progress", "done": done, "total": total, "message": message})
+
+    def log(self, level: str, message: str) -> None:
+        """Tell what the tool has to say, and keep it with what it prints."""
+        with contextlib.suppress(Exception):  # whatever the tool put in the place of its streams
+            sys.stderr.write(f"{level}: {message}\n")
+        self.tell({"event": "log", "level": level, "message": message})
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Send an event; nobody listens to a call that was cancelled."""
+        with self._sending, contextlib.suppress(OSError):
+            wire.send(self._connection, event)
+
+
+def serve(door: socket.socket, tool: Tool, *, idle_s: float) -> NoReturn:
+    """Wait for a call, make it, and end this process; also where no call comes."""
+    with contextlib.suppress(Exception):  # the module may have changed what it imported
+        rehearse()
+    asked = wire.receive(door) if select.select([door], [], [], idle_s)[0] else None
+    if asked is None:
+        os._exit(wire.NOT_CALLED)
+    end, output = asked[1]
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
+    door.close()
+    connection = socket.socket(fileno=end)
+    listener = _Listener(connection)
     own = os.getpid()
-    with open(request_end, "rb") as pipe:
-        request = json.load(pipe)
-    os.set_inheritable(answer_end, False)
-    _set_limits(request["limits"])
-    answer = _answer(request)
-    if os.getpid() != own:
-        os._exit(0)  # a fork that the tool let run on: only the process that was asked answers
-    with contextlib.suppress(Exception):  # whatever the tool put in the place of its streams
-        sys.stdout.flush()
-        sys.stderr.flush()
-    with open(answer_end, "wb") as pipe:
-        # Half of a surrogate pair, as in the text of an exception, becomes a question mark.
-        pipe.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
-    # A tool's threads and exit handlers do not get to hold the call up once it is answered.
-    os._exit(0)
+    with contextlib.suppress(EOFError, OSError):
+        if request := wire.receive(connection):
+            answer = _answer(tool, request[0], listener)
+            if os.getpid() == own:  # else it is a fork that the tool let run on
+                with contextlib.suppress(Exception):  # whatever it put in the place of its streams
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                wire.send(connection, {"event": "answer", **answer})
+            # A tool's threads and exit handlers do not get to hold the call up once it is answered.
+            os._exit(0)
+    os._exit(1)
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    folder = Path(request["toolset_dir"])
+def rehearse() -> None:
+    """Make a call of nothing.
+
+    The first time, pydantic loads half of what it takes.  In a fork, the first call would copy every
+    page of memory that calling writes to: done beforehand, nobody waits for it.
+    """
+    here, there = socket.socketpair()
+    with here, there:
+        request: dict[str, Any] = dict.fromkeys(("chat_id", "toolset_id", "call_id"), "")
+        request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": ".", "limits": {}}
+        request |= {"message_id": None, "confirmed": True, "secrets": {}, "check_result": True}
+        wire.send(here, request, (here.fileno(),))
+        asked = wire.receive(there)
+        assert asked is not None
+        os.close(asked[1][0])
+        listener = _Listener(there)
+        listener.tell(_answer(Tool(Path("/"), __name__), asked[0], listener))
+    gc.collect(0)  # whose time has come, rather than in the midst of a call
+
+
+def _nothing(workspace: Path, path: str, number: int = 1) -> dict[str, int]:
+    """Do nothing.
+
+    Args:
+        workspace: the workspace
+        path: a path
+        number: a number
+    """
+    del workspace
+    return {path: number}
+
+
+def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[str, Any]:
+    if tool.failure is not None:
+        return tool.failure
+    folder = tool.folder
     try:
-        function = _load(folder, request["module"], request["function"])
-        description = covalt_toolset.describe(function)
-    except BaseException as error:  # noqa: BLE001 - whatever somebody's module raises on import
-        return _failure("cannot_load", error, folder)
-    if description.requires_confirmation and not request["confirmed"]:
+        function = tool.function(request["function"])
+        marked = covalt_toolset.get_tool_metadata(function)
+    except BaseException as error:  # noqa: BLE001 - whatever stands there in a function's place
+        return failure("cannot_load", error, folder)
+    if marked is not None and marked.requires_confirmation and not request["confirmed"]:
         return {"status": "confirmation"}
     context = covalt_toolset.ToolContext(
         workspace=Path(request["workspace"]),
@@ -67,60 +174,77 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         toolset_dir=folder,
         call_id=request["call_id"],
         message_id=request["message_id"],
+        secrets=request["secrets"],
+        listener=listener,
     )
+    os.chdir(context.workspace)
     with covalt_toolset.set_context(context):
-        return _call(function, request["args"], folder)
+        return _call(function, request, folder)
 
 
-def _call(function: Callable[..., object], args: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:
     try:
-        result = covalt_toolset.invoke(function, args)
+        result = covalt_toolset.invoke(function, request["args"])
     except covalt_toolset.InvalidToolArguments as error:
         if _own_frames(error, folder):  # the tool had begun and raised it itself
-            return _failure("tool_raised", error, folder)
+            return failure("tool_raised", error, folder)
         problems = [[problem.path, problem.message] for problem in error.problems]
         return {"status": "invalid_arguments", "problems": problems}
+    except covalt_toolset.ToolSignatureError as error:
+        return failure("cannot_load", error, folder)
     except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of a tool too
-        return _failure("tool_raised", error, folder)
+        return failure(_limit_of(error, request["limits"]) or "tool_raised", error, folder)
     try:
-        return {"status": "success", "result": covalt_toolset.to_json(result)}
+        written = covalt_toolset.to_json(result, keep=saved)
+        wrong = result_problems(function, written) if request["check_result"] else []
     except covalt_toolset.ResultNotJson as error:
-        return {"status": "error", "code": "result_not_json", "message": str(error)}
+        return {"status": "error", "code": "bad_result", "message": str(error)}
     except BaseException as error:  # noqa: BLE001 - a value's own methods ran
-        return _failure("result_not_json", error, folder)
+        return failure("bad_result", error, folder)
+    if wrong:
+        said = "; ".join(map(str, wrong))
+        return {"status": "error", "code": "bad_result", "message": said}
+    return {"status": "success", "result": written}
 
 
-def _load(folder: Path, module: str, function: str) -> Callable[..., object]:
-    """Import the entrypoint so that the toolset's own packages win over installed ones of a name."""
-    sys.path.append(str(folder))
-    top = module.partition(".")[0]
-    spec = PathFinder.find_spec(top, [str(folder)])
-    if spec is not None:
-        package = module_from_spec(spec)
-        sys.modules[top] = package
-        if spec.loader is not None:
-            spec.loader.exec_module(package)
-        else:
-            # A folder without an __init__.py: Python would look for others of its name as well.
-            package.__path__ = [str(folder / top)]
-    found = getattr(importlib.import_module(module), function)
-    if not callable(found):
-        raise TypeError(f"{module}:{function} is not a function")
-    return cast("Callable[..., object]", found)
+def _limit_of(error: BaseException, limits: dict[str, Any]) -> str:
+    """Return the limit that an exception comes of, if it does."""
+    if isinstance(error, MemoryError) and limits.get("memory_mb"):
+        return "limit_memory"
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EFBIG and limits.get("file_mb"):
+        return "limit_written"
+    if _text(error) == "can't start new thread" or (
+        number == errno.EAGAIN and _raised_by_a_fork(error)
+    ):
+        return "limit_processes"
+    return ""
 
 
-def _failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
-    kind = type(error).__name__
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception's own __str__ ran
-        text = "(its text cannot be shown)"
+def _raised_by_a_fork(error: BaseException) -> bool:
+    """Tell a process too many from a connection that has nothing to say yet."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and (
+        "fork" in (frames[-1].line or "") or "spawn" in (frames[-1].line or "")
+    )
+
+
+def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
+    """Return the answer of a call that an exception ended."""
+    kind, text = type(error).__name__, _text(error)
     return {
         "status": "error",
         "code": code,
         "message": f"{kind}: {text}" if text else kind,
         "traceback": "\n".join(_own_frames(error, folder)),
     }
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - an exception's own __str__ ran
+        return "(its text cannot be shown)"
 
 
 def _own_frames(error: BaseException, folder: Path) -> list[str]:
@@ -131,36 +255,3 @@ def _own_frames(error: BaseException, folder: Path) -> list[str]:
             path = Path(frame.filename).relative_to(folder)
             lines.append(f"{path}:{frame.lineno} in {frame.name}: {frame.line or ''}".rstrip(": "))
     return lines
-
-
-def _set_limits(limits: dict[str, Any]) -> None:
-    wanted = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_AS: limits.get("memory_mb") and limits["memory_mb"] * _MIB,
-        resource.RLIMIT_FSIZE: limits.get("written_mb") and limits["written_mb"] * _MIB,
-        resource.RLIMIT_CPU: limits.get("cpu_s") and max(1, round(limits["cpu_s"])),
-    }
-    if sys.platform == "darwin":
-        del wanted[resource.RLIMIT_AS]  # macOS does not hold it, and may refuse to set it
-    for kind, value in wanted.items():
-        if value is not None:
-            _, hard = resource.getrlimit(kind)
-            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(kind, (most, hard))
-    if hasattr(signal, "SIGXFSZ"):
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit raises instead
-
-
-def _die_with_parent(parent: int) -> None:
-    """Ask the kernel to end this process when its parent ends, however that ends."""
-    if sys.platform != "linux":
-        return
-    import ctypes  # noqa: PLC0415 - Linux only
-
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-if __name__ == "__main__":
-    main()

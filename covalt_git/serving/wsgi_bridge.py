@@ -2,9 +2,10 @@
 
 The app runs in a thread of its own for each request, and both bodies stream.  Each side waits for
 the other, so neither a large upload nor a slow reader fills the memory.  When the client goes away,
-the app's next read or write raises, and its answer is closed as PEP 3333 promises; so it is at the
-server's end, for no wait of a thread outlives its request.  One case is seen late: a client that
-goes away from an answer in progress while more than ``BUFFERED`` bytes of its request stand unread.
+the app's next read or write raises, and its answer is closed as PEP 3333 promises; an answer that has
+nothing to say finds out by an empty part.  So it is at the server's end, for no wait of a thread
+outlives its request.  One case is seen late: a client that goes away from an answer in progress
+while more than ``BUFFERED`` bytes of its request stand unread.
 
 Limits on the size of a request are the app's.
 """
@@ -126,6 +127,16 @@ class _Exchange:
             ClientGoneError: when nobody reads them.
         """
         self._wait(self._send_all(messages))
+
+    def check(self) -> None:
+        """Make sure that somebody still waits for the answer.
+
+        Raises:
+            ClientGoneError: when nobody does.
+        """
+        with self._lock:
+            if self._over:
+                raise ClientGoneError("the client went away")
 
     def end(self) -> None:
         """Break the wait of the thread, and forbid every further one."""
@@ -253,6 +264,8 @@ class _Answer:
         while not self._bodiless and (part := next(ahead, None)) is not None:
             if part:
                 self.write(part)
+            else:
+                self._exchange.check()
         self._send(b"", more=False)
 
     def write(self, part: bytes) -> None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import queue
 import threading
@@ -15,6 +14,7 @@ from pydantic import Field
 from werkzeug.wrappers import Response
 
 from covalt_git.calls.engine import Request
+from covalt_git.calls.running import RUNNING, Follower, Installing, Started
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.models.base import JsonObject
@@ -26,6 +26,7 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
+from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.workspaces import commits
 from covalt_server import current, refusals
 from covalt_server.changes import Change, Notes, notes, told
@@ -34,12 +35,14 @@ from covalt_server.contract import Answer, Asked, operation, tag
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.calls.running import CallEvent
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
 
     Events = queue.SimpleQueue[bytes | None]
 
 HEARTBEAT_S = 15.0
+LOOK_S = 0.25
 _ENDS = {
     "success": "ToolCallCompleted",
     "error": "ToolCallError",
@@ -73,6 +76,19 @@ class GetCall(Asked):
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
+
+
+class CancelCall(Asked):
+    """Which call to end."""
+
+    chat_id: str = Field(max_length=200)
+    call_id: str = Field(max_length=200)
+
+
+class CallCancelled(Answer):
+    """The call is being ended; get_call tells when it has."""
+
+    call_id: str
 
 
 class CallFacts(Answer):
@@ -138,22 +154,45 @@ def stream(asked: CallTool) -> Response:
 
     - ``ToolCallStarted`` at once: ``chat_id``, ``tool_id``, ``at``
     - ``Waiting`` while another one writes to the chat: ``holder``
+    - ``ToolCallRunning`` when it begins to run: ``call_id``, for cancel_call
+    - ``Installing`` while what the toolset's Python needs is installed: ``message``
+    - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
+    - ``ToolCallLog`` for what the tool has to say: ``level``, ``message``
     - ``Heartbeat`` every 15 seconds in which nothing else was said: ``at``
     - at the end one of ``ToolCallCompleted``, ``ToolCallError`` and ``ApprovalRequired``, with
       ``call``, the answer of call_tool; a ``ToolCallError`` of a call that was refused after all
       has ``call`` null and, in ``refusal``, what a refused request is answered with
 
     Where it can be refused before it starts, it is, with a plain error answer.  A client that goes
-    away ends nothing: the call goes on and is recorded.
+    away cancels the call: it ends within a second, is recorded, and what it wrote is kept.
     """
     opened = current.project()
     current.chat(asked.chat_id)
     opened.engine().check(_request(asked))
     events: Events = queue.SimpleQueue()
-    threading.Thread(target=_follow, args=(opened, asked, events), name="covalt-git call").start()
+    follower = Follower(lambda event: events.put(_told(event)))
+    work = (opened, asked, events, follower)
+    threading.Thread(target=_follow, args=work, name="covalt-git call").start()
     started = {"chat_id": asked.chat_id, "tool_id": asked.tool_id, "at": commits.now()}
-    first = _line("ToolCallStarted", **started)
-    return Response(itertools.chain((first,), lines(events)), mimetype="application/x-ndjson")
+    events.put(_line("ToolCallStarted", **started))
+    answer = Response(lines(events), mimetype="application/x-ndjson")
+    answer.call_on_close(follower.cancel.set)
+    return answer
+
+
+@operation("POST", errors=(404, 409))
+def cancel_call(asked: CancelCall) -> CallCancelled:
+    """Ask a call that runs to end.
+
+    It ends within a second; its record has the error ``cancelled``, and what it wrote is kept.
+    """
+    chat = current.chat(asked.chat_id)
+    running = [call for call in chat.calls() if current.catalog().sees(call.tool_id)]
+    if asked.call_id not in {call.id for call in running}:
+        current.index().sync_chat(chat)
+        _known_call(chat, asked.call_id)
+    RUNNING.cancel(asked.call_id)
+    return CallCancelled(call_id=asked.call_id)
 
 
 @operation("GET", errors=(404,))
@@ -241,10 +280,10 @@ def _request(asked: CallTool) -> Request:
     return Request(asked.tool_id, asked.args, asked.message_id)
 
 
-def _follow(opened: Project, asked: CallTool, events: Events) -> None:
+def _follow(opened: Project, asked: CallTool, events: Events, follower: Follower) -> None:
     """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
     try:
-        engine = opened.engine(lambda holder: events.put(_line("Waiting", holder=holder)))
+        engine = opened.engine(lambda holder: events.put(_line("Waiting", holder=holder)), follower)
         with opened.chats.open(asked.chat_id) as chat:
             outcome = engine.call(chat, _request(asked))
             with suppress(IndexUnusableError), opened.index() as index:
@@ -262,19 +301,40 @@ def _follow(opened: Project, asked: CallTool, events: Events) -> None:
 
 
 def lines(events: Events, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
-    """Yield the events as they come, and a heartbeat where none came for so many seconds."""
+    """Yield the events as they come, and a heartbeat where none came for so many seconds.
+
+    In between an empty part, by which the server finds out whether anybody is there.
+    """
+    silent_s = 0.0
     while True:
         try:
-            line = events.get(timeout=heartbeat_s)
+            line = events.get(timeout=min(LOOK_S, heartbeat_s))
         except queue.Empty:
-            line = _line("Heartbeat", at=commits.now())
+            silent_s += min(LOOK_S, heartbeat_s)
+            line = b""
+            if silent_s >= heartbeat_s:
+                line = _line("Heartbeat", at=commits.now())
         if line is None:
             return
+        if line:
+            silent_s = 0.0
         yield line
+
+
+def _told(event: CallEvent) -> bytes:
+    match event:
+        case Started(call_id):
+            return _line("ToolCallRunning", call_id=call_id)
+        case Installing(message):
+            return _line("Installing", message=message)
+        case Progress(done, total, message):
+            return _line("ToolCallProgress", done=done, total=total, message=message)
+        case Log(level, message):
+            return _line("ToolCallLog", level=level, message=message)
 
 
 def _line(event: str, **facts: object) -> bytes:
     return json.dumps({"event": event, **facts}, ensure_ascii=False).encode() + b"\n"
 
 
-OPERATIONS = (call_tool, stream, list_calls, get_call)
+OPERATIONS = (call_tool, stream, cancel_call, list_calls, get_call)

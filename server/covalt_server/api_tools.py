@@ -11,6 +11,7 @@ from pydantic import Field
 from covalt_git.access import confirmation
 from covalt_git.calls import engine
 from covalt_git.errors import CovaltError
+from covalt_git.files.state_files import read_state
 from covalt_git.json_schema import InvalidArgumentsError
 from covalt_git.models.base import JsonObject
 from covalt_git.models.renderers import Renderer
@@ -247,11 +248,18 @@ def visible_toolsets() -> list[JsonObject]:
 
 def tool_row(tool: Tool, row: JsonObject) -> ToolRow:
     """Return a tool as lists show it; ``row`` is the index's of its toolset."""
-    state = ToolsetState(source_type=row["source_type"])
     why_not = "its toolset has errors"
     if row["sound"]:
-        why_not = _why_not(tool, state, enabled=row["enabled"])
+        why_not = _why_not(tool, _state(tool, row), enabled=row["enabled"])
     return ToolRow(**_facts(tool, why_not), renderer=tool.renderer.type if tool.renderer else None)
+
+
+def _state(tool: Tool, row: JsonObject) -> ToolsetState:
+    """Return what is asked about the toolset's state here; grants are in its file only."""
+    if tool.kind == "python":
+        return ToolsetState(source_type=row["source_type"])
+    file = current.project().root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"
+    return read_state(file, file.name).value or ToolsetState()
 
 
 def _why_not(tool: Tool, state: ToolsetState, *, enabled: bool) -> str:

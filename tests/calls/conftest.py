@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from covalt_git.project import Project
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
     from covalt_git.models.chats import WorkspaceManifest
 
 MANIFEST = """\
@@ -45,7 +45,7 @@ tools:
 """
 
 PLAIN = '''\
-import os
+import fcntl
 import shutil
 import time
 from pathlib import Path
@@ -71,8 +71,9 @@ def add(workspace: Path, text: str = "run", times: int = 1) -> dict:
 def wait(workspace: Path) -> None:
     """Say that it runs, then run until it is ended."""
     (workspace / "runs.txt").open("a").write("run\\n")
-    (workspace / "pid.part").write_text(str(os.getpid()))
-    (workspace / "pid.part").rename(workspace / "pid")
+    lock = (workspace / "held.part").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (workspace / "held.part").rename(workspace / "held")
     time.sleep(600)
 
 
@@ -146,6 +147,12 @@ class World:
 
     def call(self, tool: str, /, *, role: str | None = None, **args: Any) -> CallOutcome:
         return self.call_for(None, tool, role=role, **args)
+
+    def call_at(self, level: SandboxLevel, tool: str, /, **args: Any) -> CallOutcome:
+        project = self.project()
+        with project.chats.open("c1") as chat:
+            engine = replace(project.engine(), level=level)
+            return engine.call(chat, Request(f"demo:{tool}", args))
 
     def call_for(
         self, message_id: str | None, tool: str, /, *, role: str | None = None, **args: Any

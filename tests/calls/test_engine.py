@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.engine import NotRunnableError, Request, limits_of
+from covalt_git.access.grants import GrantNeededError
+from covalt_git.calls.engine import Request, limits_of
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import UnknownNameError
 from covalt_git.files.toolsets import read_toolset
@@ -15,6 +16,7 @@ from covalt_git.json_schema import InvalidArgumentsError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.names import new_id
+from covalt_git.runtime import sandbox
 from covalt_git.runtime.sandbox import SandboxNeededError
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ LACKING = """
 id: lacking
 name: Lacking
 version: "1"
-python: {dependencies: ["nowhere-to-be-found>=1"]}
 tools:
   - {id: run, entrypoint: "tools.it:run"}
 """
@@ -114,21 +115,32 @@ def test_wrong_arguments_of_a_tool_that_asks_are_told_before_anybody_is_asked(
     assert world.approvals() == []
 
 
-def test_http_tool_is_shown_but_does_not_run_yet(world: World) -> None:
-    with pytest.raises(NotRunnableError) as caught:
+def test_http_tool_is_inert_until_its_host_was_granted(world: World) -> None:
+    with pytest.raises(GrantNeededError) as caught:
         world.call("web", city="Seattle")
 
-    assert caught.value.hint == "covalt-git tool list shows the tools that run"
+    assert caught.value.message == "the toolset 'demo' may not reach https://example.com"
+    assert caught.value.hint == "covalt-git grant add demo network example.com"
     assert world.log() == []
 
 
-def test_imported_toolset_is_refused_until_there_is_a_sandbox(world: World) -> None:
+def test_imported_toolset_is_refused_where_no_wall_holds(world: World) -> None:
     world.write("state/demo.yaml", "source_type: zip\nenabled: true\n")
 
     with pytest.raises(SandboxNeededError):
-        world.call("add")
+        world.call_at("process", "add")
 
     assert world.log() == []
+
+
+@pytest.mark.skipif(sandbox.level() == "process", reason="this machine has no walls that hold")
+def test_imported_toolset_runs_between_walls_and_its_record_says_which(world: World) -> None:
+    world.write("state/demo.yaml", "source_type: zip\nenabled: true\n")
+
+    assert [world.call("add").call.status for _ in range(2)] == ["success"] * 2
+
+    recorded = [manifest.record.call for manifest in world.log()]
+    assert [call.sandbox for call in recorded if call] == [sandbox.level()] * 2
 
 
 def test_imported_toolset_starts_disabled(world: World) -> None:
@@ -153,7 +165,7 @@ def test_success_is_one_commit_that_holds_everything(world: World) -> None:
         "status": "success",
         "error": None,
         "output": "added hello\n",
-        "sandbox": "process",
+        "sandbox": sandbox.level(),
         "toolset": {"id": "demo", "version": "2.0.0", "digest": toolset.digest},
         "execution_id": None,
     }
@@ -249,7 +261,7 @@ def test_deleted_workspace_is_an_error_of_the_call_and_nothing_outside_is_touche
     outside.mkdir()
     (outside / "precious.txt").write_text("keep")
     first = world.call("add")
-    outcome = world.call("vanish", how=how, outside=str(outside))
+    outcome = world.call_at("process", "vanish", how=how, outside=str(outside))
     after = world.call("add")
 
     assert outcome.error is not None
@@ -361,11 +373,11 @@ def test_limit_of_the_project_ends_a_tool_that_says_none(world: World) -> None:
     waiting = world.ask("wait")
     outcome = world.approve(waiting)
 
-    assert outcome.call.error == "timed_out: it ran longer than 1 s"
+    assert outcome.call.error == "limit_time: it ran longer than 1 s"
     assert world.files()["runs.txt"] == "run\n"
 
 
-def test_module_that_lacks_a_dependency_says_what_to_install(world: World) -> None:
+def test_module_that_lacks_a_dependency_says_where_it_is_named(world: World) -> None:
     world.write("lacking/toolset.yaml", LACKING)
     world.write("lacking/tools/it.py", "import nowhere_to_be_found\n\n\ndef run() -> None: ...\n")
     project = world.project()
@@ -375,4 +387,4 @@ def test_module_that_lacks_a_dependency_says_what_to_install(world: World) -> No
 
     assert outcome.error is not None
     assert outcome.error.code == "cannot_load"
-    assert outcome.error.hint.endswith("pip install nowhere-to-be-found>=1")
+    assert outcome.error.hint == "name it under python.dependencies of lacking/toolset.yaml"

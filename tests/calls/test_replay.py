@@ -12,6 +12,7 @@ from covalt_git.calls.replay import AsksFirstError, NotReplayableError, Replay, 
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.runtime import sandbox
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import MANIFEST, PLAIN
 from tests.workspaces.stores import git, layout_of, put, upload
@@ -57,7 +58,7 @@ def test_a_call_that_does_the_same_is_the_same_and_leaves_no_branch(world: World
     assert (done.tool_id, done.call_id) == ("demo:add", made.id)
     assert (done.branch, done.manifest_id) == (None, None)
     assert done.then == done.now
-    assert done.now.sandbox == "process"
+    assert done.now.sandbox == sandbox.level()
     assert (world.refs(), layout_of(world.workspace)) == (refs, files)
     assert not list(world.workspace.parent.glob("replay-*"))
 

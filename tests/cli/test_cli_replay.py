@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from covalt_git.files.new_project import create_project
+from covalt_git.runtime import sandbox
 
 
 @pytest.fixture
@@ -68,7 +69,7 @@ def test_one_that_comes_out_differently_is_told_kept_and_exits_with_1(root: Path
     assert (told["same"], told["branch"], told["manifest_id"]) == (False, None, None)
     assert [one["path"] for one in told["differences"]] == ["$.result.output"]
     assert [one["path"] for one in told["changes"]] == ["now"]
-    assert (told["toolset_changed"], told["now"]["sandbox"]) == (False, "process")
+    assert (told["toolset_changed"], told["now"]["sandbox"]) == (False, sandbox.level())
 
 
 def test_one_that_asks_says_how_to_approve_it(root: Path) -> None:

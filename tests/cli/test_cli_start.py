@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEAVY = (
-    *("yaml", "pydantic", "dulwich", "flask", "mcp", "rich", "jsonschema_rs", "rfc8785"),
+    *("yaml", "pydantic", "dulwich", "flask", "mcp", "rich", "jsonschema_rs", "rfc8785", "httpx2"),
     *("sqlite3", "asyncio", "docstring_parser", "watchdog", "jinja2"),
 )
 

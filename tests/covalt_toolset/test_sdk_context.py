@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_toolset import ToolContext, clear_context, get_context, set_context
+from covalt_toolset import SecretNotGranted, ToolContext, clear_context, get_context, set_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from covalt_toolset.listening import LogLevel
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +213,71 @@ def test_links_in_a_circle_are_refused_or_stay_inside(tmp_path: Path) -> None:
         assert "not a path that can be followed" in str(error)  # noqa: PT017 - either is right
     else:
         assert found.is_relative_to(tmp_path)
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+        self.cancelled = False
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        self.told.append((done, total, message))
+
+    def log(self, level: LogLevel, message: str) -> None:
+        self.told.append((level, message))
+
+
+def test_progress_and_logs_go_to_the_listener(tmp_path: Path) -> None:
+    heard = Heard()
+    set_context(workspace=tmp_path, listener=heard)
+    context = get_context()
+    context.progress(1)
+    context.progress(1, 2, "half")
+    context.log("hello")
+    context.log("careful", "warning")
+
+    assert heard.told == [(1, None, ""), (1, 2, "half"), ("info", "hello"), ("warning", "careful")]
+    assert not context.cancelled
+    heard.cancelled = True
+    assert context.cancelled
+
+
+def test_without_a_listener_nobody_is_told_and_nothing_is_cancelled(tmp_path: Path) -> None:
+    set_context(workspace=tmp_path)
+    context = get_context()
+    context.progress(1, 2)
+    context.log("hello")
+
+    assert not context.cancelled
+
+
+def test_secrets_are_a_mapping_that_does_not_show_its_values(tmp_path: Path) -> None:
+    set_context(workspace=tmp_path, secrets={"WEATHER_KEY": "sk-canary"})
+    context = get_context()
+
+    assert context.secrets["WEATHER_KEY"] == "sk-canary"
+    assert (list(context.secrets), len(context.secrets)) == (["WEATHER_KEY"], 1)
+    assert "WEATHER_KEY" in context.secrets
+    assert context.secrets.get("OTHER") is None
+    assert "sk-canary" not in f"{context}{context.secrets!r}{context.secrets}"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [({}, "it was given none"), ({"A": "1", "B": "2"}, "it was given A, B")],
+)
+def test_a_secret_that_was_not_given_is_told_by_name(
+    tmp_path: Path, given: dict[str, str], words: str
+) -> None:
+    set_context(workspace=tmp_path, secrets=given)
+
+    with pytest.raises(SecretNotGranted) as caught:
+        get_context().secrets["WEATHER_KEY"]
+
+    assert isinstance(caught.value, KeyError)
+    assert str(caught.value) == (
+        f"the tool has no secret 'WEATHER_KEY', {words}; toolset.yaml names it under 'secrets', "
+        "the project grants it, and somebody sets it"
+    )

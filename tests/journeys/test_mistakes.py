@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.runtime import sandbox
 from tests.journeys.terminal import Terminal
 
 
@@ -140,15 +141,17 @@ def test_an_error_under_json_is_the_one_error_shape(project: Terminal) -> None:
     ("body", "code"),
     [
         pytest.param('raise ValueError("no such row")', "tool_raised", id="raises"),
-        pytest.param("import time; time.sleep(1000)", "timed_out", id="hangs"),
+        pytest.param("import time; time.sleep(1000)", "limit_time", id="hangs"),
         pytest.param(
             "import sys\n    while True: sys.stdout.write('x' * 100000)",
-            "output_too_large",
+            "limit_output",
             id="prints-a-gigabyte",
         ),
-        pytest.param('return {"x": float("nan")}', "result_not_json", id="result-not-json"),
+        pytest.param('return {"x": float("nan")}', "bad_result", id="result-not-json"),
         pytest.param(
-            "import shutil; shutil.rmtree(workspace)", "workspace_deleted", id="deletes-workspace"
+            "import shutil; shutil.rmtree(workspace)",
+            "workspace_deleted" if sandbox.level() == "process" else "tool_raised",
+            id="deletes-workspace",
         ),
         pytest.param("import os; os.kill(os.getpid(), 9)", "tool_died", id="dies"),
     ],

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.models.toolset_manifest import Limits
+from covalt_git.runtime import sandbox
 from covalt_git.runtime.python_tool import Job, Outcome, run
+from covalt_git.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,7 @@ class Workshop:
     toolset: Path
     workspace: Path
     scratch: Path
+    workers: Workers
 
     def write(self, path: str, source: str) -> None:
         file = self.toolset / path
@@ -40,6 +43,7 @@ class Workshop:
             workspace=self.workspace,
             chat_id="c1",
             call_id="call-1",
+            level=changes.pop("level", sandbox.level()),
             limits=Limits(**limits),
             **changes,
         )
@@ -47,16 +51,27 @@ class Workshop:
     def run(self, source: str, **changes: Any) -> Outcome:
         """Run the function ``run`` of ``source``, which becomes ``tools/it.py``."""
         self.write("tools/it.py", source)
-        return run(self.job(**changes))
+        return run(self.job(**changes), workers=self.workers)
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[Workers]:
+    """The processes that the tests of a session share, as the calls of a server do."""
+    made = Workers()
+    yield made
+    made.close()
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
-    made = Workshop(tmp_path / "toolset", tmp_path / "workspace", tmp_path / "scratch")
+def workshop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: Workers
+) -> Iterator[Workshop]:
+    made = Workshop(tmp_path / "toolset", tmp_path / "workspace", tmp_path / "scratch", workers)
     made.workspace.mkdir()
     made.scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(made.scratch))
 
     yield made
 
+    workers.end_idle()
     assert list(made.scratch.iterdir()) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,36 +13,64 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.names import new_id
+from covalt_git.runtime import sandbox
+from covalt_git.runtime.python_tool import run
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.runtime.conftest import Workshop
 
 SLEEPER = """
-import os, subprocess, time
+import fcntl, os, subprocess, time
 from pathlib import Path
 
-def run(workspace: Path) -> None:
-    below = subprocess.Popen(["sleep", "600"])
-    (workspace / "pids.part").write_text(f"{os.getpid()} {below.pid}")
-    (workspace / "pids.part").rename(workspace / "pids")
+def run(workspace: Path, mark: str, session: bool = False) -> None:
+    held = (workspace / "held").open("w")
+    fcntl.flock(held, fcntl.LOCK_EX)
+    subprocess.Popen(["sleep", "600", "0." + mark], start_new_session=session)
+    (workspace / "begun").touch()
     time.sleep(600)
 """
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 
 
-def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that only waits to be reaped does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in {"Z", "X"}
+def programs(mark: str) -> list[str]:
+    """Return the processes, anywhere on this machine, that were started with the mark."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "cmdline").read_bytes().rpartition(b"0.")[2]:
+                found.append(folder.name)
+        except OSError:
+            pass
+    return found
+
+
+def is_held(path: Path) -> bool:
+    """Tell whether a process that locked the file is still there."""
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@pytest.fixture
+def mark() -> str:
+    """A number that no other process of this machine has on its command line."""
+    return str(int(new_id().replace("-", ""), 16))
 
 
 def descriptors() -> list[str]:
     return sorted(path.name for path in Path("/proc/self/fd").iterdir())
+
+
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
 
 
 def until(holds: Callable[[], bool]) -> bool:
@@ -53,35 +82,44 @@ def until(holds: Callable[[], bool]) -> bool:
 
 
 @needs_proc
-def test_time_limit_ends_the_processes_that_the_tool_started(workshop: Workshop) -> None:
-    outcome = workshop.run(SLEEPER, limits={"timeout_s": 1.5})
+@pytest.mark.parametrize("session", [False, True])
+def test_time_limit_ends_the_processes_that_the_tool_started(
+    workshop: Workshop,
+    mark: str,
+    session: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    args = {"mark": mark, "session": session}
+    outcome = workshop.run(SLEEPER, args=args, limits={"timeout_s": 1.5})
 
     assert outcome.error is not None
-    assert outcome.error.code == "timed_out"
-    pids = [int(pid) for pid in (workshop.workspace / "pids").read_text().split()]
-    assert until(lambda: not any(is_alive(pid) for pid in pids))
+    assert outcome.error.code == "limit_time"
+    assert (workshop.workspace / "begun").exists()
+    assert programs(mark) == []
+    assert not is_held(workshop.workspace / "held")
 
 
 @needs_proc
-def test_process_left_in_the_background_is_ended_with_its_call(workshop: Workshop) -> None:
-    outcome = workshop.run("""
+@pytest.mark.parametrize("digest", [None, "sha256:1"])
+def test_process_left_in_the_background_is_ended_with_its_call(
+    workshop: Workshop, mark: str, digest: str | None
+) -> None:
+    source = """
         import subprocess
 
-        def run() -> int:
-            return subprocess.Popen(["sleep", "600"]).pid
-    """)
+        def run(mark: str) -> None:
+            subprocess.Popen(["sleep", "600", "0." + mark], start_new_session=True)
+    """
 
-    assert until(lambda: not is_alive(outcome.result))
+    outcome = workshop.run(source, args={"mark": mark}, digest=digest)
 
-
-def children() -> str:
-    """Return the processes that this one has started, such as a browser of other tests."""
-    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    assert outcome.status == "success"
+    assert programs(mark) == []
 
 
 @needs_proc
 def test_twenty_runs_leave_no_descriptor_no_zombie_and_no_folder(workshop: Workshop) -> None:
     bodies = ["return 1", "raise ValueError", "os._exit(1)", "subprocess.Popen(['sleep', '60'])"]
+    workshop.run("def run(): pass")  # after which there is the process that all are forked from
     before = descriptors(), children()
 
     for number in range(20):
@@ -95,16 +133,19 @@ def test_twenty_runs_leave_no_descriptor_no_zombie_and_no_folder(workshop: Works
 @needs_proc
 def test_run_that_cannot_start_leaves_no_descriptor(workshop: Workshop) -> None:
     workshop.workspace.rmdir()
+    workshop.write("tools/it.py", "def run(): return 1")
     before = descriptors()
 
     with pytest.raises(FileNotFoundError):
-        workshop.run("def run(): return 1")
+        run(workshop.job(), workers=workshop.workers)
 
     assert descriptors() == before
 
 
 @needs_proc
-def test_tool_dies_with_the_process_that_runs_it(workshop: Workshop) -> None:
+def test_tool_and_what_it_started_die_with_the_process_that_runs_it(
+    workshop: Workshop, mark: str
+) -> None:
     workshop.write("tools/it.py", SLEEPER)
     program = f"""
 from pathlib import Path
@@ -115,21 +156,22 @@ run(Job(
     toolset_dir=Path({str(workshop.toolset)!r}),
     toolset_id="demo",
     entrypoint="tools.it:run",
-    args={{}},
+    args={{"mark": {mark!r}, "session": True}},
     workspace=Path({str(workshop.workspace)!r}),
     chat_id="c1",
     call_id="call-1",
+    level={sandbox.level()!r},
     limits=Limits(timeout_s=600.0),
 ))
 """
-    environment = {**os.environ, "TMPDIR": str(workshop.workspace)}
+    environment = {**os.environ, "TMPDIR": str(workshop.scratch)}
     parent = subprocess.Popen([sys.executable, "-c", program], env=environment)
-    pids = workshop.workspace / "pids"
-    assert until(pids.exists)
-    tool, below = (int(pid) for pid in pids.read_text().split())
+    assert until((workshop.workspace / "begun").exists)
+    assert programs(mark)
 
     parent.send_signal(signal.SIGKILL)
     parent.wait()
 
-    assert until(lambda: not is_alive(tool))
-    os.kill(below, signal.SIGKILL)  # nobody was left to end what the tool itself had started
+    assert until(lambda: not programs(mark))
+    assert until(lambda: not is_held(workshop.workspace / "held"))
+    assert until(lambda: not list(workshop.scratch.iterdir()))

@@ -31,36 +31,36 @@ if TYPE_CHECKING:
             "raise Silent", "tool_raised", "Silent: (its text cannot be shown)", id="broken-message"
         ),
         pytest.param(
-            "raise Loud", "tool_died", "its process ended with 3 and no answer", id="message-exits"
+            "raise Loud", "tool_raised", "Loud: (its text cannot be shown)", id="message-exits"
         ),
         pytest.param(
             "return object()",
-            "result_not_json",
+            "bad_result",
             "$: an object is not JSON",
             id="object",
         ),
         pytest.param(
             "return {'rows': [float('nan')]}",
-            "result_not_json",
+            "bad_result",
             "$.rows[0]: nan is not a JSON number",
             id="nan",
         ),
         pytest.param(
             "return 'x' * (1 << 20)",
-            "output_too_large",
-            "it returned more than 1 MiB",
+            "limit_output",
+            "it printed or returned more than 1 MiB",
             id="result-too-large",
         ),
         pytest.param(
             "raise ValueError('x' * (1 << 20))",
-            "output_too_large",
-            "it returned more than 1 MiB",
+            "limit_output",
+            "it printed or returned more than 1 MiB",
             id="message-too-large",
         ),
         pytest.param(
             "while True: print('x' * 65536)",
-            "output_too_large",
-            "it printed more than 1 MiB",
+            "limit_output",
+            "it printed or returned more than 1 MiB",
             id="prints-for-ever",
         ),
         pytest.param(
@@ -226,13 +226,20 @@ def test_answer_counts_whatever_the_tool_leaves_behind(
     ],
 )
 def test_answer_that_a_tool_forged_badly_is_no_answer(workshop: Workshop, answer: Any) -> None:
+    frame = json.dumps({"event": "answer"} | answer if isinstance(answer, dict) else answer)
     outcome = workshop.run(f"""
-        import os, sys
+        import os, stat, struct
 
         def run():
-            os.write(int(sys.argv[2]), {json.dumps(answer)!r}.encode())
+            content = {frame!r}.encode()
+            for end in range(3, 64):
+                try:
+                    if stat.S_ISSOCK(os.fstat(end).st_mode):
+                        os.write(end, struct.pack("!I", len(content)) + content)
+                except OSError:
+                    pass
             os._exit(0)
     """)
 
     assert outcome.error is not None
-    assert outcome.error.code == "tool_died"
+    assert outcome.error.message == "its process ended with 0 and no answer"

@@ -32,14 +32,14 @@ def test_tool_that_runs_too_long_is_ended(workshop: Workshop, body: str) -> None
     )
 
     assert outcome.error is not None
-    assert (outcome.error.code, outcome.error.message) == ("timed_out", "it ran longer than 0.7 s")
+    assert (outcome.error.code, outcome.error.message) == ("limit_time", "it ran longer than 0.7 s")
 
 
 def test_module_that_never_ends_its_import_is_ended(workshop: Workshop) -> None:
     outcome = workshop.run("print('begun')\nwhile True: pass\n", limits={"timeout_s": 1.0})
 
     assert outcome.error is not None
-    assert outcome.error.code == "timed_out"
+    assert outcome.error.code == "limit_time"
     assert outcome.output == "begun\n"
 
 
@@ -49,24 +49,68 @@ def test_module_that_never_ends_its_import_is_ended(workshop: Workshop) -> None:
         pytest.param(
             "bytearray(1 << 30)",
             {"memory_mb": 512},
-            "tool_raised",
-            "MemoryError",
+            "limit_memory",
+            "it needed more than 512 MiB of memory",
             id="memory",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds it"),
         ),
         pytest.param(
             "while True: pass",
             {"cpu_s": 1.0},
-            "timed_out",
+            "limit_cpu",
             "it used 1 s of processor time",
             id="processor",
         ),
         pytest.param(
             "Path('large').write_bytes(bytes((1 << 20) + 1))",
             {"written_mb": 1},
-            "tool_raised",
-            "OSError: [Errno 27] File too large",
+            "limit_written",
+            "it wrote a file of more than 1 MiB",
             id="file-size",
+        ),
+        pytest.param(
+            "for number in range(11): Path(str(number)).touch()",
+            {"files": 10},
+            "limit_files",
+            "its workspace holds more than 10 files",
+            id="files",
+        ),
+        pytest.param(
+            "Path('a').write_bytes(bytes(1 << 20)); Path('b').write_bytes(b'x')",
+            {"workspace_mb": 1},
+            "limit_workspace",
+            "its workspace holds more than 1 MiB",
+            id="size-of-the-workspace",
+        ),
+        pytest.param(
+            "number = 0\n    while True: number += 1; Path(str(number)).touch()",
+            {"files": 5000},
+            "limit_files",
+            "its workspace holds more than 5000 files",
+            id="files-without-end",
+        ),
+        pytest.param(
+            "many = [bytearray(90 << 20)]; mine = os.fork() or os.fork()\n"
+            "    many.append(bytearray(b'x') * (90 << 20)); time.sleep(60)",
+            {"memory_mb": 400},
+            "limit_memory",
+            "it needed more than 400 MiB of memory",
+            id="memory-of-many-processes",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it"),
+        ),
+        pytest.param(
+            "while True:\n        if os.fork() == 0: time.sleep(60)",
+            {"processes": 20},
+            "limit_processes",
+            "it started more processes than it may",
+            id="processes",
+        ),
+        pytest.param(
+            "[threading.Thread(target=time.sleep, args=(60,)).start() for _ in range(64)]",
+            {"processes": 20},
+            "limit_processes",
+            "it started more processes than it may",
+            id="threads",
         ),
         pytest.param(
             "os.kill(os.getpid(), 9)",
@@ -81,7 +125,8 @@ def test_limits_of_the_system_hold(
     workshop: Workshop, body: str, limits: dict[str, Any], code: str, message: str
 ) -> None:
     outcome = workshop.run(
-        f"import os\nfrom pathlib import Path\ndef run():\n    {body}\n", limits=limits
+        f"import os, threading, time\nfrom pathlib import Path\ndef run():\n    {body}\n",
+        limits=limits,
     )
 
     assert outcome.error is not None
@@ -112,6 +157,6 @@ def test_tool_that_dies_before_it_reads_its_arguments_is_an_error(workshop: Work
     job = workshop.job(args={"text": "x" * 40_000_000}, limits={"memory_mb": 16})
     workshop.write("tools/it.py", "def run(text: str) -> int:\n    return len(text)\n")
 
-    outcome = run(job)
+    outcome = run(job, workers=workshop.workers)
 
     assert outcome.status == "error"

@@ -24,12 +24,14 @@ version: "1"
 tools:
   - {id: wait, entrypoint: tools.slow:wait}
   - {id: judge, entrypoint: tools.slow:judge}
+  - {id: tell, entrypoint: tools.slow:tell}
 """
 SLOW_PYTHON = '''\
 import time
 from pathlib import Path
 from typing import Annotated
 
+from covalt_toolset import get_context
 from pydantic import AfterValidator
 
 
@@ -49,6 +51,11 @@ def wait(workspace: Path) -> str:
 
 def judge(number: Annotated[int, AfterValidator(even)]) -> int:
     return number
+
+
+def tell() -> None:
+    get_context().progress(1, 2, "half")
+    get_context().log("careful", "warning")
 '''
 
 
@@ -179,8 +186,10 @@ def test_a_hidden_tools_calls_do_not_exist(api: Api) -> None:
 
 
 def test_following_a_call_tells_its_beginning_and_its_end(api: Api) -> None:
-    started, ended = events(follow(api, "app-builder:write_file", path="a.txt", content="1"))
+    answer = follow(api, "app-builder:write_file", path="a.txt", content="1")
+    started, running, ended = events(answer)
 
+    assert running == {"event": "ToolCallRunning", "call_id": ended["call"]["id"]}
     assert (started["event"], started["tool_id"]) == ("ToolCallStarted", "app-builder:write_file")
     assert ended["event"] == "ToolCallCompleted"
     assert ended["call"] == api.get("get_call", chat_id="c1", call_id=ended["call"]["id"])
@@ -190,7 +199,7 @@ def test_following_a_call_tells_its_beginning_and_its_end(api: Api) -> None:
 
 
 def test_following_a_call_that_fails_ends_in_its_error(api: Api) -> None:
-    _, ended = events(follow(api, "app-builder:read_file", path="gone"))
+    _, _, ended = events(follow(api, "app-builder:read_file", path="gone"))
 
     assert ended["event"] == "ToolCallError"
     assert ended["call"]["error"].startswith("tool_raised: ")
@@ -211,13 +220,13 @@ def test_a_call_that_cannot_start_is_refused_as_any_request(api: Api) -> None:
 
     refused(follow(api, "app-builder:nothing"), 404, "unknown_tool")
     refused(follow(api, "app-builder:write_file"), 400, "invalid_arguments")
-    refused(follow(api, "forecast:city"), 501, "not_runnable")
+    refused(follow(api, "forecast:city"), 403, "grant_needed")
     gone = api.tell("stream", chat_id="c9", tool_id="app-builder:list_files")
     refused(gone, 404, "unknown_chat")
 
 
 def test_arguments_that_only_the_tool_can_judge_are_refused_on_the_way(slow: Api) -> None:
-    _, ended = events(follow(slow, "slow:judge", number=3))
+    _, _, ended = events(follow(slow, "slow:judge", number=3))
 
     assert (ended["event"], ended["call"]) == ("ToolCallError", None)
     assert ended["refusal"]["error"] == "invalid_arguments"
@@ -229,28 +238,79 @@ def test_whoever_waits_for_the_chat_is_told_who_holds_it(slow: Api) -> None:
     first.start()
     appear(slow.workspace / "runs")
     second = follow(slow, "app-builder:list_files")
-    told = (json.loads(line) for line in second.response)
+    told = (json.loads(line) for line in second.response if line)
 
     assert next(told)["event"] == "ToolCallStarted"
     waiting = next(told)
     (slow.workspace / "go").write_text("1")
     assert (waiting["event"], waiting["holder"][:8]) == ("Waiting", "process ")
-    assert [event["event"] for event in told] == ["ToolCallCompleted"]
+    assert [event["event"] for event in told] == ["ToolCallRunning", "ToolCallCompleted"]
     first.join()
 
 
-def test_a_client_that_goes_away_ends_nothing(slow: Api) -> None:
+def test_a_client_that_goes_away_cancels_its_call_and_keeps_what_it_wrote(slow: Api) -> None:
     response = follow(slow, "slow:wait")
     next(iter(response.response))
-    response.close()
     appear(slow.workspace / "runs")
-    (slow.workspace / "go").write_text("1")
+    response.close()
     for thread in threading.enumerate():
         if thread.name == "covalt-git call":
             thread.join()
 
     (call,) = slow.get("list_calls", chat_id="c1")["calls"]
-    assert (call["tool_id"], call["status"]) == ("slow:wait", "success")
+    assert (call["tool_id"], call["error"]) == ("slow:wait", "cancelled: a person stopped it")
+    detail = slow.get("get_call", chat_id="c1", call_id=call["id"])
+    assert [change["path"] for change in detail["changes"]] == ["runs"]
+
+
+def test_a_client_that_goes_away_while_its_call_waits_makes_none(slow: Api) -> None:
+    first = follow(slow, "slow:wait")
+    appear(slow.workspace / "runs")
+    second = follow(slow, "app-builder:list_files")
+    second.close()
+    (slow.workspace / "go").write_text("1")
+    events(first)
+    for thread in threading.enumerate():
+        if thread.name == "covalt-git call":
+            thread.join()
+
+    (call,) = slow.get("list_calls", chat_id="c1")["calls"]
+    assert call["tool_id"] == "slow:wait"
+
+
+def test_a_running_call_is_cancelled_by_its_id(slow: Api) -> None:
+    told = (json.loads(line) for line in follow(slow, "slow:wait").response if line)
+    call_id = next(event["call_id"] for event in told if event["event"] == "ToolCallRunning")
+    appear(slow.workspace / "runs")
+
+    assert slow.post("cancel_call", chat_id="c1", call_id=call_id) == {"call_id": call_id}
+
+    ended = next(event for event in told if event["event"] == "ToolCallError")
+    assert ended["call"]["error"] == "cancelled: a person stopped it"
+    refused(slow.tell("cancel_call", chat_id="c1", call_id=call_id), 409, "not_running")
+    refused(slow.tell("cancel_call", chat_id="c1", call_id="x"), 404, "unknown_call")
+
+
+def test_a_hidden_call_cannot_be_cancelled(slow: Api) -> None:
+    following = threading.Thread(target=lambda: follow(slow, "slow:wait").data)
+    following.start()
+    appear(slow.workspace / "runs")
+    (call,) = slow.get("list_calls", chat_id="c1")["calls"]
+    configure(slow.root, 'default_role: r\nroles: {r: {allow: ["app-builder.*"]}}')
+
+    refused(slow.tell("cancel_call", chat_id="c1", call_id=call["id"]), 404, "unknown_call")
+    (slow.workspace / "go").write_text("1")
+    following.join()
+
+
+def test_what_a_tool_tells_is_told_on_the_way(slow: Api) -> None:
+    told = events(follow(slow, "slow:tell"))
+
+    assert told[2:-1] == [
+        {"event": "ToolCallProgress", "done": 1, "total": 2, "message": "half"},
+        {"event": "ToolCallLog", "level": "warning", "message": "careful"},
+    ]
+    assert told[-1]["call"]["output"] == "warning: careful\n"
 
 
 def test_a_call_that_runs_is_told_as_running(slow: Api) -> None:

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.runtime import sandbox
 from tests.server.api import Api, configure, refused
 from tests.server.test_api_toolsets import FORECAST, ROLES, write
+
+WHEN = 'granted_at: "2026-11-20T17:24:00Z", granted_by: local'
 
 
 def rows(api: Api, **query: object) -> dict[str, Any]:
@@ -82,16 +86,26 @@ def test_a_tool_tells_all_that_is_in_force(api: Api) -> None:
     assert told["http"] is None
 
 
-def test_an_http_tool_is_told_and_is_not_callable_yet(api: Api) -> None:
+def test_an_http_tool_is_told_and_is_not_callable_before_its_host_is_granted(api: Api) -> None:
     write(api.root, "forecast/toolset.yaml", FORECAST)
     told = api.get("get_tool", tool_id="forecast.city")
 
     assert (told["kind"], told["callable"]) == ("http", False)
     assert told["http"]["url"] == "https://example.com/{city}"
-    assert "HTTP tool" in told["why_not"]
-    refused(
-        api.tell("call_tool", chat_id="c1", tool_id="forecast:city", args={}), 501, "not_runnable"
-    )
+    assert told["why_not"] == "the toolset 'forecast' may not reach https://example.com"
+    assert rows(api)["forecast:city"]["why_not"] == told["why_not"]
+    asked = api.tell("call_tool", chat_id="c1", tool_id="forecast:city", args={"city": "Kiel"})
+    refused(asked, 403, "grant_needed")
+
+
+def test_an_http_tool_whose_host_was_granted_is_callable(api: Api) -> None:
+    write(api.root, "forecast/toolset.yaml", FORECAST)
+    digest = read_toolset(api.root, "forecast").digest
+    grant = f"{{kind: network, hosts: [example.com], digest: '{digest}', {WHEN}}}"
+    write(api.root, "state/forecast.yaml", f"grants:\n  web: {grant}\n")
+
+    assert rows(api)["forecast:city"]["callable"] is True
+    assert api.get("get_tool", tool_id="forecast.city")["why_not"] == ""
 
 
 def test_a_broken_toolset_is_told_with_all_its_errors(api: Api) -> None:
@@ -122,7 +136,7 @@ def test_a_disabled_toolset_says_so_at_every_tool(api: Api) -> None:
     assert found["app-builder:write_file"]["callable"] is True
 
 
-def test_an_imported_toolset_is_not_callable_without_a_sandbox(api: Api) -> None:
+def test_an_imported_toolset_is_callable_where_walls_hold_and_nowhere_else(api: Api) -> None:
     digest = api.get("get_toolset", toolset_id="data-lab")["digest"]
     write(
         api.root,
@@ -131,9 +145,13 @@ def test_an_imported_toolset_is_not_callable_without_a_sandbox(api: Api) -> None
     )
     row = rows(api)["data-lab:summarize"]
 
+    assert api.get("get_toolset", toolset_id="data-lab")["imported"] is True
+    if sandbox.level() != "process":
+        assert row["callable"] is True
+        assert api.call("data-lab:load_sample")["sandbox"] == sandbox.level()
+        return
     assert row["callable"] is False
     assert "was imported" in row["why_not"]
-    assert api.get("get_toolset", toolset_id="data-lab")["imported"] is True
     refused(
         api.tell("call_tool", chat_id="c1", tool_id="data-lab:load_sample", args={}),
         403,

@@ -294,6 +294,31 @@ def test_an_answer_that_waits_is_closed_at_its_next_part() -> None:
         assert parts.closed.wait(PATIENCE_S)
 
 
+def test_a_silent_answer_finds_out_by_empty_parts_and_sends_nothing_by_them() -> None:
+    left = threading.Event()
+
+    def events() -> Iterator[bytes]:
+        yield b"data: 1\n\n"
+        yield b""
+        yield b"data: 2\n\n"
+        assert left.wait(PATIENCE_S)
+        while True:
+            left.wait(0.01)
+            yield b""
+
+    parts = Closable(events())
+    with running(answering(parts)) as served:
+        with served.socket() as connection:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            received = b""
+            while b"data: 2" not in received:
+                received += connection.recv(100_000)
+        left.set()
+
+        assert parts.closed.wait(PATIENCE_S)
+    assert b"0\r\n\r\n" not in received  # which would be the answer's end
+
+
 def test_half_an_upload_is_never_taken_for_a_whole_one() -> None:
     raised: list[BaseException] = []
     began, done = threading.Event(), threading.Event()

@@ -1,0 +1,69 @@
+"""One tool over MCP's low-level server and stdio, as others take it: what bench/tool_calls.py measures beside.
+
+    PYTHON -m bench.mcp_echo COUNT      prints how long each of COUNT calls took, in seconds, as JSON
+    PYTHON -m bench.mcp_echo serve      is the server
+
+The interpreter needs ``mcp`` 2 and nothing of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.server import Server
+from mcp.server.stdio import stdio_server
+
+ECHO = types.Tool(
+    name="echo",
+    description="gives back",
+    input_schema={
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+    },
+)
+
+
+async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[ECHO])
+
+
+async def call_tool(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
+    text = (asked.arguments or {})["text"]
+    return types.CallToolResult(
+        content=[types.TextContent(text=text)], structured_content={"text": text}
+    )
+
+
+async def serve() -> None:
+    server = Server("echo", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+async def measure(count: int) -> list[float]:
+    argv = ["-m", "bench.mcp_echo", "serve"]
+    here = str(Path(__file__).parents[1])
+    parameters = StdioServerParameters(command=sys.executable, args=argv, cwd=here)
+    taken = []
+    async with Client(stdio_client(parameters)) as client:
+        for number in range(count + 20):
+            started = time.perf_counter()
+            await client.call_tool("echo", {"text": str(number)})
+            taken.append(time.perf_counter() - started)
+    return taken[20:]
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        anyio.run(serve)
+    else:
+        print(json.dumps(anyio.run(measure, int(sys.argv[1]))))

@@ -1,0 +1,296 @@
+"""How long calls of Python tools take, beside what others take, in one run.
+
+    python -m bench.tool_calls [ROW...] [--rounds N] [--mcp PYTHON] [--durability fast] [--json]
+
+A row is any part of a row's name; without one all are run.  Both sides of a row take turns, so that a
+busy machine is busy for both; figures are medians in milliseconds.
+
+- *warm worker round trip*: from the request's sending to the answer, to a worker that waits, beside a
+  call of mcp's low-level server over stdio.  ``PYTHON`` is an interpreter that has mcp; without one,
+  and where this one has none, the row is left out and said so.
+- *isolated call*: a whole call in a process of its own behind the strongest walls, the module imported
+  before, beside ``python -c "import pydantic"``.
+- *walls, warm* and *walls, cold*: the same call at the strongest level and at ``process``, in a room
+  that is kept and in a new one; the difference.
+- *recorded call*: a call that changes one of 1,000 files of a workspace, through the engine: brought
+  back, run, saved, committed and in the index; beside the isolated call.  It waits for the disk
+  some twenty times, unless ``--durability fast`` leaves that to the system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.workspaces import make_files, path_of
+from covalt_git.calls.engine import Request
+from covalt_git.files.new_project import create_project
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.models.toolset_manifest import Limits
+from covalt_git.project import Project
+from covalt_git.runtime import sandbox
+from covalt_git.runtime.awaited_call import AwaitedCall
+from covalt_git.runtime.python_tool import Job, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalt_git.models.calls import SandboxLevel
+    from covalt_git.runtime.workers import Room
+
+MANIFEST = """\
+id: bench
+name: Bench
+version: "1"
+tools:
+  - {id: edit, entrypoint: tools.bench:edit}
+  - {id: echo, entrypoint: tools.bench:echo}
+"""
+PYTHON = '''\
+from pathlib import Path
+
+from pydantic import BaseModel
+
+
+class Edited(BaseModel):
+    path: str
+    size: int
+
+
+def edit(workspace: Path, path: str, text: str) -> Edited:
+    """Write a file."""
+    (workspace / path).write_text(text, encoding="utf-8")
+    return Edited(path=path, size=len(text))
+
+
+def echo(text: str) -> dict[str, str]:
+    """Give back."""
+    return {"text": text}
+'''
+
+Pair = tuple[float, float]
+"""What the others and what ours took, in seconds."""
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    others: str
+    must: float
+    rounds: int
+    measure: Callable[[Bench, int], Iterator[Pair]]
+    is_difference: bool = False
+
+
+class SkippedError(Exception):
+    """The row cannot be measured here."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A project with a chat of 1,000 files."""
+
+    root: Path
+    mcp: str | None
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "data" / "chats" / "c1" / "workspace"
+
+    def job(self, **changes: Any) -> Job:
+        fields: dict[str, Any] = {
+            "toolset_dir": self.root / "toolsets" / "bench",
+            "toolset_id": "bench",
+            "entrypoint": "tools.bench:echo",
+            "args": {"text": "hello"},
+            "workspace": self.workspace,
+            "chat_id": "c1",
+            "call_id": "call-1",
+            "level": sandbox.level(),
+            "limits": Limits(timeout_s=60, output_mb=16),
+            "digest": read_toolset(self.root, "bench").digest,
+        }
+        return Job(**fields | changes)
+
+
+@contextlib.contextmanager
+def benches(mcp: str | None = None, durability: str = "full") -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "project"
+        create_project(root)
+        settings = f"version: 1\nworkspace: {{durability: {durability}}}\n"
+        (root / "covalt.yaml").write_text(settings, encoding="utf-8")
+        tools = root / "toolsets" / "bench" / "tools"
+        tools.mkdir(parents=True)
+        (tools.parent / "toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+        (tools / "bench.py").write_text(PYTHON, encoding="utf-8")
+        project = Project.open(root)
+        with project.chats.new("c1"):
+            pass
+        made = Bench(root, mcp)
+        make_files(made.workspace, 1000)
+        yield made
+
+
+def seconds(action: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def succeed(job: Job) -> None:
+    outcome = run(job)
+    assert outcome.status == "success", outcome
+
+
+def round_trip(bench: Bench, rounds: int) -> Iterator[Pair]:
+    python = bench.mcp or sys.executable
+    if bench.mcp is None and importlib.util.find_spec("mcp") is None:
+        raise SkippedError("this interpreter has no mcp; name one that has by --mcp")
+    job, taken = bench.job(), list[float]()
+    answered: dict[str, float] = {}
+
+    class Timed(AwaitedCall):
+        def __init__(self, room: Room, job: Job) -> None:
+            answered["sent"] = time.perf_counter()
+            super().__init__(room, job)
+
+        def _hear(self, chunk: bytes) -> None:
+            super()._hear(chunk)
+            answered.setdefault("at", time.perf_counter())
+
+    from covalt_git.runtime import python_tool  # noqa: PLC0415 - the name that it uses is replaced
+
+    python_tool.AwaitedCall = Timed  # type: ignore[misc]
+    try:
+        for _ in range(rounds + 20):
+            time.sleep(0.005)  # until the next worker waits, which is made behind the call before
+            answered.clear()
+            succeed(job)
+            taken.append(answered["at"] - answered["sent"])
+    finally:
+        python_tool.AwaitedCall = AwaitedCall  # type: ignore[misc]
+    done = subprocess.run(
+        [python, "-m", "bench.mcp_echo", str(rounds)],
+        cwd=Path(__file__).parents[1],
+        capture_output=True,
+        check=True,
+    )
+    yield from zip(json.loads(done.stdout), taken[20:], strict=True)
+
+
+def isolated(bench: Bench, rounds: int) -> Iterator[Pair]:
+    argv, job = [sys.executable, "-c", "import pydantic; pydantic.BaseModel"], bench.job()
+    succeed(job)
+    for _ in range(rounds):
+        others = seconds(lambda: subprocess.run(argv, check=True))
+        yield others, seconds(lambda: succeed(job))
+
+
+def walls(bench: Bench, rounds: int, *, digest: str | None) -> Iterator[Pair]:
+    levels: tuple[SandboxLevel, SandboxLevel] = ("process", sandbox.level())
+    if levels[1] == "process":
+        raise SkippedError("this machine has no walls that hold")
+    jobs = [bench.job(level=level, digest=digest) for level in levels]
+    for job in jobs:
+        succeed(job)
+    for _ in range(rounds):
+        without, within = (seconds(lambda job=job: succeed(job)) for job in jobs)
+        yield without, within
+
+
+def warm_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
+    return walls(bench, rounds, digest=bench.job().digest)
+
+
+def cold_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
+    return walls(bench, rounds, digest=None)
+
+
+def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
+    chance = random.Random(1)
+    project = Project.open(bench.root)
+    with project.chats.open("c1") as chat, project.index() as index:
+
+        def call(number: int) -> None:
+            path = path_of(chance.randrange(1000))
+            args = {"path": path, "text": f"text {number}\n"}
+            outcome = project.engine().call(chat, Request("bench:edit", args))
+            assert outcome.call.status == "success", outcome
+            index.sync_chat(chat)
+
+        job = bench.job()
+        call(-1)
+        succeed(job)
+        for number in range(rounds):
+            others = seconds(lambda: succeed(job))
+            yield others, seconds(lambda number=number: call(number))
+
+
+ROWS = (
+    Row("warm worker round trip", "mcp low-level, stdio", 0.3, 200, round_trip),
+    Row("isolated call, tool imported", "python -c 'import pydantic'", 1 / 15, 60, isolated),
+    Row("walls, warm", "level process", 5, 100, warm_walls, is_difference=True),
+    Row("walls, cold", "level process", 25, 40, cold_walls, is_difference=True),
+    Row("recorded call, 1,000 files", "isolated call", 3, 40, recorded),
+)
+
+
+def measured(row: Row, bench: Bench, rounds: int | None) -> dict[str, object]:
+    try:
+        pairs = list(row.measure(bench, rounds or row.rounds))
+    except SkippedError as why:
+        return {"row": row.name, "skipped": str(why)}
+    others, ours = (statistics.median(side) * 1000 for side in zip(*pairs, strict=True))
+    figure = ours - others if row.is_difference else ours / others
+    return {
+        "row": row.name,
+        "others": row.others,
+        "others_ms": round(others, 2),
+        "ours_ms": round(ours, 2),
+        "figure": round(figure, 3),
+        "must": round(row.must, 3),
+        "unit": "ms more" if row.is_difference else "x",
+        "reached": figure <= row.must,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--mcp", metavar="PYTHON")
+    parser.add_argument("--durability", choices=("full", "fast"), default="full")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    chosen = [row for row in ROWS if not asked.rows or any(one in row.name for one in asked.rows)]
+    with benches(asked.mcp, asked.durability) as bench:
+        found = [measured(row, bench, asked.rounds) for row in chosen]
+    if asked.json:
+        print(json.dumps(found, indent=2))
+        return
+    print(f"level {sandbox.level()}")
+    for one in found:
+        if "skipped" in one:
+            print(f"{one['row']:30} left out: {one['skipped']}")
+            continue
+        verdict = "yes" if one["reached"] else "NO"
+        print(
+            f"{one['row']:30} {one['ours_ms']:>8} ms   {one['others']}: {one['others_ms']} ms   "
+            f"{one['figure']} {one['unit']} (must {one['must']}) {verdict}"
+        )
+
+
+if __name__ == "__main__":
+    main()

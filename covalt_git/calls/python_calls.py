@@ -1,0 +1,143 @@
+"""Calls of Python tools: what of the toolset, the chat and the project makes up one run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from covalt_git import json_schema
+from covalt_git.access.grants import granted
+from covalt_git.calls.running import Installing
+from covalt_git.models.calls import CallError
+from covalt_git.runtime import environments, python_tool
+from covalt_git.runtime.environments import CannotInstallError, InstallCancelledError
+from covalt_git.runtime.jobs import Outcome
+from covalt_git.secret_values import Mask, SecretStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.access.grants import Granted
+    from covalt_git.calls.running import Follower
+    from covalt_git.catalog.catalog import Found
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import PendingCall, SandboxLevel
+    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.runtime.jobs import Log, Progress
+    from covalt_git.workspaces.chats import ChatStore
+
+
+def prepare(found: Found, follower: Follower) -> None:
+    """Have all there that a run needs, which may take long the first time.
+
+    Raises:
+        CannotInstallError: where what the toolset's Python needs cannot be installed.
+        InstallCancelledError: when the follower cancels meanwhile.
+    """
+    python_tool.prepare(_interpreter(found, follower))
+
+
+def _interpreter(found: Found, follower: Follower) -> Path:
+    manifest = found.toolset.manifest
+    return environments.interpreter(
+        manifest.python.dependencies if manifest else (),
+        tell=lambda line: follower.tell(Installing(line)),
+        cancel=follower.cancel,
+    )
+
+
+def run(
+    found: Found,
+    call: PendingCall,
+    chat: ChatStore,
+    *,
+    level: SandboxLevel,
+    limits: Limits,
+    confirmed: bool,
+    follower: Follower,
+) -> Outcome:
+    """Run a Python tool once, between the walls of a level.
+
+    What somebody else's module does on import is done for each call anew, so that nothing of theirs
+    is left in the workspace's reach between two calls; the project's own is imported once.
+    """
+    toolset, tool = found.toolset, found.tool
+    try:
+        python = _interpreter(found, follower)
+    except (CannotInstallError, InstallCancelledError) as error:
+        told = CallError(code=error.code, message=error.message, hint=error.hint)
+        return Outcome("error", error=told)
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    secrets = _secrets(found, may)
+    mask = Mask(secrets.values())
+    outcome = python_tool.run(
+        python_tool.Job(
+            toolset_dir=toolset.folder.absolute(),
+            toolset_id=toolset.id,
+            entrypoint=str(tool.entrypoint),
+            args=call.args,
+            workspace=chat.workspace.absolute(),
+            chat_id=chat.id,
+            call_id=call.id,
+            level=level,
+            limits=limits,
+            message_id=call.message_id,
+            confirmed=confirmed,
+            python=python,
+            digest=None if toolset.state.imported else toolset.digest,
+            secrets=secrets,
+            hosts=tuple(rule.text for rule in may.reach.rules),
+            check_result=_declared(found) is None,
+            tell=lambda event: follower.tell(_masked(event, mask)),
+            cancel=follower.cancel,
+        )
+    )
+    return _without(mask, _checked(_declared(found), outcome))
+
+
+def _secrets(found: Found, may: Granted) -> dict[str, str]:
+    """Return the values that the toolset declared, that were granted to it as it is, and that are set."""
+    declared = found.toolset.manifest.secrets if found.toolset.manifest else ()
+    store = SecretStore.of_this_machine()
+    values = {name: store.value(name) for name in declared if name in may.secrets}
+    return {name: value for name, value in values.items() if value}
+
+
+def _declared(found: Found) -> JsonObject | None:
+    """Return the schema that the toolset's manifest has for the result, if it has one."""
+    manifest = found.toolset.manifest
+    tools = manifest.tools if manifest else ()
+    return next((one.output_schema for one in tools if one.id == found.tool.id.name), None)
+
+
+def _checked(schema: JsonObject | None, outcome: Outcome) -> Outcome:
+    """Judge a result by a declared schema; what was written is kept."""
+    if outcome.status != "success" or schema is None:
+        return outcome
+    problems = json_schema.value_problems(schema, outcome.result)
+    if not problems:
+        return outcome
+    said = "; ".join(f"{json_schema.json_path(place)}: {message}" for place, message in problems)
+    return replace(
+        outcome, status="error", result=None, error=CallError(code="bad_result", message=said)
+    )
+
+
+def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:
+    return replace(event, message=mask.text(event.message))
+
+
+def _without(mask: Mask, outcome: Outcome) -> Outcome:
+    """Take the secrets out of all that is recorded and shown."""
+    error = outcome.error
+    if error is not None:
+        shown = {"message": mask.text(error.message), "traceback": mask.text(error.traceback)}
+        error = error.model_copy(update=shown)
+    problems = tuple((place, mask.text(message)) for place, message in outcome.problems)
+    return replace(
+        outcome,
+        result=mask.value(outcome.result),
+        error=error,
+        output=mask.text(outcome.output),
+        problems=problems,
+    )

@@ -1,0 +1,94 @@
+"""The calls that run in this process: what they tell while they run, and how one is cancelled.
+
+A call that runs in another process, as one of the command line, is that process's to cancel.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.runtime.jobs import Log, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class CancelledError(CovaltError):
+    """The call was cancelled before it began, so that there is nothing to record."""
+
+    code = "cancelled"
+    http_status = 409
+
+
+class NotRunningError(CovaltError):
+    """No call of that id runs in this process."""
+
+    code = "not_running"
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A call has begun to run, under this id."""
+
+    call_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Installing:
+    """What the toolset's Python needs is being installed; ``message`` is what the installer said."""
+
+    message: str
+
+
+CallEvent = Started | Installing | Progress | Log
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """Somebody who follows a call: is told what happens, and may set ``cancel`` at any time."""
+
+    tell: Callable[[CallEvent], None] = lambda _: None
+    cancel: threading.Event = field(default_factory=threading.Event)
+
+
+class RunningCalls:
+    """Which calls run here; for use by many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancels: dict[str, threading.Event] = {}
+
+    @contextmanager
+    def named(self, call_id: str, cancel: threading.Event) -> Iterator[None]:
+        """Let :meth:`cancel` find the call for as long as it runs."""
+        with self._lock:
+            self._cancels[call_id] = cancel
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._cancels[call_id]
+
+    def cancel(self, call_id: str) -> None:
+        """Ask a call to end; it has ended within a second, and what it wrote is kept.
+
+        Raises:
+            NotRunningError: where it does not run here, or has ended.
+        """
+        with self._lock:
+            cancel = self._cancels.get(call_id)
+        if cancel is None:
+            raise NotRunningError(
+                f"the call {call_id!r} does not run here",
+                hint="it has ended, still waits, or is another process's: Ctrl-C ends it there",
+            )
+        cancel.set()
+
+
+RUNNING = RunningCalls()
+"""The calls of this process."""

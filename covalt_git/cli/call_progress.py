@@ -1,0 +1,77 @@
+"""What a call tells while it runs, on the error stream: one line that moves, or a line for each."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.calls.running import Follower, Installing
+from covalt_git.cli import output
+from covalt_git.runtime.jobs import Log, Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from covalt_git.calls.running import CallEvent
+
+_BAR = 20
+_BACK = "\r\x1b[K"
+
+
+def following(*, wanted: bool | None) -> AbstractContextManager[Follower]:
+    """Return a follower that shows what it is told; ``wanted`` None: where a person looks on."""
+    shown = sys.stderr.isatty() if wanted is None else wanted
+    moving = shown and sys.stderr.isatty()
+    return _moving() if moving else _lines(shown=shown)
+
+
+@contextmanager
+def _lines(*, shown: bool) -> Iterator[Follower]:
+    """Show a line for each event; of an installation always, because it takes long."""
+
+    def tell(event: CallEvent) -> None:
+        text = _text(event)
+        if text and (shown or isinstance(event, Installing)):
+            output.say(text, err=True, dim=True)
+
+    yield Follower(tell)
+
+
+@contextmanager
+def _moving() -> Iterator[Follower]:
+    """Show the last event in a line that is gone once the call has ended."""
+
+    def tell(event: CallEvent) -> None:
+        text = output.safe(_text(event)).replace("\n", " ")
+        if text:
+            room = shutil.get_terminal_size((80, 24)).columns - 1
+            click.secho(_BACK + text[:room], err=True, nl=False, dim=True)
+
+    try:
+        yield Follower(tell)
+    finally:
+        click.echo(_BACK, err=True, nl=False)
+
+
+def _text(event: CallEvent) -> str:
+    match event:
+        case Progress(done, total, message):
+            return f"{_bar(done, total)} {message}".rstrip()
+        case Log(level, message):
+            return f"{level}: {message}"
+        case Installing(message):
+            return message
+    return ""
+
+
+def _bar(done: float, total: float | None) -> str:
+    """Return ``[#####...............] 1/4``."""
+    if not total or total < 0:
+        return f"{done:g}"
+    filled = round(_BAR * min(max(done / total, 0.0), 1.0))
+    return f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:g}/{total:g}"

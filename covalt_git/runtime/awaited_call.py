@@ -1,0 +1,305 @@
+"""One call in a room, from this side: what is sent, what comes back, and when it is enough.
+
+Nothing that comes back is trusted.  A tool can send what it likes over its connection; it then only
+answers for itself, and its room ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from covalt_git import canonical_json
+from covalt_git.models.base import StrictModel
+from covalt_git.models.calls import CallError
+from covalt_git.runtime import process_tree, wire
+from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
+from covalt_git.runtime.workspace_size import WorkspaceSize
+
+if TYPE_CHECKING:
+    from covalt_git.runtime.workers import Room
+
+KEPT_OUTPUT = 64 * 1024
+"""How much of what a tool prints is kept in its record, in bytes."""
+
+GRACE_S = 0.5
+"""How long a call that is cancelled may take to end by itself."""
+
+_LOOK_S = 0.1
+_READ = 1 << 16
+_OWN_PROCESSES = 4
+"""The room itself, its worker, and what the walls need."""
+
+
+class _Progress(StrictModel):
+    event: Literal["progress"]
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+class _Log(StrictModel):
+    event: Literal["log"]
+    level: LogLevel
+    message: str
+
+
+class _Answer(StrictModel):
+    event: Literal["answer"]
+    status: Literal["success", "error", "invalid_arguments", "confirmation"]
+    result: Any = None
+    code: Literal[
+        "tool_raised",
+        "cannot_load",
+        "bad_result",
+        "sandbox_failed",
+        "limit_memory",
+        "limit_processes",
+        "limit_written",
+    ] = "tool_raised"
+    message: str = ""
+    traceback: str = ""
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+_EVENT: TypeAdapter[_Progress | _Log | _Answer] = TypeAdapter(_Progress | _Log | _Answer)
+
+
+class Printed:
+    """What a tool printed: the beginning of it, and how much there was."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.received = 0
+
+    def take(self, chunk: bytes) -> None:
+        """Take more of it."""
+        self.received += len(chunk)
+        self._kept += chunk[: KEPT_OUTPUT - len(self._kept)]
+
+    def __str__(self) -> str:
+        text = bytes(self._kept).decode("utf-8", "replace")
+        if self.received > len(self._kept):
+            text += f"\n... {self.received - len(self._kept)} bytes more were not kept\n"
+        return text
+
+
+class AwaitedCall:
+    """One call: made where it is created, over when :meth:`outcome` returns.
+
+    ``room_is_good`` tells then whether the room can serve another one.
+    """
+
+    def __init__(self, room: Room, job: Job) -> None:
+        self.room_is_good = False
+        self._room = room
+        self._job = job
+        self._most = (job.limits.output_mb or 16) * MIB
+        self._unsent = memoryview(wire.packed(_request(job)))
+        self._frames = wire.Unpacking()
+        self._printed = Printed()
+        self._received = 0
+        self._is_unread = False
+        self._answer: _Answer | None = None
+        self._status: int | None = None
+        self._room_is_gone = False
+        self._workspace = WorkspaceSize(
+            job.workspace, files=job.limits.files, size_mb=job.limits.workspace_mb
+        )
+        self._connection, theirs = socket.socketpair()
+        self._output, output = room.output()
+        with theirs, contextlib.suppress(OSError):  # where the room has ended, its life tells
+            wire.send(room.door, None, (theirs.fileno(), output))
+        os.close(output)
+        self._connection.setblocking(False)
+        os.set_blocking(self._output, False)
+
+    def close(self) -> None:
+        """Let go of the call's own connections."""
+        self._connection.close()
+        os.close(self._output)
+
+    def outcome(self) -> Outcome | None:
+        """Wait for the end, and return what came of it; None where the call has never begun.
+
+        Where the room is no longer good, nothing that ran in it is left.
+        """
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            for end in (self._output, self._room.door, self._room.life):
+                selector.register(end, selectors.EVENT_READ)
+            failure = self._wait(selector)
+        if failure is not None or not self.room_is_good:
+            self.room_is_good = False
+            self._room.end()
+        for end in (self._output, self._connection.fileno()):  # nobody writes to them any more
+            while self._take(end):
+                pass
+        if failure is None and self._has_run and (code := self._workspace.exceeded()):
+            failure = limit_error(code, self._job.limits)
+        if failure is None and self._is_unread and self._status in {None, wire.NOT_CALLED}:
+            return None
+        return self._judged(failure)
+
+    @property
+    def _has_run(self) -> bool:
+        return self._answer is None or self._answer.status in {"success", "error"}
+
+    def _wait(self, selector: selectors.BaseSelector) -> CallError | None:
+        """Send and take until the call has ended; return why it was stopped, if it was."""
+        limits, cancel = self._job.limits, self._job.cancel
+        looked = time.monotonic()
+        end = patience = looked + (limits.timeout_s or 60.0)
+        cancelled = False
+        while self._status is None and not self._room_is_gone:
+            now = time.monotonic()
+            if cancel is not None and cancel.is_set() and not cancelled:
+                cancelled, patience = True, self._ask_to_end(selector)
+            if now > min(end, patience):
+                break
+            try:
+                for key, ready in selector.select(min(_LOOK_S, end - now + 0.001)):
+                    if ready & selectors.EVENT_WRITE and not self._send():
+                        selector.modify(key.fileobj, selectors.EVENT_READ)
+                    if ready & selectors.EVENT_READ and not self._take(key.fd):
+                        selector.unregister(key.fileobj)
+            except KeyboardInterrupt:
+                if cancelled:
+                    break
+                cancelled, patience = True, self._ask_to_end(selector)
+            if self._received > self._most or (
+                self._answer is None and self._printed.received > self._most
+            ):
+                return limit_error("limit_output", limits)
+            if now - looked > _LOOK_S:
+                looked = now
+                if code := self._too_much():
+                    return limit_error(code, limits)
+        if cancelled:
+            return CallError(code="cancelled", message="a person stopped it")
+        if self._status is None and not self._room_is_gone:
+            return limit_error("limit_time", limits)
+        return None
+
+    def _ask_to_end(self, selector: selectors.BaseSelector) -> float:
+        """Let the tool see that it is cancelled; return until when it may end by itself."""
+        with contextlib.suppress(OSError, KeyError):
+            selector.modify(self._connection, selectors.EVENT_READ)
+            self._connection.shutdown(socket.SHUT_WR)
+        return time.monotonic() + GRACE_S
+
+    def _too_much(self) -> str:
+        """Return the limit that the whole tree breaks, where each of its processes keeps to its own."""
+        most = self._job.limits.memory_mb
+        found = process_tree.taken(self._room.pid)
+        if most and found.memory > most * MIB:
+            return "limit_memory"
+        if found.processes > self._room.place.limits.processes + _OWN_PROCESSES:
+            return "limit_processes"
+        return self._workspace.exceeded_soon()
+
+    def _send(self) -> bool:
+        """Send more of the request; False once there is nothing to send."""
+        try:
+            self._unsent = self._unsent[self._connection.send(self._unsent) :]
+        except BlockingIOError:
+            return True
+        except OSError:
+            self._is_unread = True
+            return False
+        return bool(self._unsent)
+
+    def _take(self, end: int) -> bool:
+        """Take what an end has to say; False where there is nothing, now or any more."""
+        room = self._room
+        try:
+            if end == self._output:
+                chunk = os.read(end, _READ)
+                self._printed.take(chunk)
+            elif end == self._connection.fileno():
+                chunk = self._connection.recv(_READ)
+                self._received += len(chunk)
+                self._hear(chunk)
+            elif end == room.door.fileno():
+                chunk = room.door.recv(wire.ENDED.size)
+                if chunk:
+                    self._status, self.room_is_good = wire.ENDED.unpack(chunk)
+            else:
+                chunk = room.life.recv(wire.STATUS.size)
+                if chunk:
+                    (self._status,) = wire.STATUS.unpack(chunk)
+                self._room_is_gone = not chunk
+        except ConnectionResetError:
+            # How a connection ends whose other side has left something unread: the request.
+            self._is_unread = True
+            return False
+        except OSError:
+            return False
+        return bool(chunk)
+
+    def _hear(self, chunk: bytes) -> None:
+        """Take the events that are complete; one that is none is passed over."""
+        for frame in self._frames.feed(chunk):
+            try:
+                event = _EVENT.validate_python(canonical_json.loads(frame))
+            except (canonical_json.NotJsonError, ValidationError):
+                continue
+            match event:
+                case _Answer():
+                    self._answer = self._answer or event
+                case _Progress() if self._job.tell:
+                    self._job.tell(Progress(event.done, event.total, event.message))
+                case _Log() if self._job.tell:
+                    self._job.tell(Log(event.level, event.message))
+
+    def _judged(self, failure: CallError | None) -> Outcome:
+        output, answer = str(self._printed), self._answer
+        if failure is None and self._received > self._most:
+            failure = limit_error("limit_output", self._job.limits)
+        if failure is not None:
+            return Outcome("error", error=failure, output=output)
+        if answer is None:
+            return Outcome("error", error=self._death(), output=output)
+        if answer.status != "error":
+            return Outcome(answer.status, answer.result, output=output, problems=answer.problems)
+        if answer.code.startswith("limit_"):
+            error = limit_error(answer.code, self._job.limits, answer.traceback)
+        else:
+            error = CallError(code=answer.code, message=answer.message, traceback=answer.traceback)
+        return Outcome("error", error=error, output=output)
+
+    def _death(self) -> CallError:
+        """Return why a tool ended without an answer."""
+        code = self._status
+        if code is None:
+            return CallError(code="tool_died", message="its process was ended from outside")
+        if code == -signal.SIGXCPU and self._job.limits.cpu_s:
+            return limit_error("limit_cpu", self._job.limits)
+        if code < 0:
+            known = {one.value: one.name for one in signal.Signals}
+            name = known.get(-code, f"signal {-code}")
+            return CallError(code="tool_died", message=f"its process was ended by {name}")
+        return CallError(code="tool_died", message=f"its process ended with {code} and no answer")
+
+
+def _request(job: Job) -> dict[str, Any]:
+    return {
+        "toolset_id": job.toolset_id,
+        "function": job.entrypoint.partition(":")[2],
+        "args": job.args,
+        "workspace": str(job.workspace),
+        "chat_id": job.chat_id,
+        "call_id": job.call_id,
+        "message_id": job.message_id,
+        "confirmed": job.confirmed,
+        "secrets": dict(job.secrets),
+        "check_result": job.check_result,
+        "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.written_mb},
+    }

@@ -1,0 +1,235 @@
+"""What a toolset's Python needs, installed: one environment for each set of requirements.
+
+An environment lies in the user's cache and is shared by all projects.  It is made under a name of its
+own, and found only once it is whole: by a link that takes its place at once.  Two that need the same
+wait for each other.  Installing runs nothing of what is installed: only wheels are taken.
+
+The installer is uv where it is on the path, and pip otherwise, each with the settings of whoever runs
+this process, so that their own index is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git import canonical_json
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+OWN_NEEDS = ("pydantic>=2.11", "docstring-parser>=0.16", "typing-extensions>=4.12")
+"""What the SDK needs, in every environment."""
+
+FORMAT = 1
+"""Raised where environments are made in another way, so that those of before are not used."""
+
+_LAST_LINES = 20
+_NEWS = re.compile(
+    "(Collecting|Downloading|Processing|Using|Installing|Resolved|Prepared|Installed) "
+)
+_CREDENTIALS = re.compile(r"//[^/@\s]+@")
+_COMPLAINT = re.compile("error|\u00d7|\u2570", re.IGNORECASE)
+_LOOK_S = 0.2
+# PEP 508 without direct references, which an installer would fetch from anywhere, and build.
+_NEED = re.compile(
+    r"[A-Z0-9](?:[A-Z0-9._-]*[A-Z0-9])?\s*(?:\[[A-Z0-9._,\s-]*\])?\s*(?:[(<>=!~;][^@\n]*)?",
+    re.IGNORECASE,
+)
+
+
+class CannotInstallError(CovaltError):
+    """What a toolset needs could not be installed; with the installer's last words."""
+
+    code = "cannot_install"
+    http_status = 502
+
+
+class InstallCancelledError(CovaltError):
+    """Somebody cancelled the call that an installation was for."""
+
+    code = "cancelled"
+    http_status = 409
+
+
+def cache_folder() -> Path:
+    """Return where environments are kept: in the cache of whoever runs this process."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "covalt-git" / "environments"
+    given = os.environ.get("XDG_CACHE_HOME")
+    cache = Path(given) if given and Path(given).is_absolute() else Path.home() / ".cache"
+    return cache / "covalt-git" / "environments"
+
+
+def interpreter(
+    needs: Sequence[str],
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    cancel: threading.Event | None = None,
+) -> Path:
+    """Return the interpreter that has what ``needs`` says; installed first, where it is not yet.
+
+    Without needs it is the one that runs this.  ``tell`` hears what the installer says.
+
+    Raises:
+        CannotInstallError: with the installer's last lines.
+        InstallCancelledError: when ``cancel`` was set meanwhile.
+    """
+    if not needs:
+        return Path(sys.executable)
+    for need in needs:
+        _check(need)
+    link = cache_folder() / _key(needs)
+    if (found := _found(link)) is not None:
+        return found
+    link.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(link.with_suffix(".lock"), tell):
+        if (found := _found(link)) is not None:  # somebody else was first
+            return found
+        for half_made in link.parent.glob(f"{link.name}-*"):
+            shutil.rmtree(half_made, ignore_errors=True)
+        # Not renamed afterwards: the programs of an environment know its path.
+        folder = link.with_name(f"{link.name}-{secrets.token_hex(4)}")
+        try:
+            _install(folder, [*needs, *OWN_NEEDS], tell, cancel or threading.Event())
+            _publish(folder, link)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return folder.resolve() / "bin" / "python"
+
+
+def _check(need: str) -> None:
+    """Refuse what an installer would take for an option, a file or an address."""
+    if not _NEED.fullmatch(need):
+        raise CannotInstallError(
+            f"{need!r} is not a requirement of a name and a version",
+            hint="write python.dependencies as jinja2>=3",
+        )
+
+
+def _key(needs: Sequence[str]) -> str:
+    """Return the name of the environment: it says what is in it and for which interpreter."""
+    told = {
+        "format": FORMAT,
+        "needs": sorted(set(needs)),
+        "python": [sys.version, sysconfig.get_platform(), sys.base_prefix],
+    }
+    return canonical_json.digest(told).removeprefix("sha256:")[:24]
+
+
+def _found(link: Path) -> Path | None:
+    python = link / "bin" / "python"
+    return link.resolve() / "bin" / "python" if python.exists() else None
+
+
+def _publish(folder: Path, link: Path) -> None:
+    new = folder.with_suffix(".link")
+    new.symlink_to(folder.name)
+    new.replace(link)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell("waiting for another installation of the same")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _install(
+    folder: Path, needs: list[str], tell: Callable[[str], None], cancel: threading.Event
+) -> None:
+    tell(f"installing {', '.join(needs[: -len(OWN_NEEDS)])}")
+    uv = shutil.which("uv")
+    if uv is not None:
+        quiet = [uv, "--color", "never", "--no-progress"]
+        _run(
+            [*quiet, "venv", "--no-project", "--python", sys.executable, str(folder)], tell, cancel
+        )
+        wanted = ["--python", str(folder / "bin" / "python"), "--only-binary", ":all:"]
+        _run([*quiet, "pip", "install", *wanted, "--", *needs], tell, cancel)
+        return
+    has_pip = importlib.util.find_spec("pip") is not None
+    without = ["--without-pip"] if has_pip else []
+    _run([sys.executable, "-m", "venv", *without, str(folder)], tell, cancel)
+    python = str(folder / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python] if has_pip else [python, "-m", "pip"]
+    plain = ["--no-input", "--no-color", "--disable-pip-version-check", "--retries", "2"]
+    wanted = ["--progress-bar", "off", "--only-binary", ":all:", "--", *needs]
+    _run([*pip, *plain, "install", *wanted], tell, cancel)
+
+
+def _run(argv: list[str], tell: Callable[[str], None], cancel: threading.Event) -> None:
+    """Run an installer to its end; what it says is told line by line."""
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as program:
+        assert program.stdout is not None
+        ender = threading.Thread(target=_end_when, args=(cancel, program), daemon=True)
+        ender.start()
+        try:
+            for line in program.stdout:
+                text = _CREDENTIALS.sub("//***@", line.strip())
+                last.append(text)
+                if _NEWS.match(text):
+                    tell(text)
+            program.wait()
+        finally:
+            program.kill()
+    if cancel.is_set():
+        raise InstallCancelledError("the installation was cancelled, and nothing of it is kept")
+    if program.returncode:
+        said = [line for line in last if _COMPLAINT.match(line)] or list(filter(None, last))
+        raise CannotInstallError(
+            f"what its Python needs cannot be installed: {'; '.join(said[-3:])}",
+            hint=_hint(" ".join(last)),
+        )
+
+
+def _end_when(cancel: threading.Event, program: subprocess.Popen[str]) -> None:
+    while program.poll() is None:
+        if cancel.wait(_LOOK_S):
+            program.kill()
+
+
+def _hint(said: str) -> str:
+    """Return what a person can do about what the installer said, where that is known."""
+    for words, hint in _HINTS.items():
+        if words in said:
+            return hint
+    return "correct python.dependencies of its toolset.yaml"
+
+
+_OFFLINE = "the package index does not answer: go online, or look at `pip config list`"
+_HINTS = {
+    "name resolution": _OFFLINE,
+    "Network is unreachable": _OFFLINE,
+    "Connection refused": _OFFLINE,
+    "Failed to establish a new connection": _OFFLINE,
+    "No matching distribution": "correct python.dependencies; only wheels for this Python are taken",
+    "No space left": "make room, then call again",
+}

@@ -1,0 +1,151 @@
+"""The keeper: the process that rooms are forked from, so that a call waits for no import.
+
+Three kinds of process, each a fork of the one before:
+
+- The *keeper* has imported what every tool needs: Python's library, pydantic, the SDK.  It never runs
+  a line of a tool, so a fork of it is as good as a new interpreter, and what it says can be trusted.
+- A *room* (:mod:`covalt_git.runtime.room`) belongs to one module of one toolset and to one workspace.
+  It puts up its walls first, then imports the module: nobody else's files are in reach of what runs
+  then.  Then it makes workers.
+- A *worker* (:mod:`covalt_git.runtime.child`) is forked ahead of its call, waits for it, makes it and
+  ends.  What a call leaves in memory ends with its worker, so the next one starts as the first.
+
+Only the keeper ends rooms: when their side of the connection says so, when they have ended, and when
+the process that started the keeper is gone, however that ended.  Nothing of a room is left then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from covalt_git.runtime import offspring, wire
+from covalt_git.runtime.private_folder import remove
+from covalt_git.runtime.room import Room
+
+_END_S = 5.0
+"""How long the keeper tries to end what a room has left, before it goes on with other rooms."""
+
+_FAILED = 70
+
+
+@dataclass(eq=False, slots=True)
+class _Kept:
+    """A room, as the keeper knows it."""
+
+    pid: int
+    life: socket.socket
+    scratch: Path
+
+
+class Keeper:
+    """Forks rooms when asked and ends them; asks nothing of them, for they are not to be trusted."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._rooms: list[_Kept] = []
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> None:
+        """Serve until the other side of the control connection is gone."""
+        offspring.adopt_orphans()
+        ended, wake = os.pipe()
+        for end in (ended, wake):
+            os.set_blocking(end, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._selector.register(ended, selectors.EVENT_READ)
+        self._selector.register(self._control, selectors.EVENT_READ)
+        while True:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._control:
+                    if not self._open():
+                        return
+                elif isinstance(key.data, _Kept):
+                    self._end(key.data)
+                else:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(ended, 4096)
+                    self._reap()
+
+    def _open(self) -> bool:
+        """Fork the room that is asked for; return False where nobody asks any more."""
+        try:
+            asked = wire.receive(self._control)
+        except (EOFError, OSError):
+            asked = None
+        if asked is None:
+            for room in list(self._rooms):
+                self._end(room)
+            return False
+        wanted, (life_end, door, output, *way_out) = asked
+        life = socket.socket(fileno=life_end)
+        scratch = Path(tempfile.mkdtemp(prefix="covalt-", dir=wanted["scratch_in"]))
+        keeper = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                Room(wanted, scratch).live(keeper, door, output, *way_out)
+            os._exit(_FAILED)
+        for end in (door, output, *way_out):
+            os.close(end)
+        room = _Kept(pid, life, scratch)
+        self._rooms.append(room)
+        self._selector.register(life, selectors.EVENT_READ, room)
+        _tell(life, pid)
+        return True
+
+    def _reap(self) -> None:
+        """Take note of every process that has ended; what is no room was left by one."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for room in self._rooms:
+                if room.pid == pid:
+                    self._end(room, status)
+                    break
+
+    def _end(self, room: _Kept, status: int | None = None) -> None:
+        """End a room and all that it started, and tell how it ended once nothing of it is left."""
+        if room not in self._rooms:
+            return
+        self._rooms.remove(room)
+        self._selector.unregister(room.life)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(room.pid, signal.SIGKILL)
+        if status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(room.pid, signal.SIGKILL)
+            _, status = os.waitpid(room.pid, 0)
+        self._end_orphans()
+        remove(room.scratch)
+        _tell(room.life, os.waitstatus_to_exitcode(status))
+        room.life.close()
+
+    def _end_orphans(self) -> None:
+        """End what outlived its room: it has come to the keeper, and brings its own when it ends."""
+        rooms = {room.pid for room in self._rooms}
+        end = time.monotonic() + _END_S
+        while (orphans := set(offspring.children()) - rooms) and time.monotonic() < end:
+            for pid in orphans:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in orphans:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
+def _tell(end: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more
+        end.sendall(wire.STATUS.pack(number))

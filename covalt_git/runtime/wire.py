@@ -1,0 +1,91 @@
+"""What passes between us and a tool's processes: JSON values in frames, each after its length.
+
+Both sides use it, so it imports nothing beyond the standard library.  Frames travel over streams of
+Unix sockets; the first byte of one may carry descriptors along.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+# By name, so that a tool which patches the module does not patch this.
+from json import dumps, loads
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEAD = struct.Struct("!I")
+"""Before each frame: how many bytes of JSON follow."""
+
+STATUS = struct.Struct("!i")
+"""How a process ended: its exit code, or a negative number for a signal."""
+
+ENDED = struct.Struct("!i?")
+"""How a worker ended, and whether its room can make another one."""
+
+NOT_CALLED = 75
+"""The exit code of a worker and of a room that nobody called."""
+
+MAX_DESCRIPTORS = 4
+
+
+def packed(value: Any) -> bytes:
+    """Return the frame of a JSON value.
+
+    Half of a surrogate pair, as in the text of an exception, becomes a question mark.
+    """
+    content = dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    return HEAD.pack(len(content)) + content
+
+
+def send(end: socket.socket, value: Any, descriptors: Sequence[int] = ()) -> None:
+    """Send a frame, and copies of the descriptors with it."""
+    content = packed(value)
+    sent = socket.send_fds(end, [content], descriptors) if descriptors else 0
+    end.sendall(content[sent:])
+
+
+def receive(end: socket.socket) -> tuple[Any, list[int]] | None:
+    """Wait for a frame; return its value and the descriptors that came along, or None at the end.
+
+    Raises:
+        EOFError: where the stream ends within a frame.
+    """
+    head, descriptors, _, _ = socket.recv_fds(end, HEAD.size, MAX_DESCRIPTORS)
+    if not head:
+        return None
+    head += _exactly(end, HEAD.size - len(head))
+    return loads(_exactly(end, HEAD.unpack(head)[0])), descriptors
+
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    content = bytearray()
+    while len(content) < size:
+        chunk = end.recv(min(size - len(content), 1 << 20))
+        if not chunk:
+            raise EOFError
+        content += chunk
+    return bytes(content)
+
+
+class Unpacking:
+    """Takes a stream apart into the contents of its frames, as the bytes come."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the frames that are complete with ``chunk``."""
+        self._rest += chunk
+        found = []
+        start = 0
+        while len(self._rest) - start >= HEAD.size:
+            end = start + HEAD.size + HEAD.unpack_from(self._rest, start)[0]
+            if len(self._rest) < end:
+                break
+            found.append(bytes(self._rest[start + HEAD.size : end]))
+            start = end
+        del self._rest[:start]
+        return found

@@ -1,0 +1,331 @@
+"""Our side of the processes that tools run in: which are there, which are idle, which are to end.
+
+A keeper for each interpreter and, forked from it, rooms that stand behind their walls and have the
+module imported (:mod:`covalt_git.runtime.worker` tells of both).  A room that was kept serves the next
+call of the same place at once; a place names all that makes a room: the toolset's digest, so that a
+changed file makes another, its walls, and the workspace, so that nothing passes between two chats.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+import functools
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import covalt_git
+import covalt_toolset
+from covalt_git.errors import CovaltError
+from covalt_git.runtime import wire
+from covalt_git.runtime.egress import Egress
+from covalt_git.runtime.sandbox import RunLimits
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
+
+IDLE_S = 60.0
+"""How long a room waits for its next call."""
+
+MOST_IDLE = 16
+"""How many rooms wait; the one that has waited longest makes place."""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_PROGRAM = Path(__file__).with_name("worker.py")
+_PACKAGES = (Path(covalt_toolset.__file__).parent, Path(covalt_git.__file__).parent)
+_END_S = 10.0
+
+
+class NoWorkerError(CovaltError):
+    """The process that tools are forked from could not be started, or has ended."""
+
+    code = "no_worker"
+    http_status = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """All that makes a room; calls of one place may follow each other in one room.
+
+    ``digest`` is that of the toolset's files; without it no room is kept for a second call.
+    """
+
+    toolset_dir: Path
+    module: str
+    workspace: Path
+    level: SandboxLevel
+    python: Path = Path(sys.executable)
+    readable: tuple[Path, ...] = ()
+    hosts: tuple[str, ...] = ()
+    limits: RunLimits = field(default_factory=RunLimits)
+    writable_workspace: bool = True
+    digest: str | None = None
+
+
+@dataclass(slots=True)
+class Room:
+    """A room, held by one caller at a time.
+
+    Attributes:
+        life: the keeper's side of it: the room's process id, and at the end how it ended.
+        door: where calls go in, and where the end of each comes out.
+        first_output: both ends of the pipe that the import prints to, until the first call takes it.
+        folder: what the workspace was when the walls were put up around it.
+        egress: its way to the hosts that were granted, if any were.
+    """
+
+    place: Place
+    life: socket.socket
+    door: socket.socket
+    pid: int
+    first_output: tuple[int, int] | None
+    folder: tuple[int, int]
+    egress: Egress | None = None
+
+    def output(self) -> tuple[int, int]:
+        """Return both ends of the pipe that the next call prints to; the caller closes them."""
+        ends, self.first_output = self.first_output, None
+        return ends or os.pipe()
+
+    def is_usable(self) -> bool:
+        """Tell whether it still waits for a call, on the workspace that is there now."""
+        ready, _, _ = select.select([self.life, self.door], [], [], 0)
+        return not ready and _identity(self.place.workspace) == self.folder
+
+    def end(self) -> None:
+        """End the room; nothing that ran in it is left when this returns."""
+        with self.life:
+            self.door.close()
+            for descriptor in self.first_output or ():
+                os.close(descriptor)
+            self.first_output = None
+            with contextlib.suppress(OSError):
+                self.life.shutdown(socket.SHUT_WR)
+                self.life.settimeout(_END_S)
+                while self.life.recv(wire.STATUS.size):
+                    pass
+        if self.egress is not None:
+            self.egress.close()
+
+
+class Keeper:
+    """The process that rooms are forked from, for one interpreter."""
+
+    def __init__(self, python: Path) -> None:
+        self._asking = threading.Lock()
+        self._was_asked = False
+        self._control, theirs = socket.socketpair()
+        # Isolated, so that no variable and no folder of the user's has a say; unbuffered, so that
+        # both streams of a tool stand in its record in order, and to the last byte.
+        argv = [str(python), "-I", "-B", "-u", "-X", "utf8", str(_PROGRAM), str(theirs.fileno())]
+        with theirs:
+            try:
+                self._process = subprocess.Popen(
+                    [*argv, *map(str, _PACKAGES)],
+                    cwd="/",
+                    env={"PATH": PATH, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except OSError as error:
+                self._control.close()
+                raise NoWorkerError(
+                    f"the interpreter {str(python)!r} cannot be started: {error}"
+                ) from None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    def open(self, place: Place, function: str, *, idle_s: float = IDLE_S) -> Room:
+        """Fork a room that ends by itself once nobody has called it for so many seconds.
+
+        Raises:
+            NoWorkerError: where the keeper is gone.
+            FileNotFoundError: where the workspace is.
+        """
+        folder = _identity(place.workspace)
+        if folder is None:
+            raise FileNotFoundError(place.workspace)
+        self._was_asked = True
+        asked = {
+            "toolset_dir": str(place.toolset_dir),
+            "module": place.module,
+            "function": function,
+            "workspace": str(place.workspace),
+            "level": place.level,
+            "readable": [str(path) for path in place.readable],
+            "hosts": list(place.hosts),
+            "limits": dataclasses.asdict(place.limits),
+            "writable_workspace": place.writable_workspace,
+            "kept": place.digest is not None,
+            "scratch_in": tempfile.gettempdir(),
+            "idle_s": idle_s,
+        }
+        life, their_life = socket.socketpair()
+        door, their_door = socket.socketpair()
+        read, write = os.pipe()
+        egress = Egress(place.hosts) if place.hosts and place.level == "full" else None
+        room = Room(place, life, door, 0, (read, write), folder, egress)
+        with their_life, their_door:
+            ends = [their_life.fileno(), their_door.fileno(), write]
+            ends += [egress.descriptor] if egress else []
+            # Where it cannot be sent, nobody says below that there is a room.
+            with self._asking, contextlib.suppress(OSError):
+                wire.send(self._control, asked, ends)
+        if egress is not None:
+            egress.hand_over()
+        told = _exactly(life, wire.STATUS.size)
+        if not told:
+            room.end()
+            self.close()
+            raise NoWorkerError("the process that tools are forked from has ended")
+        (room.pid,) = wire.STATUS.unpack(told)
+        return room
+
+    def kill(self) -> None:
+        """End the keeper at once, as somebody else might; its rooms end with it."""
+        self._process.kill()
+        self._process.wait()
+
+    def close(self) -> None:
+        """End every room, and the keeper."""
+        self._control.close()
+        if not self._was_asked:  # it may still be loading, and has nothing to end
+            self._process.kill()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Workers:
+    """The keepers and the idle rooms of a process; for use by many threads."""
+
+    def __init__(self, *, idle_s: float = IDLE_S, most_idle: int = MOST_IDLE) -> None:
+        self._idle_s = idle_s
+        self._most_idle = most_idle
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self._keepers: dict[Path, Keeper] = {}
+        self._idle: list[Room] = []
+
+    def start(self, python: Path = Path(sys.executable)) -> Keeper:
+        """Return the keeper of an interpreter, started where there is none."""
+        with self._lock:
+            keeper = self._keepers.get(python)
+            if keeper is None or not keeper.is_alive:
+                if keeper is not None:
+                    keeper.close()
+                keeper = self._keepers[python] = Keeper(python)
+            return keeper
+
+    def take(self, place: Place, function: str) -> Room:
+        """Return a room for one call of ``function``: one that waited for it, or a new one.
+
+        Raises:
+            NoWorkerError: where no process can be started.
+            FileNotFoundError: where the workspace is gone.
+        """
+        with self._lock:
+            over = [room for room in self._idle if _is_over(room, place)]
+            self._idle = [room for room in self._idle if room not in over]
+            fitting = [room for room in self._idle if room.place == place]
+            if fitting:
+                self._idle.remove(fitting[-1])
+        for room in over:
+            room.end()
+        return fitting[-1] if fitting else self.open(place, function)
+
+    def open(self, place: Place, function: str) -> Room:
+        """Return a new room.
+
+        Raises:
+            NoWorkerError: where no process can be started.
+            FileNotFoundError: where the workspace is gone.
+        """
+        try:
+            return self.start(place.python).open(place, function, idle_s=self._idle_s)
+        except NoWorkerError:  # it was killed, and a new one will do
+            return self.start(place.python).open(place, function, idle_s=self._idle_s)
+
+    def give_back(self, room: Room) -> None:
+        """Keep a room for the next call of its place."""
+        with self._lock:
+            self._idle.append(room)
+            over = self._idle[: -self._most_idle]
+            self._idle = self._idle[-self._most_idle :]
+        for old in over:
+            old.end()
+
+    def idle(self) -> list[Room]:
+        """Return the rooms that wait for a call, the one that has waited longest first."""
+        with self._lock:
+            return list(self._idle)
+
+    def end_idle(self) -> None:
+        """End the rooms that wait for a call."""
+        with self._lock:
+            rooms, self._idle = self._idle, []
+        for room in rooms:
+            room.end()
+
+    def close(self) -> None:
+        """End all of it; nothing of a tool runs afterwards.  A fork of the process ends nothing."""
+        if os.getpid() != self._owner:
+            return
+        self.end_idle()
+        with self._lock:
+            keepers, self._keepers = self._keepers, {}
+        for keeper in keepers.values():
+            keeper.close()
+
+
+@functools.cache
+def shared() -> Workers:
+    """Return this process's own; they end with it."""
+    workers = Workers()
+    atexit.register(workers.close)
+    return workers
+
+
+# A fork of ours has copies of the connections, and would answer for calls that are not its own.
+os.register_at_fork(after_in_child=shared.cache_clear)
+
+
+def _is_over(room: Room, place: Place) -> bool:
+    """Tell whether a room is of no more use: it has ended, or its toolset has changed."""
+    same = room.place.toolset_dir == place.toolset_dir
+    return (same and room.place.digest != place.digest) or not room.is_usable()
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    """Return so many bytes, or none where the stream ends before."""
+    content = b""
+    with contextlib.suppress(ConnectionError):
+        while len(content) < size and (chunk := end.recv(size - len(content))):
+            content += chunk
+    return content if len(content) == size else b""

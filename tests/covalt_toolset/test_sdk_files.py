@@ -1,0 +1,117 @@
+"""Files and bytes as results: by reference, and only of the workspace."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from covalt_toolset import File, ResultNotJson, describe, set_context, to_json
+from covalt_toolset.arguments import result_problems
+from covalt_toolset.files import FILE_SCHEMA, saved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PICTURE = b"\x89PNG\r\n"
+
+
+@pytest.fixture(autouse=True)
+def workspace(tmp_path: Path) -> Iterator[Path]:
+    made = tmp_path / "workspace"
+    (made / "out").mkdir(parents=True)
+    (made / "out" / "report.pdf").write_bytes(b"%PDF")
+    with set_context(workspace=made):
+        yield made
+
+
+def test_a_file_becomes_its_reference(workspace: Path) -> None:
+    expected = {"file": "out/report.pdf", "size": 4, "media_type": "application/pdf"}
+
+    assert to_json(File("out/report.pdf")) == expected
+    assert to_json(File(Path("out") / "report.pdf")) == expected
+    assert to_json(File(workspace / "out" / "report.pdf")) == expected
+    assert to_json({"made": [File("out/../out/report.pdf")]}) == {"made": [expected]}
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        pytest.param("gone.txt", "the workspace has no file 'gone.txt'", id="missing"),
+        pytest.param("out", "the workspace has no file 'out'", id="folder"),
+        pytest.param("../secret.txt", "'../secret.txt' leads out of the workspace", id="outside"),
+        pytest.param("link", "'link' leads out of the workspace", id="link-outside"),
+    ],
+)
+def test_what_is_no_file_of_the_workspace_is_no_result(
+    workspace: Path, path: str, why: str
+) -> None:
+    (workspace.parent / "secret.txt").write_text("secret")
+    (workspace / "link").symlink_to(workspace.parent / "secret.txt")
+
+    with pytest.raises(ResultNotJson) as caught:
+        to_json({"made": File(path)})
+
+    assert str(caught.value) == f"$.made: {why}"
+
+
+def test_a_model_may_hold_files() -> None:
+    class Made(BaseModel):
+        report: File
+        pages: int
+
+    assert to_json(Made(report=File("out/report.pdf"), pages=1)) == {
+        "report": {"file": "out/report.pdf", "size": 4, "media_type": "application/pdf"},
+        "pages": 1,
+    }
+
+
+def test_kept_bytes_are_one_file_for_the_same_content(workspace: Path) -> None:
+    name = f"files/{hashlib.sha256(PICTURE).hexdigest()[:16]}.bin"
+    expected = {"file": name, "size": len(PICTURE), "media_type": "application/octet-stream"}
+
+    found = to_json({"a": PICTURE, "b": [bytearray(PICTURE)]}, keep=saved)
+
+    assert found == {"a": expected, "b": [expected]}
+    assert (workspace / name).read_bytes() == PICTURE
+    assert [path.name for path in (workspace / "files").iterdir()] == [Path(name).name]
+
+
+def test_annotations_promise_what_comes() -> None:
+    def report() -> File:
+        return File("out/report.pdf")
+
+    def picture() -> bytes:
+        return PICTURE
+
+    assert describe(report).output_schema == FILE_SCHEMA
+    assert result_problems(report, to_json(report())) == []
+    assert result_problems(picture, to_json(picture(), keep=saved)) == []
+    assert result_problems(picture, 1) != []
+
+
+@pytest.mark.parametrize(
+    ("annotation", "result", "problems"),
+    [
+        pytest.param(
+            dict[str, int], {"a": "x"}, ["$.a: must be an integer, not a string"], id="dict"
+        ),
+        pytest.param(list[str], None, ["$: must be an array, not null"], id="nothing"),
+        pytest.param(str | None, None, [], id="optional"),
+        pytest.param(float, 1, [], id="integer-for-a-number"),
+        pytest.param(object, {"any": 1}, [], id="anything"),
+        pytest.param(None, "text", [], id="none-promises-nothing"),
+    ],
+)
+def test_results_are_checked_against_the_return_annotation(
+    annotation: Any, result: Any, problems: list[str]
+) -> None:
+    def made() -> Any:
+        return result
+
+    made.__annotations__["return"] = annotation
+
+    assert [str(problem) for problem in result_problems(made, result)] == problems

@@ -1,0 +1,249 @@
+"""Environments: real installations of a compiled package, and everything that can go wrong in one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.runtime import environments, sandbox
+from covalt_git.runtime.environments import CannotInstallError, InstallCancelledError
+from covalt_git.runtime.python_tool import run
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
+    from tests.runtime.conftest import Workshop
+
+LEVELS = [one.level for one in sandbox.levels() if one.here]
+NEEDS = ["orjson>=3"]
+PROGRAM = """
+import sys
+from covalt_git.runtime import environments
+print(environments.interpreter(sys.argv[1:], tell=lambda line: print(line, file=sys.stderr)))
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache in which two processes have installed the same at the same time."""
+    folder = tmp_path_factory.mktemp("cache")
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, *NEEDS],
+            env=os.environ | {"XDG_CACHE_HOME": str(folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [one.communicate() for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    assert said[0][0] == said[1][0]
+    told = sorted(err.splitlines()[0] for _, err in said)
+    assert told == ["installing orjson>=3", "waiting for another installation of the same"]
+    return folder
+
+
+@pytest.fixture
+def installed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return environments.interpreter(NEEDS)
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache without environments, and no index but what a test sets up."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    return environments.cache_folder()
+
+
+def test_without_needs_it_is_the_interpreter_that_runs_this() -> None:
+    assert environments.interpreter(()) == Path(sys.executable)
+
+
+def test_what_is_installed_is_there_at_once_the_next_time(installed: Path) -> None:
+    told: list[str] = []
+
+    assert environments.interpreter(["orjson>=3", "orjson>=3"], tell=told.append) == installed
+    assert told == []
+    made = [path for path in environments.cache_folder().iterdir() if path.suffix != ".lock"]
+    assert sorted(path.is_symlink() for path in made) == [False, True]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_tool_uses_a_compiled_package_and_sees_nothing_of_ours(
+    workshop: Workshop, installed: Path, level: SandboxLevel
+) -> None:
+    workshop.write(
+        "tools/it.py",
+        """
+        import importlib.util, sys
+        from pathlib import Path
+
+        import orjson
+        from covalt_toolset import get_context
+        from pydantic import BaseModel
+
+        class Row(BaseModel):
+            name: str
+
+        def run(rows: list[Row]) -> dict:
+            context = get_context()
+            context.path("rows.json").write_bytes(orjson.dumps([row.model_dump() for row in rows]))
+            ours = [name for name in ("dulwich", "flask") if importlib.util.find_spec(name)]
+            return {"prefix": sys.prefix, "ours": ours}
+        """,
+    )
+    job = workshop.job(
+        python=installed, level=level, args={"rows": [{"name": "a"}]}, digest="sha256:1"
+    )
+    first, second = (run(job, workers=workshop.workers) for _ in range(2))
+
+    assert first.error is None
+    assert first.result == second.result == {"prefix": str(installed.parents[1]), "ours": []}
+    assert (workshop.workspace / "rows.json").read_text() == '[{"name":"a"}]'
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "process"])
+def test_a_tool_cannot_write_to_its_environment(
+    workshop: Workshop, installed: Path, level: SandboxLevel
+) -> None:
+    workshop.write(
+        "tools/it.py",
+        """
+        import orjson
+        from pathlib import Path
+
+        def run() -> str:
+            try:
+                (Path(orjson.__file__).parent / "planted.py").write_text("print('planted')")
+            except OSError as error:
+                return type(error).__name__
+            return "written"
+        """,
+    )
+
+    outcome = run(workshop.job(python=installed, level=level), workers=workshop.workers)
+
+    assert outcome.result in {"PermissionError", "OSError"}
+    assert list(installed.parents[1].rglob("planted.py")) == []
+
+
+def test_what_no_index_has_is_told_in_the_installer_s_words(empty: Path) -> None:
+    with pytest.raises(CannotInstallError) as caught:
+        environments.interpreter(["nowhere-to-be-found>=1"])
+
+    assert "nowhere-to-be-found" in caught.value.message
+    assert "\n" not in caught.value.message
+    assert caught.value.hint == "correct python.dependencies; only wheels for this Python are taken"
+    assert [path.suffix for path in empty.iterdir()] == [".lock"]
+
+
+def test_an_index_that_does_not_answer_is_told_so(
+    empty: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PIP_NO_INDEX", "UV_NO_INDEX"):
+        monkeypatch.delenv(name)
+    address = "http://somebody:canary-password@127.0.0.1:9/simple"
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    monkeypatch.setenv("UV_INDEX_URL", address)
+    told: list[str] = []
+
+    with pytest.raises(CannotInstallError) as caught:
+        environments.interpreter(["orjson"], tell=told.append)
+
+    assert "does not answer" in caught.value.hint
+    assert "canary-password" not in f"{caught.value}{told}"
+    assert [path.suffix for path in empty.iterdir()] == [".lock"]
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(
+    "need",
+    [
+        "--index-url=http://evil.example",
+        "-r requirements.txt",
+        "-e .",
+        "./local.whl",
+        "/tmp/local.whl",
+        "http://evil.example/x.whl",
+        "git+https://evil.example/x.git",
+        "../x",
+        "x@http://evil.example/x.whl",
+        "x @ git+https://evil.example/x.git",
+        "x[a] @ file:///tmp/x.whl",
+        "x y",
+        "x --pre",
+        "",
+        "x\n--pre",
+    ],
+)
+def test_what_is_no_requirement_never_reaches_the_installer(need: str) -> None:
+    told: list[str] = []
+
+    with pytest.raises(CannotInstallError, match="is not a requirement"):
+        environments.interpreter(["orjson", need], tell=told.append)
+
+    assert told == []
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(
+    "need", ["a", "A.b-c_1", "a>=1,<2", "a [x, y-z] ~= 1.0", "a (>=1)", "a; python_version < '4'"]
+)
+def test_requirements_of_names_and_versions_reach_the_installer(need: str) -> None:
+    cancel = threading.Event()
+
+    with pytest.raises(InstallCancelledError):
+        environments.interpreter([need], tell=lambda _: cancel.set(), cancel=cancel)
+
+
+def test_installing_runs_nothing_of_what_is_installed(
+    empty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, canary = tmp_path / "evil-1.0", tmp_path / "it-ran"
+    source.mkdir()
+    (source / "setup.py").write_text(f"open({str(canary)!r}, 'w')\n")
+    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
+    with tarfile.open(tmp_path / "evil-1.0.tar.gz", "w:gz") as archive:
+        archive.add(source, "evil-1.0")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
+
+    with pytest.raises(CannotInstallError):
+        environments.interpreter(["evil"])
+
+    assert not canary.exists()
+    assert [path.suffix for path in empty.iterdir()] == [".lock"]
+
+
+def test_a_cancelled_installation_leaves_nothing(empty: Path) -> None:
+    cancel = threading.Event()
+
+    with pytest.raises(InstallCancelledError):
+        environments.interpreter(["orjson"], tell=lambda _: cancel.set(), cancel=cancel)
+
+    assert [path.suffix for path in empty.iterdir()] == [".lock"]
+
+
+def test_what_a_killed_installation_left_is_cleared_away(empty: Path) -> None:
+    key = environments._key(["nowhere-to-be-found"])
+    (empty / f"{key}-0000").mkdir(parents=True)
+    (empty / key).symlink_to(f"{key}-1111")  # to an environment that somebody deleted
+
+    with pytest.raises(CannotInstallError):
+        environments.interpreter(["nowhere-to-be-found"])
+
+    assert sorted(path.name for path in empty.iterdir()) == [key, f"{key}.lock"]

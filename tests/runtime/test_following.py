@@ -1,0 +1,286 @@
+"""What is told while a tool runs, and how it is cancelled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.runtime import sandbox
+from covalt_git.runtime.python_tool import Log, Progress
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
+    from covalt_git.runtime.python_tool import Outcome
+    from tests.runtime.conftest import Workshop
+
+LEVELS = [one.level for one in sandbox.levels() if one.here]
+
+STUBBORN = """
+import os, signal, subprocess, time
+from pathlib import Path
+
+def run(workspace: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        subprocess.Popen(["sleep", "600"], start_new_session=True)
+    except PermissionError:  # a level whose tools cannot leave their session
+        subprocess.Popen(["sleep", "600"])
+    (workspace / "half.txt").write_text("half")
+    (workspace / "begun").touch()
+    while True:
+        time.sleep(600)
+"""
+
+
+def cancelled_once_begun(workshop: Workshop, source: str, **changes: Any) -> Outcome:
+    cancel = threading.Event()
+
+    def wait() -> None:
+        end = time.monotonic() + 20
+        while not (workshop.workspace / "begun").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        cancel.set()
+
+    threading.Thread(target=wait).start()
+    return workshop.run(source, cancel=cancel, **changes)
+
+
+def test_progress_and_logs_are_told_as_they_come(workshop: Workshop) -> None:
+    told: list[Progress | Log] = []
+
+    outcome = workshop.run(
+        """
+        import time
+        from covalt_toolset import get_context
+
+        def run() -> str:
+            context = get_context()
+            context.progress(1, 4, "begun")
+            print("printed")
+            context.log("careful", "warning")
+            time.sleep(0.06)
+            context.progress(2)
+            context.progress(3)
+            context.progress(4, 4)
+            context.log("Grüße \\ud800")
+            return "done"
+        """,
+        tell=told.append,
+    )
+
+    assert outcome.result == "done"
+    assert told == [
+        Progress(1, 4, "begun"),
+        Log("warning", "careful"),
+        Progress(2, None, ""),
+        Progress(4, 4, ""),
+        Log("info", "Grüße ?"),
+    ]
+    assert outcome.output == "printed\nwarning: careful\ninfo: Grüße \\ud800\n"
+
+
+def test_a_tool_may_tell_from_any_thread(workshop: Workshop) -> None:
+    told: list[Progress | Log] = []
+
+    outcome = workshop.run(
+        """
+        import asyncio
+        from covalt_toolset import get_context
+
+        async def run() -> int:
+            context = get_context()
+            await asyncio.gather(*[asyncio.to_thread(context.log, "x" * 5000) for _ in range(40)])
+            return 40
+        """,
+        tell=told.append,
+    )
+
+    assert outcome.result == 40
+    assert told == [Log("info", "x" * 5000)] * 40
+
+
+def test_a_tool_that_tells_without_end_is_ended(workshop: Workshop) -> None:
+    outcome = workshop.run(
+        """
+        from covalt_toolset import get_context
+
+        def run() -> None:
+            while True:
+                get_context().log("x" * 10_000)
+        """,
+        limits={"output_mb": 1},
+    )
+
+    assert outcome.error is not None
+    assert outcome.error.code == "limit_output"
+
+
+def test_what_is_not_an_event_is_passed_over(workshop: Workshop) -> None:
+    told: list[Progress | Log] = []
+
+    outcome = workshop.run(
+        """
+        import json
+        from covalt_toolset import get_context
+
+        def run() -> str:
+            listener = get_context().listener
+            listener.tell({"event": "approved"})
+            listener.tell({"event": "progress", "done": "much"})
+            listener.tell([1])
+            listener.log("shout", "not a level")
+            listener.progress(float("nan"), None, "")
+            return "done"
+        """,
+        tell=told.append,
+    )
+
+    assert (outcome.result, told) == ("done", [])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_cancelled_tool_that_looks_may_tidy_up(workshop: Workshop, level: SandboxLevel) -> None:
+    outcome = cancelled_once_begun(
+        workshop,
+        """
+        import time
+        from pathlib import Path
+        from covalt_toolset import get_context
+
+        def run(workspace: Path) -> str:
+            (workspace / "begun").touch()
+            while not get_context().cancelled:
+                time.sleep(0.01)
+            (workspace / "tidy.txt").write_text("tidied up")
+            return "done all the same"
+        """,
+        level=level,
+    )
+
+    assert outcome.error is not None
+    assert (outcome.error.code, outcome.error.message) == ("cancelled", "a person stopped it")
+    assert outcome.result is None
+    assert (workshop.workspace / "tidy.txt").read_text() == "tidied up"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    outcome = cancelled_once_begun(workshop, STUBBORN, level=level, digest="sha256:1")
+
+    assert outcome.error is not None
+    assert outcome.error.code == "cancelled"
+    assert (workshop.workspace / "half.txt").read_text() == "half"
+    assert workshop.workers.idle() == []
+    assert (
+        list(workshop.scratch.iterdir()) == []
+    )  # the room's, which is removed after its last process
+
+
+def test_cancelled_before_it_begins_a_tool_never_gets_far(workshop: Workshop) -> None:
+    cancel = threading.Event()
+    cancel.set()
+
+    outcome = workshop.run("import time\ntime.sleep(600)\ndef run(): pass", cancel=cancel)
+
+    assert outcome.error is not None
+    assert outcome.error.code == "cancelled"
+
+
+def test_nobody_cancels_a_call_that_runs_to_its_end(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        from covalt_toolset import get_context
+
+        def run() -> bool:
+            return get_context().cancelled
+    """)
+
+    assert outcome.result is False
+
+
+def test_ctrl_c_cancels_the_call_that_this_process_waits_for(workshop: Workshop) -> None:
+    def interrupt() -> None:
+        end = time.monotonic() + 20
+        while not (workshop.workspace / "begun").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    outcome = workshop.run(STUBBORN)
+
+    assert outcome.error is not None
+    assert outcome.error.code == "cancelled"
+
+
+def test_secrets_are_those_that_were_given(workshop: Workshop) -> None:
+    outcome = workshop.run(
+        """
+        import os
+        from covalt_toolset import get_context
+
+        def run() -> list:
+            secrets = get_context().secrets
+            try:
+                secrets["OTHER_KEY"]
+            except KeyError as error:
+                why = str(error)
+            return [secrets["WEATHER_KEY"], "OTHER_KEY" in secrets, why, "WEATHER_KEY" in os.environ]
+        """,
+        secrets={"WEATHER_KEY": "w-1"},
+    )
+
+    value, has_other, why, in_environment = outcome.result
+    assert (value, has_other, in_environment) == ("w-1", False, False)
+    assert why.startswith("the tool has no secret 'OTHER_KEY', it was given WEATHER_KEY; ")
+
+
+@pytest.mark.skipif("full" not in LEVELS, reason="only this level can be held to one way out")
+@pytest.mark.parametrize("digest", [None, "sha256:1"])
+def test_a_tool_reaches_the_hosts_that_were_granted_and_no_others(
+    workshop: Workshop, digest: str | None
+) -> None:
+    source = """
+        import urllib.error
+        import urllib.request
+
+        def run(address: str) -> str:
+            try:
+                with urllib.request.urlopen(address, timeout=20) as answer:
+                    return answer.read().decode()
+            except urllib.error.URLError as error:
+                return f"refused: {error}"
+    """
+    with HTTPServer(("127.0.0.1", 0), _Hello) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        args = {"address": f"{address}/"}
+        hosts = {"granted": (address,), "others": ("http://127.0.0.1:1",), "none": ()}
+        found = {
+            name: workshop.run(source, args=args, hosts=given, digest=digest, level="full").result
+            for name, given in hosts.items()
+        }
+        server.shutdown()
+
+    assert found["granted"] == "hello"
+    assert found["others"].startswith("refused: ")
+    assert found["none"].startswith("refused: ")
+
+
+class _Hello(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+
+    def log_message(self, *_: object) -> None:
+        pass

@@ -1,0 +1,362 @@
+"""Rooms: what is imported once, what never passes from one call to the next, and when they end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.runtime import sandbox
+from covalt_git.runtime.python_tool import run
+from covalt_git.runtime.workers import Workers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalt_git.models.calls import SandboxLevel
+    from tests.runtime.conftest import Workshop
+
+LEVELS = [one.level for one in sandbox.levels() if one.here]
+KEPT = "sha256:1"
+
+COUNTING = """
+import os, random, sys, time
+
+IMPORTED = time.monotonic_ns()
+calls = []
+
+def run() -> dict:
+    calls.append(1)
+    return {"imported": IMPORTED, "calls": len(calls), "process": os.getpid()}
+"""
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+
+def until(holds: Callable[[], bool]) -> bool:
+    """Wait until something holds, for as long as a slow machine may take."""
+    end = time.monotonic() + 20
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.01)
+    return holds()
+
+
+@pytest.fixture
+def own_workers() -> Iterator[Workers]:
+    made = Workers()
+    yield made
+    made.close()
+
+
+def results(workshop: Workshop, source: str, count: int = 2, **changes: Any) -> list[Any]:
+    workshop.write("tools/it.py", source)
+    job = workshop.job(**{"digest": KEPT} | changes)
+    found = [run(job, workers=workshop.workers) for _ in range(count)]
+    assert [one.error for one in found] == [None] * count
+    return [one.result for one in found]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_module_is_imported_once_and_each_call_finds_it_as_imported(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    found = results(workshop, COUNTING, 3, level=level)
+
+    assert len({one["imported"] for one in found}) == 1
+    assert [one["calls"] for one in found] == [1, 1, 1]
+    assert len({one["process"] for one in found}) == 3
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_nothing_that_a_call_leaves_is_there_for_the_next(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    source = """
+        import builtins, os, random, signal, sys, tempfile, threading, time
+        from pathlib import Path
+        import json
+
+        def run() -> dict:
+            seen = {
+                "cwd": os.getcwd(),
+                "environ": sorted(os.environ),
+                "path": len(sys.path),
+                "builtin": hasattr(builtins, "left"),
+                "module": "left" in sys.modules,
+                "patched": json.dumps is not run,
+                "home": [path.name for path in Path.home().iterdir() if "left" in path.name],
+                "alarm": signal.getsignal(signal.SIGALRM) == signal.SIG_DFL,
+                "umask": os.umask(0o22),
+                "threads": threading.active_count(),
+                "streams": sys.stdout is sys.__stdout__,
+            }
+            builtins.left = sys.modules["left"] = 1
+            os.environ["LEFT"] = "1"
+            sys.path.append("left")
+            json.dumps = run
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+            (Path(tempfile.mkdtemp(prefix="left")) / "file").touch()
+            (Path.home() / "left").mkdir(mode=0)
+            sys.stdout = sys.stderr
+            os.umask(0)
+            os.chdir("/")
+            return seen
+    """
+
+    first, *others = results(workshop, source, 3, level=level)
+
+    assert first["patched"]
+    assert others == [first, first]
+
+
+def test_random_numbers_are_not_the_same_in_every_call(workshop: Workshop) -> None:
+    found = results(workshop, "import random\ndef run() -> float: return random.random()", 4)
+
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"digest": "sha256:2"}, id="changed-file"),
+        pytest.param({"digest": None}, id="kept-for-nobody"),
+        pytest.param({"limits": {"cpu_s": 30.0}}, id="other-limits"),
+        pytest.param({"level": "process"}, id="other-level"),
+    ],
+)
+def test_another_place_is_another_import(workshop: Workshop, change: dict[str, Any]) -> None:
+    (first,) = results(workshop, COUNTING, 1)
+    (second,) = results(workshop, COUNTING, 1, **change)
+
+    assert first["imported"] != second["imported"] or change == {"level": LEVELS[0]}
+
+
+def test_two_workspaces_share_no_import(workshop: Workshop, tmp_path: Path) -> None:
+    (first,) = results(workshop, COUNTING, 1)
+    (tmp_path / "other").mkdir()
+    job = replace(workshop.job(digest=KEPT), workspace=tmp_path / "other")
+
+    assert run(job, workers=workshop.workers).result["imported"] != first["imported"]
+
+
+def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen(
+    workshop: Workshop,
+) -> None:
+    source = "import os\ndef run() -> list: return sorted(os.listdir())"
+    results(workshop, source)
+    workshop.workspace.rename(workshop.workspace.with_name("before"))
+    workshop.workspace.mkdir()
+    (workshop.workspace / "new.txt").touch()
+
+    assert results(workshop, source) == [["new.txt"], ["new.txt"]]
+
+
+def test_a_changed_toolset_ends_the_rooms_of_the_old_one(workshop: Workshop) -> None:
+    results(workshop, COUNTING, 1)
+    (old,) = workshop.workers.idle()
+    results(workshop, COUNTING, 1, digest="sha256:2")
+
+    assert old not in workshop.workers.idle()
+    assert len(workshop.workers.idle()) == 1
+
+
+def test_a_module_reads_nothing_of_the_workspace_by_chance(workshop: Workshop) -> None:
+    (workshop.workspace / "settings.txt").write_text("old")
+    workshop.write("tools/it.py", "TEXT = open('settings.txt').read()\ndef run(): return TEXT\n")
+
+    outcome = run(workshop.job(), workers=workshop.workers)
+
+    assert outcome.error is not None
+    assert outcome.error.code == "cannot_load"
+    assert "No such file" in outcome.error.message
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(
+            "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()", id="thread"
+        ),
+        pytest.param("subprocess.Popen(['sleep', '60'])", id="process"),
+        pytest.param("FOLDER = tempfile.mkdtemp()", id="folder"),
+    ],
+)
+def test_what_a_module_begins_on_import_is_there_in_its_call_and_kept_for_no_other(
+    workshop: Workshop, made: str
+) -> None:
+    source = f"""
+import os, subprocess, tempfile, threading, time
+
+FOLDER = "/"
+IMPORTED = time.monotonic_ns()
+{made}
+
+def run() -> list:
+    children = open(f"/proc/self/task/{{os.getpid()}}/children").read() if os.path.exists("/proc/self/task") else ""
+    return [IMPORTED, threading.active_count(), os.path.isdir(FOLDER)]
+"""
+
+    first, second = results(workshop, source)
+
+    assert first[0] != second[0]
+    assert first[1:] == second[1:]
+    assert first[2]
+    assert workshop.workers.idle() == []
+
+
+@needs_proc
+@pytest.mark.parametrize("level", LEVELS)
+def test_idle_room_ends_and_the_next_call_makes_another(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    workshop.write("tools/it.py", COUNTING)
+    workers = Workers(idle_s=0.05)
+    job = workshop.job(digest=KEPT, level=level)
+    try:
+        first = run(job, workers=workers)
+        (room,) = workers.idle()
+        assert until(lambda: not room.is_usable())
+        second = run(job, workers=workers)
+    finally:
+        workers.close()
+
+    assert not Path(f"/proc/{room.pid}").exists()
+    assert first.result["imported"] != second.result["imported"]
+
+
+def test_a_call_that_meets_an_ending_room_is_made_all_the_same(workshop: Workshop) -> None:
+    workshop.write("tools/it.py", COUNTING)
+    workers = Workers(idle_s=0.002)
+    job = workshop.job(digest=KEPT)
+    try:
+        found = [run(job, workers=workers).status for _ in range(40)]
+    finally:
+        workers.close()
+
+    assert found == ["success"] * 40
+
+
+def test_only_so_many_rooms_wait(workshop: Workshop, tmp_path: Path) -> None:
+    workshop.write("tools/it.py", COUNTING)
+    workers = Workers(most_idle=2)
+    try:
+        for number in range(4):
+            (tmp_path / str(number)).mkdir()
+            job = replace(workshop.job(digest=KEPT), workspace=tmp_path / str(number))
+            assert run(job, workers=workers).status == "success"
+        waiting = [room.place.workspace.name for room in workers.idle()]
+    finally:
+        workers.close()
+
+    assert waiting == ["2", "3"]
+
+
+def test_many_threads_call_at_once_and_each_gets_its_own_answer(
+    workshop: Workshop, tmp_path: Path
+) -> None:
+    workshop.write(
+        "tools/it.py",
+        """
+        from pathlib import Path
+
+        seen = []
+
+        def run(workspace: Path, number: int) -> list:
+            seen.append(number)
+            (workspace / f"{number}.txt").write_text(str(number))
+            print("number", number)
+            return seen
+        """,
+    )
+    folders = [tmp_path / "chats" / str(number) for number in range(4)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+
+    def call(number: int) -> tuple[Any, str]:
+        job = workshop.job(digest=KEPT, args={"number": number})
+        outcome = run(replace(job, workspace=folders[number % 4]), workers=workshop.workers)
+        return outcome.result, outcome.output
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(call, range(48)))
+
+    assert found == [([number], f"number {number}\n") for number in range(48)]
+    written = sorted(int(path.stem) for folder in folders for path in folder.iterdir())
+    assert written == list(range(48))
+
+
+@needs_proc
+def test_rooms_that_are_killed_while_they_wait_are_replaced(workshop: Workshop) -> None:
+    results(workshop, COUNTING, 1)
+    (room,) = workshop.workers.idle()
+    os.kill(room.pid, signal.SIGKILL)
+
+    assert until(lambda: not room.is_usable())
+    assert results(workshop, COUNTING, 2)
+
+
+@needs_proc
+def test_keeper_that_is_killed_is_replaced_and_its_running_call_fails(
+    workshop: Workshop, own_workers: Workers
+) -> None:
+    workshop.write(
+        "tools/it.py",
+        """
+        import time
+        from pathlib import Path
+
+        def run(workspace: Path, seconds: float) -> None:
+            (workspace / "begun").touch()
+            time.sleep(seconds)
+        """,
+    )
+    found: list[Any] = []
+    slow = workshop.job(args={"seconds": 600.0})
+    thread = threading.Thread(target=lambda: found.append(run(slow, workers=own_workers)))
+    thread.start()
+    assert until((workshop.workspace / "begun").exists)
+
+    own_workers.start().kill()
+    thread.join()
+    after = run(workshop.job(args={"seconds": 0.0}), workers=own_workers)
+    own_workers.close()
+
+    assert [one.error.code for one in found] == ["tool_died"]
+    assert after.status == "success"
+    for folder in workshop.scratch.iterdir():  # nobody was left to clear it away
+        shutil.rmtree(folder)
+
+
+def test_fork_of_this_process_ends_no_room_of_it(workshop: Workshop) -> None:
+    (first,) = results(workshop, COUNTING, 1)
+
+    pid = os.fork()
+    if pid == 0:
+        workshop.workers.close()
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+    (second,) = results(workshop, COUNTING, 1)
+    assert first["imported"] == second["imported"]
+
+
+def test_room_is_not_held_to_the_processor_time_of_its_calls(workshop: Workshop) -> None:
+    source = """
+        import time
+
+        def run() -> None:
+            end = time.process_time() + 0.4
+            while time.process_time() < end:
+                pass
+    """
+
+    assert results(workshop, source, 5, limits={"cpu_s": 1.0}) == [None] * 5
