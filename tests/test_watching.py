@@ -127,7 +127,7 @@ def test_names_of_any_bytes_come_as_the_file_system_gives_them(
     name = os.fsdecode(b"caf\xe9-\xc3\xbc-" + b"x" * 200)
     (tmp_path / name).mkdir()
 
-    assert told(events) == [(name, "made")]
+    assert told(events) == [(name, "folder")]
 
 
 def test_a_closed_queue_leaves_nothing_open(tmp_path: Path) -> None:

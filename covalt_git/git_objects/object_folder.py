@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_LOOSE = 2
 """Of objects that are stored together, how many lie loose: each costs two flushes, a pack three."""
 
+_SMALL = 1024  # objects of a pack whose ids are kept by heart: there are many such packs
 _LOOSE_HEADER = 32
 _LOOSE_START = 128
 _A_SECOND = 1_000_000_000
@@ -41,12 +42,15 @@ class ObjectFolder:
         self.path = path
         self.durable = durable
         self.packs: list[Pack] = []
+        self._large: list[Pack] = []
+        self._in_small: dict[bytes, Pack] = {}
         self.object_format = object_format
         self.id_length = id_length
         self._pack_folder = path / "pack"
         self._listed_at: int | None = None
         self._listed: frozenset[str] = frozenset()
         self._touched: set[str] = set()
+        self._settled: set[str] = set()
         self._pending: Gathering | None = None
         self._scratch: Gathering | None = None
         self._beside: IncomingPack | None = None
@@ -60,6 +64,7 @@ class ObjectFolder:
         for pack in self.packs:
             pack.close()
         self.packs, self._listed = [], frozenset()
+        self._large, self._in_small = [], {}
 
     # Reading
 
@@ -120,12 +125,15 @@ class ObjectFolder:
             return False
         # Within one tick of a clock another pack may come and the folder's time stay as it is.
         self._listed_at = changed if time.time_ns() - changed > _A_SECOND else 0
-        names = _names_in(str(self._pack_folder))
+        return self._take_up(_names_in(str(self._pack_folder)))
+
+    def _take_up(self, names: frozenset[str]) -> bool:
+        """Open the packs among the names in their folder; return whether there may be others now."""
         if names == self._listed:
             return False
         self._listed = names
         known = {pack.path.name: pack for pack in self.packs}
-        self.packs = []
+        self.packs, fresh = [], []
         for name in sorted(name for name in names if name.endswith(".pack")):
             if not name.startswith("pack-") or f"{name[:-5]}.idx" not in names:
                 continue
@@ -134,13 +142,25 @@ class ObjectFolder:
                 # One of another version, or damaged, is left to dulwich; one may be gone by now.
                 with contextlib.suppress(OSError, DamagedObjectError):
                     pack = Pack(self._pack_folder / name, self.id_length)
+                    fresh.append(pack)
             if pack is not None:
                 self.packs.append(pack)
             else:
                 self._listed = frozenset()
         for pack in known.values():
             pack.close()
+        self._know_by_heart(fresh if not known else self.packs, anew=bool(known))
         return True
+
+    def _know_by_heart(self, packs: list[Pack], *, anew: bool) -> None:
+        """Note which objects lie in small packs; ``anew``: some pack is gone."""
+        if anew:
+            self._large, self._in_small = [], {}
+        for pack in packs:
+            if pack.count <= _SMALL:
+                self._in_small.update(dict.fromkeys(pack.names, pack))
+            else:
+                self._large.append(pack)
 
     # Writing
 
@@ -218,22 +238,33 @@ class ObjectFolder:
 
     def flush(self) -> None:
         """Store what was written together, and make the names of all objects durable."""
-        if self._pending is not None:
-            pending, self._pending = self._pending, None
-            try:
-                few = pending.finish(most_loose=MOST_LOOSE, durable=self.durable)
-                for oid, (kind, content) in few.items():
-                    self._write_loose(oid, kind, content)
-            finally:
-                pending.abandon()
-            if not few:
-                self._touched.add(str(self._pack_folder))
-                self.refresh()
+        self.put()
+        self.sync()
+
+    def put(self) -> None:
+        """Give what was written together its names; they are durable after :meth:`sync`."""
+        if self._pending is None:
+            return
+        pending, self._pending = self._pending, None
+        try:
+            few = pending.finish(most_loose=MOST_LOOSE, durable=self.durable)
+            for oid, (kind, content) in few.items():
+                self._write_loose(oid, kind, content)
+        finally:
+            pending.abandon()
+        if not few:
+            self._touched.add(str(self._pack_folder))
+            self.refresh()
+
+    def sync(self) -> None:
+        """Make the names durable of all objects that have one, and were written or found."""
         if self.durable:
             for folder in self._touched:
                 sync_folder(folder)
-            if self._touched:
+            # The folder of packs stays where it is; one of loose objects may have come and gone.
+            if self._touched - self._settled:
                 sync_folder(str(self.path))
+                self._settled.update(self._touched & {str(self._pack_folder)})
         self._touched.clear()
 
     def loose_kind(self, oid: str) -> bytes:
@@ -257,6 +288,7 @@ class ObjectFolder:
             is_index_alone = name.endswith(".idx") and f"{name[:-4]}.pack" not in names
             if is_index_alone or name.startswith(TEMPORARY):
                 (self._pack_folder / name).unlink(missing_ok=True)
+        self._take_up(names)
 
     def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
         target = self._loose(oid)
@@ -310,12 +342,11 @@ class ObjectFolder:
         if self._listed_at is None:
             self.refresh()
         raw = bytes.fromhex(oid)
-        for number, pack in enumerate(self.packs):
-            offset = pack.find(raw)
+        pack = self._in_small.get(raw)
+        for one in self._large if pack is None else [pack]:
+            offset = one.find(raw)
             if offset is not None:
-                if number:
-                    self.packs.insert(0, self.packs.pop(number))  # the next is likely here, too
-                return pack, offset
+                return one, offset
         return None
 
     def _read_packed(self, oid: str) -> tuple[bytes, bytes] | None:

@@ -76,7 +76,9 @@ class PackWriter:
         self._folder = folder
         self._hash = object_format
         self._index: dict[bytes, tuple[int, int]] = {}
-        folder.mkdir(exist_ok=True)
+        self._is_named = False
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=TEMPORARY[0], dir=folder)
         self._path = Path(name)
         self._file = os.fdopen(handle, "w+b", buffering=1 << 20)
@@ -135,13 +137,15 @@ class PackWriter:
             index.unlink(missing_ok=True)
             raise
         self._path.rename(path)
+        self._is_named = True
         return path
 
     def abandon(self) -> None:
         """Leave nothing of it, unless it was finished."""
         with contextlib.suppress(OSError):
             self._file.close()
-        self._path.unlink(missing_ok=True)
+        if not self._is_named:
+            self._path.unlink(missing_ok=True)
 
     def _finish_pack(self) -> bytes:
         """Write the pack's count and checksum, which covers the count before all else."""

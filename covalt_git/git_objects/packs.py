@@ -6,6 +6,7 @@ and one that is open stays readable after another process has removed it.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import mmap
 import struct
@@ -92,6 +93,13 @@ class Pack:
         while at >= 0 and (at - begin) % length:  # the end of one id and the start of the next
             at = self._index.find(oid, at + 1, end)
         return None if at < 0 else self._offset((at - _NAMES) // length)
+
+    @functools.cached_property
+    def names(self) -> list[bytes]:
+        """The ids of all its objects, sorted raw bytes."""
+        length = self.id_length
+        ids = self._index[_NAMES : _NAMES + self.count * length]
+        return [ids[at : at + length] for at in range(0, len(ids), length)]
 
     def ids(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield the id (raw bytes) of every object, where it begins, and its entry's CRC-32."""

@@ -19,24 +19,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
 
 _PLAIN = re.compile(r"refs(?:[./][\w-]+)+", re.ASCII)
-_LONGEST = 128
+_LONGEST = 1024
 
 
 def read_id(store: str, ref: str) -> str | None:
     """Return the id in the file of a ref; None where there is no such file, or it is not plain."""
     if _PLAIN.fullmatch(ref) is None:
         return None
+    text = read_small(f"{store}/{ref}").decode("ascii", "replace").rstrip("\r\n")
+    return text if is_object_id(text) else None
+
+
+def read_small(path: str) -> bytes:
+    """Return the beginning of a file, long enough for any ref; nothing where it cannot be read."""
     try:
-        handle = os.open(f"{store}/{ref}", os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
-        text = os.read(handle, _LONGEST).decode("ascii", "replace").rstrip("\r\n")
+        return os.read(handle, _LONGEST)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(handle)
-    return text if is_object_id(text) else None
 
 
 def swap_id(
@@ -46,11 +51,15 @@ def swap_id(
     new: str,
     *,
     packed: Callable[[], Container[bytes]],
-    durable: bool,
+    put: Callable[[], None],
+    sync: Callable[[], None] | None,
 ) -> bool | None:
     """Move a plain ref from ``old`` (None: there is none) to ``new``; return whether it moved.
 
-    None says that nothing was done: whether it moves is for dulwich to find out.
+    None says that nothing was done: whether it moves is for dulwich to find out.  Before it moves,
+    ``put`` stores what it will reach, and ``sync`` makes the names of that durable; without it
+    nothing is flushed.  The lock is flushed between the two, since a file system that writes down
+    what it did in order then writes once for both.
     """
     if _PLAIN.fullmatch(ref) is None:
         return None
@@ -71,8 +80,10 @@ def swap_id(
             elif now == old:
                 file.write(f"{new}\n".encode())
                 file.flush()
-                if durable:
+                put()
+                if sync is not None:
                     os.fsync(handle)
+                    sync()
                 moved = True
         if moved:
             os.rename(lock, path)  # noqa: PTH104 - beside the other calls on such names
@@ -83,6 +94,35 @@ def swap_id(
         if not moved:
             os.unlink(lock)  # noqa: PTH108
     return moved
+
+
+def write_head(store: str, ref: str, *, durable: bool) -> None:
+    """Let HEAD name another ref; its name is not durable yet.
+
+    Raises:
+        FileExistsError: when somebody is moving it at this moment.
+    """
+    lock = f"{store}/HEAD.lock"
+    write_new(lock, f"ref: {ref}\n".encode(), durable=durable)
+    os.rename(lock, f"{store}/HEAD")  # noqa: PTH104
+
+
+def write_new(path: str, content: bytes, *, durable: bool = False) -> None:
+    """Make a file where none is.
+
+    Raises:
+        FileExistsError: when there is one.
+    """
+    handle = _open_new(path)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(handle)
+    except BaseException:
+        os.unlink(path)  # noqa: PTH108
+        raise
 
 
 def names_below(store: str, base: str) -> Iterator[str]:
@@ -102,10 +142,21 @@ def names_below(store: str, base: str) -> Iterator[str]:
 
 def locks_of(store: str) -> Iterator[str]:
     """Yield the paths of all lock files on refs, and of those on HEAD and its like."""
-    with os.scandir(store) as entries:
-        yield from [entry.path for entry in entries if entry.name.endswith(".lock")]
-    for folder, _, names in os.walk(f"{store}/refs"):
-        yield from (f"{folder}/{name}" for name in names if name.endswith(".lock"))
+    yield from _locks_in(store, below=False)
+    yield from _locks_in(f"{store}/refs", below=True)
+
+
+def _locks_in(folder: str, *, below: bool) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            found = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    except FileNotFoundError:
+        return
+    for path, is_folder in found:
+        if is_folder and below:
+            yield from _locks_in(path, below=True)
+        elif path.endswith(".lock") and not is_folder:
+            yield path
 
 
 def _is_well_formed(ref: str) -> bool:
@@ -121,5 +172,5 @@ def _open_new(path: str) -> int:
     try:
         return os.open(path, flags, 0o666)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        os.makedirs(path.rpartition("/")[0], exist_ok=True)  # noqa: PTH103
         return os.open(path, flags, 0o666)

@@ -50,7 +50,15 @@ from covalt_git.git_objects.objects import (
 )
 from covalt_git.git_objects.outgoing_packs import pack_of
 from covalt_git.git_objects.reachable import reached
-from covalt_git.git_objects.ref_files import locks_of, names_below, read_id, swap_id
+from covalt_git.git_objects.ref_files import (
+    locks_of,
+    names_below,
+    read_id,
+    read_small,
+    swap_id,
+    write_head,
+    write_new,
+)
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
 
 if TYPE_CHECKING:
@@ -137,10 +145,10 @@ class GitStore:
 
         Hooks are switched off in its configuration: nothing of a chat is ever run by git.
         """
-        for folder in (path, path / "objects", path / "refs", path / "refs" / "heads"):
-            folder.mkdir()
-        (path / "config").write_text(_CONFIGS[object_format])
-        (path / "HEAD").write_text("ref: refs/heads/main\n")
+        for folder in ("", "/objects", "/refs", "/refs/heads"):
+            os.mkdir(f"{path}{folder}")  # noqa: PTH102 - new chats are to be there at once
+        for name, text in (("config", _CONFIGS[object_format]), ("HEAD", "ref: refs/heads/main\n")):
+            write_new(f"{path}/{name}", text.encode())
         if durable:
             for made in ("config", "HEAD", "objects", "refs/heads", "refs", "."):
                 sync_folder(f"{path}/{made}")
@@ -241,10 +249,8 @@ class GitStore:
         return self._objects.write(b"tree", encode_raw_tree(entries))
 
     def write_commit(self, commit: CommitObject) -> str:
-        """Store a commit, flush everything before it, and return its id."""
-        oid = self._objects.write(b"commit", encode_commit(commit))
-        self.flush()
-        return oid
+        """Store a commit and return its id; durable after :meth:`flush`."""
+        return self._objects.write(b"commit", encode_commit(commit))
 
     def read_note(self, oid: str) -> str:
         """Return the text of a note."""
@@ -366,10 +372,7 @@ class GitStore:
 
     def head(self) -> str:
         """Return the ref that HEAD names, such as ``refs/heads/main``, born or not."""
-        try:
-            target = (self.path / "HEAD").read_bytes()
-        except OSError:
-            target = b""
+        target = read_small(f"{self.path}/HEAD")
         if not target.startswith(b"ref: refs/heads/"):
             raise BrokenStoreError(
                 f"HEAD of {self.path} names no branch",
@@ -378,8 +381,18 @@ class GitStore:
         return target[5:].partition(b"\n")[0].strip().decode("utf-8", "replace")
 
     def set_head(self, ref: str) -> None:
-        """Let HEAD name another ref."""
-        self._repo.refs.set_symbolic_ref(Ref(b"HEAD"), Ref(ref.encode()))
+        """Let HEAD name another ref.
+
+        Raises:
+            BrokenStoreError: when somebody who does not hold the chat's lock has locked HEAD.
+        """
+        try:
+            write_head(str(self.path), ref, durable=self.durable)
+        except FileExistsError:
+            raise BrokenStoreError(
+                f"HEAD of {self.path} is locked",
+                hint=f"if no git command works there: rm {self.path / 'HEAD.lock'}",
+            ) from None
         self._sync_folder(self.path)
 
     def read_ref(self, ref: str) -> str | None:
@@ -407,27 +420,45 @@ class GitStore:
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the refs below ``prefix`` (which ends in ``/``), sorted, with what they are at."""
+        found = {name: self.read_ref(name) for name in self.ref_names(prefix)}
+        return {name: oid for name, oid in found.items() if oid is not None}
+
+    def ref_names(self, prefix: str) -> list[str]:
+        """Return the names of the refs below ``prefix`` (which ends in ``/``), sorted."""
         packed = (name.decode() for name in self._packed_refs())
         names = set(names_below(str(self.path), prefix.removesuffix("/")))
         names.update(name for name in packed if name.startswith(prefix))
-        found = {name: self.read_ref(name) for name in sorted(names)}
-        return {name: oid for name, oid in found.items() if oid is not None}
+        return sorted(names)
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
         """Move a ref from ``old`` to ``new`` if it is still there; None stands for no ref.
 
-        Returns False, and changes nothing, when the ref was somewhere else.
+        Everything that was written is flushed before it moves.  Returns False, and moves nothing,
+        when the ref was somewhere else.
         """
         moved: bool | None = None
+        whole = new is None or (old is None and self._is_in_new_folder(ref))
         if new is not None:
             moved = swap_id(
-                str(self.path), ref, old, new, packed=self._packed_refs, durable=self.durable
+                str(self.path),
+                ref,
+                old,
+                new,
+                packed=self._packed_refs,
+                put=self._objects.put,
+                sync=self._objects.sync if self.durable else None,
             )
         if moved is None:
+            self.flush()
             moved = self._swap_otherwise(Ref(ref.encode()), old, new)
         if moved:
-            self._sync_above(ref, whole=old is None or new is None)
+            self._sync_above(ref, whole=whole)
         return moved
+
+    def _is_in_new_folder(self, ref: str) -> bool:
+        """Tell whether the folder of a ref may be one whose name is not durable yet."""
+        above = (self.path / ref).parent
+        return above != self.path / "refs/heads" or not above.is_dir()
 
     def _sync_above(self, ref: str, *, whole: bool) -> None:
         """Make a moved ref's name durable; ``whole``: with folders that came or went with it."""
@@ -464,7 +495,6 @@ class GitStore:
         Only whoever holds the chat's lock may ask: then nobody alive owns any of them.
         """
         self._objects.clear_temporary()
-        self._objects.refresh()
         for path in locks_of(str(self.path)):
             os.unlink(path)  # noqa: PTH108 - it is a string
 
@@ -532,11 +562,8 @@ class _Blobs:
 
 def _format_of(path: Path) -> tuple[str, int] | None:
     """Return the hash of a store that is as it was made, and the bytes of an id; None of another."""
-    try:
-        config = (path / "config").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-    parts = (path / "HEAD").is_file() and (path / "objects").is_dir() and (path / "refs").is_dir()
+    config = read_small(f"{path}/config").decode("utf-8", "replace")
+    parts = all(os.path.exists(f"{path}/{part}") for part in ("HEAD", "objects", "refs"))  # noqa: PTH110
     for object_format, made in _CONFIGS.items():
         if parts and config == made:
             return object_format, ID_LENGTHS[object_format]

@@ -71,7 +71,7 @@ def check_free(chat: ChatStore, name: str) -> None:
         BranchExistsError: when one has it, or one that git cannot have beside it.
     """
     check_branch(name)
-    names = [branch.name for branch in chat.branches()]
+    names = chat.branch_names()
     if name in names:
         raise BranchExistsError(
             f"there is a branch {name!r}", hint=f"covalt-git chat checkout {chat.id} {name}"

@@ -70,12 +70,17 @@ def check_free(chats: Path, chat_id: str) -> None:
 
 def _names_like(chats: Path, chat_id: str) -> list[str]:
     """Return the ids in the folder of all chats that differ from one in ``-`` and ``_`` at most."""
+    key = id_key(chat_id)
+    if chat_id.isalnum():
+        return [chat_id] if os.path.lexists(chats / chat_id) else []
+    return [name for name in _names_in(chats) if id_key(name) == key and is_id(name)]
+
+
+def _names_in(chats: Path) -> list[str]:
     try:
-        with os.scandir(chats) as entries:
-            names = [entry.name for entry in entries if len(entry.name) == len(chat_id)]
+        return os.listdir(chats)  # noqa: PTH208 - names are wanted, of a folder that may be large
     except FileNotFoundError:
         return []
-    return [name for name in names if is_id(name) and id_key(name) == id_key(chat_id)]
 
 
 def _free_id(chats: Path, preferred: str | None) -> str:
@@ -91,8 +96,11 @@ def _free_id(chats: Path, preferred: str | None) -> str:
 @contextlib.contextmanager
 def arranging(chats: Path) -> Iterator[None]:
     """Hold the folder of all chats, for a moment: two ids that differ in ``-`` and ``_`` are one."""
-    chats.mkdir(parents=True, exist_ok=True)
-    handle = os.open(chats, os.O_RDONLY)
+    try:
+        handle = os.open(chats, os.O_RDONLY)
+    except FileNotFoundError:
+        chats.mkdir(parents=True, exist_ok=True)
+        handle = os.open(chats, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -164,9 +172,9 @@ def remove(chat: Path, *, durable: bool) -> None:
 
 def _clear(chats: Path) -> None:
     """Remove what nobody makes any more, and what is gone."""
-    for left in [*chats.glob(f"{_GONE}*"), *chats.glob(f"{_NEW}*")]:
-        if left.name.startswith(_GONE) or not _is_held(left):
-            _remove_all(left)
+    for name in _names_in(chats):
+        if name.startswith(_GONE) or (name.startswith(_NEW) and not _is_held(chats / name)):
+            _remove_all(chats / name)
 
 
 def _is_held(folder: Path) -> bool:

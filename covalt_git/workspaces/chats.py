@@ -161,14 +161,16 @@ class ChatStore:
         A branch that has no manifest yet is one while it is active, or a call waits on it.
         """
         active = self.active_branch()
-        found = {name.removeprefix(HEADS): oid for name, oid in self.store.refs(HEADS).items()}
-        heads: dict[str, str | None] = {active: None}
-        heads.update((call.branch, None) for call in self.calls())
-        heads.update(found)
+        heads = self.store.refs(HEADS)
         return [
-            Branch(name=name, manifest_id=heads[name], active=name == active)
-            for name in sorted(heads)
+            Branch(name=name, manifest_id=heads.get(HEADS + name), active=name == active)
+            for name in self.branch_names()
         ]
+
+    def branch_names(self) -> list[str]:
+        """Return the names of the branches, sorted."""
+        names = {ref.removeprefix(HEADS) for ref in self.store.ref_names(HEADS)}
+        return sorted(names | {self.active_branch()} | {call.branch for call in self.calls()})
 
     def branch(self, name: str) -> Branch:
         """Return one branch.

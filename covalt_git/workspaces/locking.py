@@ -61,7 +61,8 @@ def held(
         ChatGoneError: when the chat is no longer there, or another one of that id.
     """
     try:
-        path.with_name("queue").mkdir(exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path.with_name("queue"))  # noqa: PTH102 - Path's looks again at what is there
         lock = _opened(path)
     except FileNotFoundError:
         raise ChatGoneError(chat_id) from None

@@ -78,10 +78,15 @@ def switch(
     *,
     staging: Path,
     durable: bool,
+    differences: list[Difference] | None = None,
 ) -> list[Difference]:
-    """Bring the folder at ``folder`` from ``old`` to ``new``; return what differs between them."""
+    """Bring the folder at ``folder`` from ``old`` to ``new``; return what differs between them.
+
+    ``differences`` is what :func:`check_way` returned, if it was asked.
+    """
     folder.mkdir(exist_ok=True)
-    differences = _sorted_differences(store, old, new)
+    if differences is None:
+        differences = _sorted_differences(store, old, new)
     changed: set[str] = set()
     with Folder.opened(folder) as root:
         arriving = Arriving(store, root, staging, durable)
@@ -115,8 +120,8 @@ def switch(
 
 def check_way(
     store: GitStore, old: FolderState, new: FolderState, left_in_place: Iterable[str]
-) -> None:
-    """Make sure that a switch can be made, before anything is changed.
+) -> list[Difference]:
+    """Make sure that a switch can be made, before anything is changed; return what differs.
 
     Raises:
         InTheWayError: when something that is in no state stands where the switch writes.
@@ -128,12 +133,13 @@ def check_way(
         _check_safe(store, path, now)
     standing = set(left_in_place)
     if not standing:
-        return
+        return found
     for wanted, _ in files:
         below = {path for path in standing if path.startswith(f"{wanted}/")}
         _check_free(wanted, standing & _way_to(wanted) | below)
     for path in sorted(set(new.empty_folders) - set(old.empty_folders)):
         _check_free(path, standing & _way_to(path))
+    return found
 
 
 def _way_to(path: str) -> set[str]:
@@ -170,15 +176,17 @@ def _sorted_differences(store: GitStore, old: FolderState, new: FolderState) -> 
     return sorted(trees.differences(store, old.tree, new.tree), key=operator.itemgetter(0))
 
 
-def write_journal(path: Path, journal: Journal) -> None:
-    """Put the journal at ``path``, whole and durable."""
+def write_journal(path: Path, journal: Journal, *, durable: bool) -> None:
+    """Put the journal at ``path``, whole."""
     temporary = path.with_suffix(".tmp")
     with temporary.open("w", encoding="utf-8") as file:
         file.write(journal.model_dump_json())
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
     temporary.replace(path)
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def read_journal(path: Path) -> Journal | None:
@@ -193,7 +201,8 @@ def read_journal(path: Path) -> Journal | None:
         ) from None
 
 
-def remove_journal(path: Path) -> None:
+def remove_journal(path: Path, *, durable: bool) -> None:
     """Forget the switch: it is complete."""
     path.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)

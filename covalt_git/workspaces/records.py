@@ -65,6 +65,8 @@ class Records:
 
     def save(self) -> None:
         """Put everything kept since the last time into the tree, and move the ref to it."""
+        if not self._new:
+            return
         before = self.store.read_ref(REF)
         root = {} if before is None else self._tree(self.store.read_commit(before).tree)
         fresh = {digest: oid for digest, oid in self._new.items() if self._find(digest) is None}

@@ -43,9 +43,10 @@ def recover(writer: Writer) -> None:
             writer.finish_call(call, unfinished(call, "interrupted", message), seen=seen)
         elif call.execution_id is not None:
             _settle(writer, call, chat.approval(call.execution_id))
-    asked = {call.execution_id for call in chat.calls()}
-    for approval in chat.approvals():
-        if approval.state == "pending" and approval.execution_id not in asked:
+    pending = [approval for approval in chat.approvals() if approval.state == "pending"]
+    asked = {call.execution_id for call in chat.calls()} if pending else set()
+    for approval in pending:
+        if approval.execution_id not in asked:
             writer.put_approval(_expired(approval), before=approval)
     writer.folder.restore_if_missing()
 

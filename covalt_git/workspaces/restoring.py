@@ -60,7 +60,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     if new == now:
         return Restored(branch, head, (), made=False)
     seen = writer.look()
-    materialize.check_way(chat.store, now, new, seen.left_in_place)
+    way = materialize.check_way(chat.store, now, new, seen.left_in_place)
     old_notes, notes = chat.manifest(manifest_id).record.workspace.unportable, seen.notes
     record = CommitRecord(
         id=new_id(),
@@ -83,7 +83,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
         subject=f"{some}{more} of {manifest_id[:_SHORT]}",
     )
     changes = writer.folder.switch(
-        materialize.Journal(old=head, new=oid, head=HEADS + branch, moves=True, before=head)
+        materialize.Journal(old=head, new=oid, head=HEADS + branch, moves=True, before=head), way
     )
     return Restored(branch, oid, tuple(changes))
 

@@ -66,18 +66,22 @@ class WorkingFolder:
         if self.exists():
             return
         head = self.chat.head()
-        materialize.check_way(self.chat.store, FolderState(), self.chat.state(head), ())
-        self._switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()))
+        way = materialize.check_way(self.chat.store, FolderState(), self.chat.state(head), ())
+        self._switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()), way)
 
-    def switch(self, journal: materialize.Journal) -> list[FileChange]:
-        """Announce a switch and make it; return the paths that differ."""
-        return trees.as_changes(self._switch(journal))
+    def switch(self, journal: materialize.Journal, way: list[trees.Difference]) -> list[FileChange]:
+        """Announce a switch that was found free to make, and make it; return the paths that differ."""
+        return trees.as_changes(self._switch(journal, way))
 
-    def _switch(self, journal: materialize.Journal) -> list[trees.Difference]:
-        materialize.write_journal(self.journal, journal)
-        return self._finish(journal)
+    def _switch(
+        self, journal: materialize.Journal, way: list[trees.Difference] | None
+    ) -> list[trees.Difference]:
+        materialize.write_journal(self.journal, journal, durable=self.chat.store.durable)
+        return self._finish(journal, way)
 
-    def _finish(self, journal: materialize.Journal) -> list[trees.Difference]:
+    def _finish(
+        self, journal: materialize.Journal, way: list[trees.Difference] | None
+    ) -> list[trees.Difference]:
         """Make a switch that was announced; where the store is damaged, take it back.
 
         Raises:
@@ -86,18 +90,18 @@ class WorkingFolder:
         """
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         try:
-            changes = self._bring(old, new)
+            changes = self._bring(old, new, way)
             self._move_branch(journal)
         except (BrokenStoreError, MovedError):
-            self._bring(new, old)
+            self._bring(new, old, None)
             if journal.old is None:
                 # An empty folder would be taken for a person's work; none is made again.
                 with contextlib.suppress(OSError):
                     self.chat.workspace.rmdir()
-            materialize.remove_journal(self.journal)
+            materialize.remove_journal(self.journal, durable=self.chat.store.durable)
             raise
         self.chat.store.set_head(journal.head)
-        materialize.remove_journal(self.journal)
+        materialize.remove_journal(self.journal, durable=self.chat.store.durable)
         return changes
 
     def _move_branch(self, journal: materialize.Journal) -> None:
@@ -109,7 +113,9 @@ class WorkingFolder:
             name = journal.head.removeprefix(HEADS)
             raise MovedError(f"the branch {name!r} has moved", hint="try again")
 
-    def _bring(self, old: FolderState, new: FolderState) -> list[trees.Difference]:
+    def _bring(
+        self, old: FolderState, new: FolderState, way: list[trees.Difference] | None
+    ) -> list[trees.Difference]:
         return materialize.switch(
             self.chat.store,
             self.chat.workspace,
@@ -117,12 +123,17 @@ class WorkingFolder:
             new,
             staging=self.staging,
             durable=self.chat.store.durable,
+            differences=way,
         )
 
     def clear_staging(self) -> None:
         """Remove what a process that died was making."""
-        self.staging.mkdir(exist_ok=True)
-        for path in self.staging.iterdir():
+        try:
+            left = list(self.staging.iterdir())
+        except FileNotFoundError:
+            self.staging.mkdir()
+            return
+        for path in left:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
@@ -134,6 +145,6 @@ class WorkingFolder:
         if journal is None:
             return
         if self.exists():
-            self._finish(journal)
+            self._finish(journal, None)
         else:
-            self._switch(journal.model_copy(update={"old": None}))
+            self._switch(journal.model_copy(update={"old": None}), None)

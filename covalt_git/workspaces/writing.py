@@ -128,7 +128,7 @@ class Writer:
         ref = self.chat.store.head() if branch is None else HEADS + branch
         before = self.chat.store.read_ref(ref)
         parents = () if before is None else (before,)
-        oid = self.make(source, record, tree, parents, subject=subject, message_id=message_id)
+        oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
         if not self.chat.store.swap_ref(ref, before, oid):
             raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
         return oid
@@ -143,7 +143,21 @@ class Writer:
         subject: str,
         message_id: str | None = None,
     ) -> str:
-        """Store a manifest that no branch is at, with all it reaches; return its id."""
+        """Store a manifest that no branch is at, durable with all it reaches; return its id."""
+        oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
+        self.chat.store.flush()
+        return oid
+
+    def _store(
+        self,
+        source: Source,
+        record: CommitRecord,
+        tree: str | None,
+        parents: tuple[str, ...],
+        *,
+        subject: str,
+        message_id: str | None,
+    ) -> str:
         commit = commits.build(
             self.chat.store.write_tree([]) if tree is None else tree,
             parents,
@@ -203,8 +217,8 @@ class Writer:
         """
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         seen = self._seen or self.look()  # when its edits were saved
-        materialize.check_way(self.chat.store, old, new, seen.left_in_place)
-        return self.folder.switch(journal)
+        way = materialize.check_way(self.chat.store, old, new, seen.left_in_place)
+        return self.folder.switch(journal, way)
 
     # Single files
 
