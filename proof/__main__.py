@@ -12,6 +12,7 @@ from proof.figures import DisprovedError, Proof, keep
 NAMES = (
     "random_trees",
     "repository_trees",
+    "watched_looks",
     "many_writers",
     "killed_writers",
     "failing_disk",

@@ -15,6 +15,7 @@ from covalt_git.serving.listening import Listener, listen
 from covalt_git.serving.places import Places, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_git.workspaces import watches
 from covalt_server.app import create_app, create_git_app
 
 if TYPE_CHECKING:
@@ -81,7 +82,11 @@ def serve(
         server = Server(
             app if on_request is None else told(app, on_request), lambda: on_ready(serving)
         )
-        server.run([listener.socket])
+        watches.begin()
+        try:
+            server.run([listener.socket])
+        finally:
+            watches.end()
 
 
 def faces(root: Path, *, token: str, port: int, role: str | None = None) -> App:

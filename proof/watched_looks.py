@@ -1,0 +1,94 @@
+"""Random changes of watched folders: the look that believes the watch beside one at everything.
+
+What no watch can tell is not among the changes: a hard link made where nothing is watched.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import watches
+from covalt_git.workspaces.stat_cache import StatCache
+from covalt_git.workspaces.watches import watch_of
+from covalt_git.workspaces.writing import writing
+from proof.stores import chats_in, scratch
+from tests.workspaces.stores import put
+from tests.workspaces.test_workspace_stat_cache import PATHS, change, read_everything, settle
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import ChatStore
+    from proof.figures import Proof
+
+PROMISE = "The look that believes the kernel's queue sees what a look at everything sees."
+COUNT = 20_000
+IN_A_CHAT = 100
+_KINDS = (
+    *("write", "write", "rewrite", "rename", "rename", "rename folder", "replace folder", "chmod"),
+    *("delete", "delete folder", "link", "hard link", "hard link", "folder", "touch"),
+)
+_CONTENTS = (b"", b"one", b"two", b"three" * 9)
+_IGNORED = "node_modules/"
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:
+    """Look ``count`` times, each after up to six changes, a chat for a hundred looks."""
+    looks = believed = changes = 0
+    watches.begin(trusted_s=3600)
+    try:
+        while looks < count:
+            chance = random.Random(f"{seed} {looks}")
+            config = WorkspaceConfig(durability="fast", ignore=(_IGNORED,))
+            with scratch() as folder, chats_in(folder, config).new("c1") as chat:
+                put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
+                _come_to_rest(chat)
+                for number in range(looks, min(looks + IN_A_CHAT, count)):
+                    done = [_changed(chat, chance) for _ in range(chance.randrange(7))]
+                    changes += len(done)
+                    believed += _is_believed(chat)
+                    _look(proof, chat, number, done, commit=chance.random() < 0.7)
+                    if chance.random() < 0.5:
+                        _come_to_rest(chat)
+                    proof.progress(number + 1, count)
+            looks += IN_A_CHAT
+    finally:
+        watches.end()
+    proof.check(believed > count // 4, f"only {believed} looks of {count} believed the watch")
+    proof.note("looks", count)
+    proof.note("that believed the watch", believed)
+    proof.note("changes before them", changes)
+    proof.note("looks that saw something else", 0)
+
+
+def _changed(chat: ChatStore, chance: random.Random) -> tuple[str, str, str]:
+    kind, (first, second) = chance.choice(_KINDS), chance.choices(PATHS, k=2)
+    if kind == "hard link" and _IGNORED in first + second:
+        kind = "write"
+    change(chat.workspace, kind, first, second, chance.choice(_CONTENTS))
+    return kind, first, second
+
+
+def _look(
+    proof: Proof, chat: ChatStore, number: int, done: list[tuple[str, str, str]], *, commit: bool
+) -> None:
+    with writing(chat) as writer:
+        seen = writer.look()
+        proof.check(seen == read_everything(chat), f"look {number} differs after {done}")
+        if commit:
+            writer.save_edits()
+
+
+def _is_believed(chat: ChatStore) -> bool:
+    """Tell whether the next look will be at some names only."""
+    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
+    with watch_of(chat.workspace, cache.settings) as watch:
+        return watch is not None and watch.since() is not None
+
+
+def _come_to_rest(chat: ChatStore) -> None:
+    """Look until nothing is so fresh that it is read again."""
+    settle()
+    for _ in range(3):
+        with writing(chat) as writer:
+            writer.save_edits()
