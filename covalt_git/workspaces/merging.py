@@ -17,7 +17,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, materialize, merge_notes, snapshot
+from covalt_git.workspaces import commits, materialize, snapshot, tree_notes
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.merge_bases import merge_base
 from covalt_git.workspaces.merge_conflicts import Choices, Deciding
@@ -175,13 +175,13 @@ def _joined(
     empty = _three_ways(
         set(base.empty_folders), set(sides.ours.empty_folders), set(theirs.empty_folders)
     )
-    after = FolderState(tree, merge_notes.still_empty(store, tree, empty))
+    after = FolderState(tree, tree_notes.still_empty(store, tree, empty))
     undecided = any(conflict.decision is None for conflict in conflicts)
     return after, replace(
         done,
         status="conflicts" if undecided else done.status,
         conflicts=conflicts,
-        notes=merge_notes.notes(store, sides.seen.notes, sides.ours.tree, after),
+        notes=tree_notes.notes(store, sides.seen.notes, sides.ours.tree, after),
     )
 
 

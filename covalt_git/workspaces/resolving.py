@@ -13,7 +13,7 @@ from covalt_git.git_objects import FOLDER
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import CommitRecord, ConflictKind, MergeSide
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, materialize, merge_conflicts, merge_notes, tree_edits
+from covalt_git.workspaces import commits, materialize, merge_conflicts, tree_edits, tree_notes
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.merge_conflicts import SAVED
 
@@ -107,13 +107,13 @@ def resolve(writer: Writer, path: str, choice: Choice) -> list[FileChange]:
     if choice.decision != "ours":
         edits[conflict.path] = _chosen(chat, state.tree, conflict, choice)
     tree = tree_edits.edited(chat.store, state.tree, edits)
-    empty = merge_notes.still_empty(chat.store, tree, state.empty_folders)
+    empty = tree_notes.still_empty(chat.store, tree, state.empty_folders)
     after = FolderState(tree, empty)
     record = CommitRecord(
         id=new_id(),
         at=commits.now(),
         by=writer.by,
-        workspace=merge_notes.notes(chat.store, writer.look().notes, state.tree, after),
+        workspace=tree_notes.notes(chat.store, writer.look().notes, state.tree, after),
     )
     subject = f"{conflict.path}, in conflict with {conflict.branch}: {choice.decision}"
     assert head is not None  # a merge has made it

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.git_objects import FOLDER
 from covalt_git.models.commit_record import CommitRecord, RestoreRecord, WorkspaceNotes
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, materialize, tree_edits
+from covalt_git.workspaces import branches, commits, materialize, tree_edits, tree_notes
 from covalt_git.workspaces.chats import HEADS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.models.chats import FileChange
-    from covalt_git.models.commit_record import PathNote
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.materialize import FolderState
     from covalt_git.workspaces.writing import Writer
@@ -61,17 +59,12 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
         return Restored(branch, head, (), made=False)
     seen = writer.look()
     way = materialize.check_way(chat.store, now, new, seen.left_in_place)
-    old_notes, notes = chat.manifest(manifest_id).record.workspace.unportable, seen.notes
     record = CommitRecord(
         id=new_id(),
         at=commits.now(),
         by=writer.by,
         restore=RestoreRecord(manifest_id=manifest_id, paths=wanted),
-        workspace=WorkspaceNotes(
-            empty_folders=empty,
-            not_stored=notes.not_stored,
-            unportable=_still_there(chat, tree, (*old_notes, *notes.unportable)),
-        ),
+        workspace=tree_notes.notes(chat.store, seen.notes, now.tree, new),
     )
     some = ", ".join(wanted[:_FEW]) or "all files"
     more = f" and {len(wanted) - _FEW} more" if len(wanted) > _FEW else ""
@@ -163,21 +156,4 @@ def _empty_folders(
 
     kept = {folder for folder in now.empty_folders if not is_wanted(folder)}
     back = {folder for folder in then.empty_folders if is_wanted(folder)}
-    return tuple(folder for folder in sorted(kept | back) if _is_free(chat, tree, folder))
-
-
-def _is_free(chat: ChatStore, tree: str | None, folder: str) -> bool:
-    """Tell whether nothing of a tree stands in a folder's place or above it, nor is in it."""
-    if tree_edits.find(chat.store, tree, folder) is not None:
-        return False
-    above = (folder[:at] for at, letter in enumerate(folder) if letter == "/")
-    entries = (tree_edits.find(chat.store, tree, path) for path in above)
-    return all(entry is None or entry.mode == FOLDER for entry in entries)
-
-
-def _still_there(
-    chat: ChatStore, tree: str | None, notes: Iterable[PathNote]
-) -> tuple[PathNote, ...]:
-    """Return the notes about paths that a tree has, each path once."""
-    found = {note.path: note for note in notes if tree_edits.find(chat.store, tree, note.path)}
-    return tuple(found[path] for path in sorted(found))
+    return tree_notes.still_empty(chat.store, tree, kept | back)
