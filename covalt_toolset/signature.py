@@ -216,7 +216,9 @@ def _built(parameters: Iterable[Parameter]) -> tuple[type[BaseModel], dict[str, 
     fields: dict[str, Any] = {
         parameter.field: _field_definition(parameter) for parameter in parameters
     }
-    model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+    # A cache of strings would be 256 KiB to copy for every process that makes a single call.
+    config = ConfigDict(extra="forbid", cache_strings="none")
+    model = create_model("Arguments", __config__=config, **fields)
     written = model.model_json_schema(schema_generator=_ToolSchema)
     schema = {
         "type": "object",
