@@ -181,7 +181,7 @@ class ObjectFolder:
 
     def write_loose(self, kind: bytes, content: bytes) -> str:
         """Store an object that may be discarded again; return its id."""
-        self.flush()
+        self.put()
         return self.write(kind, content)
 
     @contextlib.contextmanager
@@ -194,6 +194,11 @@ class ObjectFolder:
         finally:
             self._together -= 1
             self._names.clear()
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether something was written that has no name yet."""
+        return bool(self._pending)
 
     @property
     def in_scratch(self) -> bool:

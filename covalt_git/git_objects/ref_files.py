@@ -96,6 +96,28 @@ def swap_id(
     return moved
 
 
+def remove_id(store: str, ref: str, old: str) -> bool | None:
+    """Remove the file of a plain ref that is at ``old``; return whether it was.
+
+    None says that nothing was done: it is not plain, or may be packed as well.
+    """
+    path = f"{store}/{ref}"
+    if _PLAIN.fullmatch(ref) is None or os.path.lexists(f"{store}/packed-refs"):
+        return None
+    lock = f"{path}.lock"
+    try:
+        os.close(_open_new(lock))
+    except OSError:
+        return None
+    try:
+        if read_id(store, ref) != old:
+            return False
+        os.unlink(path)  # noqa: PTH108
+    finally:
+        os.unlink(lock)  # noqa: PTH108
+    return True
+
+
 def write_head(store: str, ref: str, *, durable: bool) -> None:
     """Let HEAD name another ref; its name is not durable yet.
 

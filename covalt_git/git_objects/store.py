@@ -55,6 +55,7 @@ from covalt_git.git_objects.ref_files import (
     names_below,
     read_id,
     read_small,
+    remove_id,
     swap_id,
     write_head,
     write_new,
@@ -112,6 +113,7 @@ class GitStore:
     durable: bool = True
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
+    _settled: set[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Open the repository.
@@ -119,6 +121,7 @@ class GitStore:
         Raises:
             BrokenStoreError: when there is none at the path.
         """
+        self._settled = {"refs/heads"}  # folders of refs whose names are durable
         known = _format_of(self.path)
         if known is None:
             known = self._repo.object_format.name, self._repo.object_format.oid_length
@@ -257,20 +260,23 @@ class GitStore:
         return self._read(oid, b"tag").partition(b"\n\n")[2].decode("utf-8", "replace")
 
     def write_note(self, text: str, *, author: str, time: int) -> str:
-        """Store a note, flush it, and return its id.
+        """Store a note and return its id; durable after :meth:`flush`.
 
         A note is a tag object of the empty tree, with ``text`` as its message.  No tree can hold
         one and no log walks to it, so that it never mixes with a chat's files or history.
         """
         empty = self.write_tree([])
         head = f"object {empty}\ntype tree\ntag note\ntagger {author} {time} +0000\n\n"
-        oid = self._objects.write_loose(b"tag", (head + text).encode("utf-8"))
-        self.flush()
-        return oid
+        return self._objects.write_loose(b"tag", (head + text).encode("utf-8"))
 
     def flush(self) -> None:
         """Make everything durable that was written so far."""
         self._objects.flush()
+
+    @property
+    def has_unstored(self) -> bool:
+        """Whether something was written that no other process can read yet."""
+        return self._objects.has_pending
 
     def pack_up(self, *, seconds: float | None = None) -> None:
         """Put packs and loose objects into one pack: all of them, or small ones for some ``seconds``.
@@ -455,10 +461,18 @@ class GitStore:
             self._sync_above(ref, whole=whole)
         return moved
 
+    def forget_ref(self, ref: str, oid: str) -> bool:
+        """Remove a plain ref that is at ``oid``; return whether it was.
+
+        It may be there again after a power cut: this is for what whoever finds it removes again.
+        """
+        removed = remove_id(str(self.path), ref, oid)
+        return self.swap_ref(ref, oid, None) if removed is None else removed
+
     def _is_in_new_folder(self, ref: str) -> bool:
         """Tell whether the folder of a ref may be one whose name is not durable yet."""
-        above = (self.path / ref).parent
-        return above != self.path / "refs/heads" or not above.is_dir()
+        above = ref.rpartition("/")[0]
+        return above not in self._settled or not (self.path / above).is_dir()
 
     def _sync_above(self, ref: str, *, whole: bool) -> None:
         """Make a moved ref's name durable; ``whole``: with folders that came or went with it."""
@@ -469,6 +483,8 @@ class GitStore:
         while whole and folder.name != "refs":
             folder = folder.parent
             self._sync_folder(folder)
+        if whole:
+            self._settled.add(ref.rpartition("/")[0])
 
     def _packed_refs(self) -> Collection[bytes]:
         """Return the names of the refs that have no file of their own."""

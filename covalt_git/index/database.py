@@ -141,6 +141,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
+        # It is a cache: what a power cut leaves of it is either whole or found to be damaged.
+        connection.execute("PRAGMA synchronous = NORMAL")
         if _version(connection) != VERSION:
             _make_once(connection)
         connection.execute("SELECT count(*) FROM toolset_readings").fetchone()

@@ -100,7 +100,8 @@ class Writer:
         state = self.chat.state(head)
         seen = self.look()
         if same(seen, state):
-            self.chat.store.flush()  # what had to be stored again, as after a power cut
+            if self.chat.store.has_unstored:  # again, as after a power cut
+                self.chat.store.flush()
             return head
         changes = self._changed(state.tree, seen.tree)
         return self.commit(
@@ -319,7 +320,7 @@ class Writer:
         """Forget a waiting or running call: its commit says all there is to say."""
         ref = CALLS + call_id
         before = self.chat.store.read_ref(ref)
-        if before is not None and self.chat.store.swap_ref(ref, before, None):
+        if before is not None and self.chat.store.forget_ref(ref, before):
             self.chat.store.discard(before)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:

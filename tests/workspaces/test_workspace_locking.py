@@ -63,8 +63,10 @@ def in_line(folder: Path) -> list[str]:
 
 
 def wait_for(line: int, folder: Path) -> None:
-    while len([name for name in in_line(folder) if name.isdigit()]) != line:
-        pass
+    while True:  # one that is not a number yet has still to get its place
+        found = in_line(folder)
+        if len(found) == line and all(name.isdigit() for name in found):
+            return
 
 
 def test_writes_of_six_processes_are_all_kept_and_nobody_starves(
