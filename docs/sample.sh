@@ -14,6 +14,7 @@ if [ ! -d data/chats/weather ]; then
   run call weather data-lab:report --arg path=weather.csv
   run call weather data-lab:select_rows '{"query": {"path": "weather.csv", "output": "wet.csv",
     "filters": [{"column": "precipitation", "op": ">", "value": 30}]}}'
+  run call weather text-kit:search --arg pattern=snow --arg path=report.md
   run chat branch weather idea
   run chat checkout weather idea
   run call weather app-builder:write_file '{"path": "index.html", "content": "<h1>Rain</h1>\n"}'

@@ -72,7 +72,7 @@ def test_the_readmes_toolset_works_as_it_stands(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    assert covalt("validate") == "3 toolsets, 11 tools: no problems\n"
+    assert covalt("validate") == "4 toolsets, 16 tools: no problems\n"
     covalt("chat", "new", "--id", "c1")
     covalt("chat", "upload", "c1", str(tmp_path / "poem.txt"))
     said = covalt(

@@ -9,7 +9,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.project_files import CONFIG
 from covalt_git.git_objects import create_work_repository
 
-SAMPLES = ("app-builder", "data-lab")
+SAMPLES = ("app-builder", "data-lab", "text-kit")
 
 CONFIG_TEXT = """\
 # The settings of this covalt-git project; this file marks its root.

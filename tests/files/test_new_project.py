@@ -34,8 +34,9 @@ def test_a_new_project_is_sound(tmp_path: Path) -> None:
 
     reading = read_project(tmp_path / "demo")
     assert made == [
-        *("covalt.yaml", "toolsets/app-builder", "toolsets/data-lab", ".gitignore"),
-        "a git repository",
+        "covalt.yaml",
+        *(f"toolsets/{name}" for name in SAMPLES),
+        *(".gitignore", "a git repository"),
     ]
     assert reading.problems == ()
     assert [one.id for one in reading.toolsets] == list(SAMPLES)
@@ -89,7 +90,10 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
 
     made = create_project(tmp_path)
 
-    assert made == ["covalt.yaml", "toolsets/data-lab", "a git repository"]
+    assert made == [
+        *("covalt.yaml", "toolsets/data-lab", "toolsets/text-kit"),
+        "a git repository",
+    ]
     assert {path: (tmp_path / path).read_text() for path in mine} == mine
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
 

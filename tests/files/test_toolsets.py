@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.files.new_project import SAMPLES
 from covalt_git.files.project_files import read_project
 from covalt_git.files.python_source import ToolSource
 from covalt_git.files.tools_in_force import tools_in_force
@@ -130,7 +131,7 @@ def test_manifests_of_other_systems_are_problems_and_never_a_crash(tmp_path: Pat
         assert all(str(one) for one in toolset.problems), path.name
 
 
-@pytest.mark.parametrize("name", ["app-builder", "data-lab"])
+@pytest.mark.parametrize("name", SAMPLES)
 def test_our_own_toolsets_are_sound(name: str) -> None:
     toolset = read_toolset(REPOSITORY, name)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.files.new_project import SAMPLES
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.signatures import is_as_seen, see
 from covalt_git.installs import set_enabled
@@ -63,6 +64,7 @@ def test_a_broken_toolset_keeps_its_last_good_rows(root: Path, broken: str) -> N
         "app-builder": 1,
         "data-lab": 1,
         "hello": 0,
+        "text-kit": 1,
     }
     assert after == before
 
@@ -110,9 +112,7 @@ def test_tools_come_back_as_they_are_in_force(root: Path) -> None:
     with open_index(root) as index:
         tools = index.tools()
 
-    wanted = [
-        tool for name in ("app-builder", "data-lab") for tool in read_toolset(root, name).tools
-    ]
+    wanted = [tool for name in SAMPLES for tool in read_toolset(root, name).tools]
     assert tools == sorted(wanted, key=lambda tool: tool.tool_id)
 
 
@@ -160,7 +160,7 @@ def test_tools_of_a_broken_toolset_are_named_as_its_files_name_them_now(root: Pa
 
         assert index.toolset_tools()["hello"] == ["hello:wave"]
         assert [tool.tool_id for tool in index.tools("hello")] == ["hello:greet"]
-        assert list(index.toolset_tools()) == ["app-builder", "data-lab", "hello"]
+        assert list(index.toolset_tools()) == [*("app-builder", "data-lab", "hello", "text-kit")]
 
 
 def test_a_tool_that_changed_is_another_one(root: Path) -> None:
@@ -435,7 +435,10 @@ def test_switching_off_is_noticed_in_every_row_it_concerns(root: Path, tmp_path:
 
     after = synced(root)
 
-    assert {row[0]: row[4] for row in after["toolsets"]} == {"app-builder": 1, "data-lab": 0}
+    assert {row[0]: row[4] for row in after["toolsets"]} == {
+        **dict.fromkeys(SAMPLES, 1),
+        "data-lab": 0,
+    }
     assert {row[6] for row in after["tools"] if row[1] == "data-lab"} == {0}
     assert after == anew(root, tmp_path / "anew.db")
     assert dump(tmp_path / "anew.db") == after

@@ -29,7 +29,7 @@ def test_a_person_edits_calls_branches_and_rebuilds(
     assert {"covalt.yaml", "toolsets", ".gitignore", ".git"} <= {
         path.name for path in here.folder.iterdir()
     }
-    assert here.covalt("validate") == "2 toolsets, 10 tools: no problems\n"
+    assert here.covalt("validate") == "3 toolsets, 15 tools: no problems\n"
     tools = here.json("tool", "list")
     assert {"app-builder:write_file", "data-lab:summarize"} <= {tool["tool_id"] for tool in tools}
 

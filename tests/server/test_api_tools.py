@@ -28,10 +28,11 @@ def test_tools_are_grouped_by_their_owner(api: Api) -> None:
         ("toolset", "app-builder"),
         ("toolset", "data-lab"),
         ("toolset", "forecast"),
+        ("toolset", "text-kit"),
         ("mcp_server", "far"),
         ("mcp_server", "maps"),
     ]
-    assert groups[4]["note"] == (
+    assert groups[5]["note"] == (
         "declared by forecast; this version does not connect to MCP servers yet"
     )
 
@@ -124,7 +125,7 @@ def test_tools_of_a_broken_toolset_are_listed_as_they_were(api: Api) -> None:
     row = rows(api)["data-lab:summarize"]
 
     assert (row["callable"], row["why_not"]) == (False, "its toolset has errors")
-    assert len(api.get("get_available_tools")["tools"]) == 6
+    assert len(api.get("get_available_tools")["tools"]) == 11
 
 
 def test_a_disabled_toolset_says_so_at_every_tool(api: Api) -> None:
@@ -162,7 +163,7 @@ def test_an_imported_toolset_is_callable_where_walls_hold_and_nowhere_else(api: 
 def test_available_tools_are_named_as_agents_name_them(api: Api) -> None:
     tools = {tool["name"]: tool for tool in api.get("get_available_tools")["tools"]}
 
-    assert len(tools) == 10
+    assert len(tools) == 15
     assert tools["app-builder.write_file"]["input_schema"]["required"] == ["path", "content"]
     assert tools["app-builder.read_file"]["annotations"]["read_only"] is True
 

@@ -37,7 +37,11 @@ def write(root: Path, path: str, text: str) -> None:
 def test_the_toolsets_are_listed_with_their_tools_counted(api: Api) -> None:
     rows = {row["id"]: row for row in api.get("list_toolsets")["toolsets"]}
 
-    assert {name: row["tools"] for name, row in rows.items()} == {"app-builder": 6, "data-lab": 4}
+    assert {name: row["tools"] for name, row in rows.items()} == {
+        "app-builder": 6,
+        "data-lab": 4,
+        "text-kit": 5,
+    }
     assert rows["app-builder"]["name"] == "App Builder"
     assert rows["app-builder"]["enabled"] is rows["app-builder"]["sound"] is True
     assert rows["app-builder"]["imported"] is False

@@ -30,7 +30,7 @@ def test_the_start_page_of_a_new_project_says_what_to_do(visitor: Visitor) -> No
     page = visitor.open("/")
 
     assert "Make the first chat" in page.text
-    assert "2 toolsets with 10 tools" in page.text
+    assert "3 toolsets with 15 tools" in page.text
 
 
 def test_the_start_page_tells_of_chats_of_waiting_calls_and_of_broken_toolsets(

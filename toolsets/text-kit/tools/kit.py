@@ -1,0 +1,395 @@
+"""The tools of Text Kit: search, replace, diff, patch, and a look at the result in a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypedDict
+from urllib.parse import quote
+
+from pydantic import Field
+from tools import diffs
+from tools.changes import patched, write_all
+from tools.globs import Chosen
+from tools.matching import (
+    Line,
+    matching_lines,
+    read_pattern,
+    read_replacement,
+    replaced_lines,
+)
+from tools.report import report
+from tools.texts import (
+    NotText,
+    existing_file,
+    files_below,
+    read_lines,
+    read_whole,
+    split_lines,
+)
+
+from covalt_toolset import get_context, tool
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_SHOWN = 1024 * 1024
+"""Characters of lines, or of a diff, in a result at most."""
+
+MAX_MADE = 64 * 1024 * 1024
+"""Bytes that a replacement may make of all files together."""
+
+PACE = 500
+"""After how many files whoever follows a call hears of it."""
+
+MAX_SKIPPED = 100
+"""Files that a result names at most of those that could not be read."""
+
+
+class Skipped(TypedDict):
+    """A file that was not read, and why."""
+
+    path: str
+    reason: str
+
+
+class FoundFile(TypedDict):
+    """A file with matches: how many, and its lines with those around them."""
+
+    path: str
+    matches: int
+    lines: list[Line]
+
+
+class Found(TypedDict):
+    """What a search found; ``truncated`` says that there may be more."""
+
+    pattern: str
+    matches: int
+    files: list[FoundFile]
+    searched: int
+    skipped: list[Skipped]
+    skipped_total: int
+    truncated: bool
+
+
+class ReplacedFile(TypedDict):
+    """A file and how many matches were replaced in it."""
+
+    path: str
+    replaced: int
+
+
+class Replaced(TypedDict):
+    """What a replacement did, or would do; ``diff`` is empty where it is too long to show."""
+
+    dry_run: bool
+    replaced: int
+    files: list[ReplacedFile]
+    searched: int
+    skipped: list[Skipped]
+    skipped_total: int
+    diff: str
+
+
+class Difference(TypedDict):
+    """How to get from one text to another: a unified diff, empty where they are equal."""
+
+    old: str
+    new: str
+    added: int
+    removed: int
+    diff: str
+
+
+class PatchedFile(TypedDict):
+    """A file that a patch created, changed or deleted, and how many lines it added and removed."""
+
+    path: str
+    change: str
+    added: int
+    removed: int
+
+
+class Patched(TypedDict):
+    """What a patch did, or would do, and the same as Markdown."""
+
+    dry_run: bool
+    files: list[PatchedFile]
+    added: int
+    removed: int
+    report: str
+
+
+class Shown(TypedDict):
+    """A file as a server of this machine shows it: its port, and its path encoded for an address."""
+
+    path: str
+    port: int
+    address: str
+
+
+@tool(name="Search Text")
+def search(
+    pattern: str,
+    *,
+    path: str = ".",
+    regex: bool = False,
+    ignore_case: bool = False,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    context: Annotated[int, Field(ge=0, le=10)] = 2,
+    limit: Annotated[int, Field(ge=1, le=1000)] = 200,
+) -> Found:
+    """Find text in the files of the workspace, line by line.
+
+    Files that are binary, or no UTF-8, are named and skipped; links are not followed.
+
+    Args:
+        pattern: text to find, or a Python regular expression; one that never ends is stopped by
+            the time limit of the call
+        path: file or folder to look in
+        regex: whether the pattern is a regular expression
+        ignore_case: whether upper and lower case are the same
+        include: patterns of files to look in, such as *.py or src/**/*.ts; by default all
+        exclude: patterns of files to leave out, such as tests/
+        context: lines to show around each match
+        limit: lines with a match to return at most
+    """
+    wanted = read_pattern(pattern, regex=regex, ignore_case=ignore_case)
+    skipped = _Skips()
+    room = _Room(limit)
+    files: list[FoundFile] = []
+    searched = 0
+    for name, file in _chosen(path, include, exclude):
+        try:
+            lines, matches = _found_in(file, wanted, context=context, room=room)
+        except NotText as error:
+            skipped.add(name, error)
+            continue
+        searched += 1
+        if matches:
+            files.append({"path": name, "matches": matches, "lines": lines})
+        if room.full:
+            break
+    return {
+        "pattern": pattern,
+        "matches": sum(file["matches"] for file in files),
+        "files": files,
+        "searched": searched,
+        "skipped": skipped.named,
+        "skipped_total": skipped.total,
+        "truncated": room.full,
+    }
+
+
+@tool(name="Replace Text")
+def replace(
+    pattern: str,
+    replacement: str,
+    *,
+    path: str = ".",
+    regex: bool = False,
+    ignore_case: bool = False,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    expect: Annotated[int, Field(ge=0)] | None = None,
+    dry_run: bool = False,
+) -> Replaced:
+    r"""Replace text in the files of the workspace, line by line: exactly what a search finds.
+
+    Nothing is written before everything is found.
+
+    Args:
+        pattern: text to replace, or a Python regular expression; one that never ends is stopped
+            by the time limit of the call
+        replacement: what takes its place; for a regular expression, \1 and \g<name> are groups
+        path: file or folder to change
+        regex: whether the pattern is a regular expression
+        ignore_case: whether upper and lower case are the same
+        include: patterns of files to change, such as *.py or src/**/*.ts; by default all
+        exclude: patterns of files to leave alone, such as tests/
+        expect: how many matches there must be; with any other number nothing is changed
+        dry_run: only tell what would change
+    """
+    wanted = read_pattern(pattern, regex=regex, ignore_case=ignore_case)
+    new = read_replacement(replacement, wanted, regex=regex)
+    skipped = _Skips()
+    changed: dict[Path, bytes] = {}
+    files: list[ReplacedFile] = []
+    shown: list[str] = []
+    searched, made, room = 0, 0, MAX_SHOWN
+    for name, file in _chosen(path, include, exclude):
+        try:
+            old_lines = read_whole(file)
+        except NotText as error:
+            skipped.add(name, error)
+            continue
+        searched += 1
+        new_lines, count = replaced_lines(old_lines, wanted, new)
+        if not count:
+            continue
+        files.append({"path": name, "replaced": count})
+        if new_lines == old_lines:
+            continue
+        changed[file] = "".join(new_lines).encode()
+        made += len(changed[file])
+        if made > MAX_MADE:
+            raise ValueError(f"the changed files have more than {MAX_MADE} bytes: name fewer")
+        if room > 0:
+            shown.append(diffs.unified(old_lines, new_lines, old_name=name, new_name=name))
+            room -= len(shown[-1])
+    total = sum(file["replaced"] for file in files)
+    if expect is not None and total != expect:
+        raise ValueError(f"{pattern!r} is there {total} times and not {expect}: nothing changed")
+    if not dry_run:
+        write_all(changed)
+    return {
+        "dry_run": dry_run,
+        "replaced": total,
+        "files": files,
+        "searched": searched,
+        "skipped": skipped.named,
+        "skipped_total": skipped.total,
+        "diff": "".join(shown) if room >= 0 else "",
+    }
+
+
+@tool(name="Compare Texts")
+def diff(
+    path: str,
+    other: str | None = None,
+    text: str | None = None,
+    context: Annotated[int, Field(ge=0, le=100)] = 3,
+) -> Difference:
+    """Tell how a file differs from another one or from a given text, as a patch to the file.
+
+    Args:
+        path: file that the patch would change
+        other: file that it would become equal to
+        text: or the text that it would become
+        context: unchanged lines to show around each change
+    """
+    if (other is None) == (text is None):
+        raise ValueError("give either 'other', a file, or 'text' to compare with")
+    old = _whole(path)
+    new = split_lines(text) if text is not None else _whole(other or "")
+    made = diffs.unified(old, new, old_name=path, new_name=path, context=context)
+    added, removed = diffs.counts(made)
+    named = "the given text" if other is None else other
+    return {"old": path, "new": named, "added": added, "removed": removed, "diff": made}
+
+
+@tool(name="Apply Patch")
+def apply_patch(
+    patch: str | None = None, *, file: str | None = None, dry_run: bool = False
+) -> Patched:
+    """Apply a unified patch, as diff and git write them: all of it, or nothing where a part differs.
+
+    Every line must be where the patch says; where it is not, the error tells each place.
+
+    Args:
+        patch: the patch
+        file: or the file of the workspace that holds it
+        dry_run: only check that it applies
+    """
+    if (patch is None) == (file is None):
+        raise ValueError("give either 'patch', the text, or 'file' that holds it")
+    text = patch if patch is not None else "".join(_whole(file or ""))
+    changes = patched(text, name=file or "patch")
+    if not dry_run:
+        write_all(
+            {change.file: change.content for change in changes},
+            executable=frozenset(change.file for change in changes if change.patch.executable),
+        )
+    return {
+        "dry_run": dry_run,
+        "files": [
+            {
+                "path": change.patch.path,
+                "change": change.what,
+                "added": change.added,
+                "removed": change.removed,
+            }
+            for change in changes
+        ],
+        "added": sum(change.added for change in changes),
+        "removed": sum(change.removed for change in changes),
+        "report": report(changes, dry_run=dry_run),
+    }
+
+
+@tool(name="Preview Page")
+def preview(port: Annotated[int, Field(ge=1024, le=65535)], path: str = "index.html") -> Shown:
+    """Show a file of the workspace as a server of yours shows it, to see what a change did.
+
+    Nothing is started: begin with `python -m http.server 3000`, or your own, in the chat's folder.
+
+    Args:
+        port: port of this machine where the server listens
+        path: file of the workspace
+    """
+    name = existing_file(path).relative_to(get_context().workspace).as_posix()
+    return {"path": name, "port": port, "address": quote(name)}
+
+
+class _Room:
+    """What a search may still return: so many lines with a match, and characters of all lines."""
+
+    def __init__(self, lines: int) -> None:
+        self._lines = lines
+        self._characters = MAX_SHOWN
+        self.full = False
+
+    def takes(self, line: Line, matches: int) -> bool:
+        """Make room for a line, and tell whether there was any."""
+        self._lines -= matches > 0
+        self._characters -= len(line["text"])
+        self.full = self._lines < 0 or self._characters < 0
+        return not self.full
+
+
+class _Skips:
+    """The files that could not be read: the first ones by name, all by number."""
+
+    def __init__(self) -> None:
+        self.named: list[Skipped] = []
+        self.total = 0
+
+    def add(self, path: str, why: NotText) -> None:
+        self.total += 1
+        if len(self.named) < MAX_SKIPPED:
+            self.named.append({"path": path, "reason": str(why)})
+
+
+def _found_in(
+    file: Path, pattern: re.Pattern[str], *, context: int, room: _Room
+) -> tuple[list[Line], int]:
+    """Return the lines to show of a file, as far as there is room, and how many matches they have."""
+    lines: list[Line] = []
+    total = 0
+    for matches, line in matching_lines(read_lines(file), pattern, context=context):
+        if not room.takes(line, matches):
+            break
+        lines.append(line)
+        total += matches
+    return lines, total
+
+
+def _chosen(
+    path: str, include: list[str] | None, exclude: list[str] | None
+) -> Iterator[tuple[str, Path]]:
+    """Yield the files that are meant, and tell whoever follows the call how far it has come."""
+    chosen = Chosen.of(include or (), exclude or ())
+    for number, (name, file) in enumerate(files_below(path)):
+        if number % PACE == 0:
+            get_context().progress(number, message=name)
+        if chosen(name):
+            yield name, file
+
+
+def _whole(path: str) -> list[str]:
+    try:
+        return read_whole(existing_file(path))
+    except NotText as error:
+        raise ValueError(f"{path!r} is not read: {error}") from None

@@ -1,0 +1,285 @@
+"""Unified patches, read strictly and applied to lines: what does not fit exactly is refused.
+
+The format is that of ``git diff`` (git's documentation, "Generating patch text with -p").  Of what
+git writes beyond changed text, only a new file's executable mode is known; renames, other modes and
+binary patches are refused rather than left out in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
+
+from tools.texts import split_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOWHERE = "/dev/null"
+
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_ESCAPE = re.compile(r'\\([abtnvfr"\\]|[0-3][0-7]{2})')
+_SIGNS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, '"': 34, "\\": 92}
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_MODES = {"new file mode 100644": False, "new file mode 100755": True}
+_HARMLESS = ("index ", "deleted file mode ")
+_REFUSED = {
+    "rename ": "a rename",
+    "copy ": "a copy",
+    "similarity ": "a rename",
+    "dissimilarity ": "a rewrite",
+    "old mode ": "a mode",
+    "new mode ": "a mode",
+    "new file mode ": "a link or a submodule",
+    "GIT binary patch": "a binary file",
+    "Binary files ": "a binary file",
+}
+_MAX_QUOTED = 80
+_SIGNATURE = "-- \n"
+"""What ``git format-patch`` puts behind the last hunk; a removed line ``- `` would be counted."""
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One piece of a patch.
+
+    Attributes:
+        at: the line of the patch where it begins, from 1.
+        start: the line of the old file where it begins, from 1.
+        new_start: the line of the new file.
+        old: the lines that it expects, with their ends.
+        new: the lines in their place.
+    """
+
+    at: int
+    start: int
+    new_start: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    added: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class FilePatch:
+    """What a patch does to one file: ``old`` is None for a new one, ``new`` for one that goes."""
+
+    at: int
+    old: str | None
+    new: str | None
+    hunks: tuple[Hunk, ...]
+    executable: bool = False
+
+    @property
+    def path(self) -> str:
+        """The file that is changed, relative to the workspace."""
+        return self.new or self.old or ""
+
+
+def read_patch(text: str, name: str) -> list[FilePatch]:
+    """Return what a patch does, file by file; ``name`` is what messages call it.
+
+    Raises:
+        ValueError: naming the first line that is not of a unified patch.
+    """
+    return _Reader(split_lines(text), name).files()
+
+
+def apply_hunks(lines: Sequence[str], file: FilePatch) -> tuple[list[str], list[str]]:
+    """Return the new lines of a file, and what does not fit, as ``path:line: why``."""
+    made: list[str] = []
+    problems: list[str] = []
+    taken = 0
+    for number, hunk in enumerate(file.hunks, 1):
+        begin = hunk.start - 1
+        told = f"hunk {number} (line {hunk.at} of the patch)"
+        if begin < taken:
+            problems.append(f"{file.path}:{hunk.start}: {told} begins before the one above it ends")
+            continue
+        made += lines[taken:begin]
+        if wrong := _mismatch(lines, hunk, begin):
+            line, why = wrong
+            problems.append(f"{file.path}:{line}: {told} does not apply: {why}")
+        elif not problems and len(made) + 1 != hunk.new_start:
+            problems.append(
+                f"{file.path}:{hunk.start}: {told} says that it becomes line {hunk.new_start}, "
+                f"and the hunks above make it line {len(made) + 1}"
+            )
+        elif hunk.new and not hunk.new[-1].endswith("\n") and begin + len(hunk.old) < len(lines):
+            problems.append(
+                f"{file.path}:{hunk.start}: {told} ends the file, and there are lines below"
+            )
+        made += hunk.new
+        taken = begin + len(hunk.old)
+    made += lines[taken:]
+    if not problems and any(not line.endswith("\n") for line in made[:-1]):
+        problems.append(f"{file.path}:{len(lines)}: the patch adds below a line without an end")
+    return made, problems
+
+
+def _mismatch(lines: Sequence[str], hunk: Hunk, begin: int) -> tuple[int, str] | None:
+    """Return the line where a hunk does not fit, and why; None where it fits."""
+    for place, expected in enumerate(hunk.old, begin):
+        if place >= len(lines):
+            return place + 1, f"the file ends before {_quoted(expected)}{_elsewhere(lines, hunk)}"
+        if lines[place] != expected:
+            return place + 1, (
+                f"it expects {_quoted(expected)}, and there is {_quoted(lines[place])}"
+                f"{_elsewhere(lines, hunk)}"
+            )
+    if begin > len(lines):
+        return begin + 1, f"the file has {len(lines)} lines"
+    return None
+
+
+def _elsewhere(lines: Sequence[str], hunk: Hunk) -> str:
+    """Tell where else the lines of a hunk stand, if they stand in exactly one place."""
+    wanted, size = list(hunk.old), len(hunk.old)
+    places = [
+        place
+        for place in range(len(lines) - size + 1)
+        if lines[place] == wanted[0] and list(lines[place : place + size]) == wanted
+    ]
+    return f"; its lines stand at line {places[0] + 1}" if len(places) == 1 else ""
+
+
+def _quoted(line: str) -> str:
+    text = repr(line)
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}..."
+
+
+class _Reader:
+    """Reads a patch from its first line to its last."""
+
+    def __init__(self, lines: list[str], name: str) -> None:
+        self._lines = lines
+        self._name = name
+        self._place = 0
+
+    def files(self) -> list[FilePatch]:
+        found: list[FilePatch] = []
+        while self._place < len(self._lines):
+            line = self._line()
+            if line.startswith("diff --git "):
+                found.append(self._git_section())
+            elif line.startswith("--- ") and self._line(1).startswith("+++ "):
+                found.append(self._section(self._place, executable=False))
+            elif line.startswith(("@@ ", "+", "-", " ")) and found and line != _SIGNATURE:
+                self._refuse("this line is behind the end of its hunk: correct the hunk's header")
+            elif line.startswith("@@ -"):
+                self._refuse("a hunk without the lines '--- a/file' and '+++ b/file' above it")
+            else:
+                self._place += 1
+        if not found:
+            self._place = 0
+            self._refuse("no '--- a/file', '+++ b/file' and '@@ ... @@' in this patch")
+        return found
+
+    def _git_section(self) -> FilePatch:
+        at = self._place
+        executable = False
+        self._place += 1
+        while not (line := self._line()).startswith("--- "):
+            if line.rstrip("\n") in _MODES:
+                executable = _MODES[line.rstrip("\n")]
+            elif not line.startswith(_HARMLESS):
+                what = next((said for key, said in _REFUSED.items() if line.startswith(key)), None)
+                if what is None:
+                    self._place = at
+                    what = "a file without changed lines"
+                self._refuse(f"{what}: only changed text is applied")
+            self._place += 1
+        return self._section(at, executable=executable)
+
+    def _section(self, at: int, *, executable: bool) -> FilePatch:
+        old, new = self._file("--- "), self._file("+++ ")
+        if old is None and new is None:
+            self._place -= 1
+            self._refuse("a file from nowhere to nowhere")
+        if (old or "a/").startswith("a/") and (new or "b/").startswith("b/"):
+            old, new = old and old[2:], new and new[2:]
+        if old is not None and new is not None and old != new:
+            self._place -= 1
+            self._refuse(f"a rename of {old!r} to {new!r}: only changed text is applied")
+        hunks: list[Hunk] = []
+        while self._line().startswith("@@ "):
+            hunks.append(self._hunk())
+        if not hunks:
+            self._refuse("a hunk was expected: '@@ -1,3 +1,4 @@'")
+        return FilePatch(at + 1, old, new, tuple(hunks), executable)
+
+    def _file(self, mark: str) -> str | None:
+        """Read the name in a line, and step behind it; None for nowhere."""
+        line = self._line()
+        if not line.startswith(mark):
+            self._refuse(f"a line '{mark}file' was expected")
+        rest = line[len(mark) :].removesuffix("\n").removesuffix("\r")
+        if quoted := _QUOTED.match(rest):
+            name = self._unquoted(quoted[1])
+        else:
+            name = rest.partition("\t")[0]
+        if not name:
+            self._refuse(f"a file's name was expected behind '{mark}'")
+        self._place += 1
+        return None if name == NOWHERE else name
+
+    def _unquoted(self, text: str) -> str:
+        """Return what a name in quotes says: octal escapes are bytes of UTF-8."""
+        made = _ESCAPE.sub(
+            lambda sign: chr(_SIGNS.get(sign[1]) or int(sign[1], 8)),
+            text.encode().decode("latin-1"),
+        )
+        try:
+            return made.encode("latin-1").decode()
+        except UnicodeDecodeError:
+            self._refuse("the name in quotes is not UTF-8")
+
+    def _hunk(self) -> Hunk:
+        """Read a hunk: its header says how many lines of each file it has, and no other ends it."""
+        at = self._place
+        header = _HUNK.match(self._line())
+        if header is None:
+            self._refuse("this is no hunk header such as '@@ -1,3 +1,4 @@'")
+        start, old_size, new_start, new_size = (
+            int(number) if number else 1 for number in header.groups(default="")
+        )
+        self._place += 1
+        sides: dict[str, list[str]] = {"-": [], "+": []}
+        added = removed = 0
+        while len(sides["-"]) < old_size or len(sides["+"]) < new_size:
+            # An editor that cuts blanks at the ends of lines leaves nothing of an empty line.
+            line = self._line() if self._line() != "\n" else " \n"
+            sign, text = line[:1], line[1:]
+            if sign not in {"-", "+", " "}:
+                self._refuse(
+                    "a line of the hunk was expected, beginning with ' ', '-' or '+': "
+                    f"the header of line {at + 1} promises {old_size} old and {new_size} new ones"
+                )
+            added, removed = added + (sign == "+"), removed + (sign == "-")
+            self._place += 1
+            if self._line().startswith("\\ "):
+                text = text.removesuffix("\n")
+                self._place += 1
+            for side in sides if sign == " " else (sign,):
+                sides[side].append(text)
+        if len(sides["-"]) > old_size or len(sides["+"]) > new_size:
+            self._place = at
+            self._refuse("the hunk has other numbers of lines than its header says")
+        # Of a side without lines, the header names the line before.
+        return Hunk(
+            at + 1,
+            start + (old_size == 0),
+            new_start + (new_size == 0),
+            tuple(sides["-"]),
+            tuple(sides["+"]),
+            added,
+            removed,
+        )
+
+    def _line(self, ahead: int = 0) -> str:
+        place = self._place + ahead
+        return self._lines[place] if place < len(self._lines) else ""
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise ValueError(f"{self._name}:{self._place + 1}: {why}")

@@ -1,0 +1,31 @@
+"""What a patch did, as Markdown for people."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tools.diffs import header
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tools.changes import Change
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def report(changes: Sequence[Change], *, dry_run: bool) -> str:
+    """Return a table of the files with the lines that were added and removed."""
+    title = "Patch applies" if dry_run else "Patch applied"
+    kept = "Nothing was written: this was a dry run.\n\n" if dry_run else ""
+    rows = "".join(
+        f"| {_escaped(change.patch.path)} | {change.what} | {change.added} | {change.removed} |\n"
+        for change in changes
+    )
+    return f"# {title}\n\n{kept}| file | | added | removed |\n| --- | --- | ---: | ---: |\n{rows}"
+
+
+def _escaped(name: str) -> str:
+    """Return a name of which Markdown makes nothing but the name."""
+    return _PUNCTUATION.sub(r"\\\1", header(name).rstrip("\t"))
