@@ -8,6 +8,6 @@ from tests.browser import Browser, find_browser
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Browser:
+def browser() -> Browser:
     """Headless Chromium."""
-    return find_browser(tmp_path_factory.mktemp("browser"))
+    return find_browser()
