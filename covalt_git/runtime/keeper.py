@@ -22,7 +22,6 @@ import selectors
 import signal
 import socket
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -128,22 +127,11 @@ class Keeper:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(room.pid, signal.SIGKILL)
             _, status = os.waitpid(room.pid, 0)
-        self._end_orphans()
+        # What outlived its room has come to the keeper, and brings its own when it ends.
+        offspring.end_all_but({one.pid for one in self._rooms}, within_s=_END_S)
         remove(room.scratch)
         _tell(room.life, os.waitstatus_to_exitcode(status))
         room.life.close()
-
-    def _end_orphans(self) -> None:
-        """End what outlived its room: it has come to the keeper, and brings its own when it ends."""
-        rooms = {room.pid for room in self._rooms}
-        end = time.monotonic() + _END_S
-        while (orphans := set(offspring.children()) - rooms) and time.monotonic() < end:
-            for pid in orphans:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            for pid in orphans:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, 0)
 
 
 def _tell(end: socket.socket, number: int) -> None:

@@ -7,21 +7,22 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def children() -> Iterator[int]:
-    """Yield the processes directly below this one; none where the system does not say."""
+def children(of: int) -> Iterator[int]:
+    """Yield the processes directly below one; none where the system does not say."""
     with contextlib.suppress(OSError):
-        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
-        yield from map(int, listed.split())
+        for task in Path(f"/proc/{of}/task").iterdir():
+            yield from map(int, (task / "children").read_text(encoding="ascii").split())
 
 
 def has_children() -> bool:
@@ -34,6 +35,27 @@ def has_children() -> bool:
     return True
 
 
+def end_all_but(kept: Collection[int], *, within_s: float) -> None:
+    """End what is below this process, but for its children in ``kept`` and what is below them.
+
+    What forks faster than it is found would get away.  So each pass takes whole families, parents
+    first, before the next looks for what was born meanwhile, and where the system lets this process
+    go before all others, it does.
+    """
+    end = time.monotonic() + within_s
+    with _ahead_of_others():
+        while (found := set(children(os.getpid())) - set(kept)) and time.monotonic() < end:
+            waiting = list(found)
+            while waiting:
+                pid = waiting.pop()
+                waiting += children(pid)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in found:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
 def adopt_orphans() -> None:
     """Have what is left of the processes below come to this one, so that it can be found."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -44,6 +66,21 @@ def die_with(parent: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+
+
+@contextlib.contextmanager
+def _ahead_of_others() -> Iterator[None]:
+    """Run before every ordinary process, where the system allows it; a fork does not inherit it."""
+    try:
+        if sys.platform == "linux":
+            first = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, first, os.sched_param(1))
+        yield
+    finally:
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _prctl(option: int, value: int) -> None:
