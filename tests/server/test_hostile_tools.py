@@ -1,0 +1,190 @@
+"""Tools that mean harm, at every level of this machine: the server answers and the chat works on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.calls.engine import Request
+from covalt_git.models.calls import SandboxLevel
+from covalt_git.names import new_id
+from covalt_git.project import Project
+from covalt_git.runtime.workers import shared
+from tests.server.api import BEARER, HOME, Api, make_project
+from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A chat of a served project, whose calls are made at one level."""
+
+    api: Api
+    id: str
+    level: SandboxLevel
+
+    @property
+    def workspace(self) -> Path:
+        return self.api.root / "data" / "chats" / self.id / "workspace"
+
+    @property
+    def store(self) -> Path:
+        return self.workspace.with_name("store.git")
+
+    def call(self, tool: str, /, **args: object) -> Any:
+        """Call a tool and return its row, as the API tells it."""
+        project = Project.open(self.api.root)
+        with project.chats.open(self.id) as chat:
+            engine = replace(project.engine(), level=self.level)
+            made = engine.call(chat, Request(f"bad:{tool}", args)).call
+        row = self.api.get("get_call", chat_id=self.id, call_id=made.id)
+        assert row["sandbox"] == self.level
+        return row
+
+    def check(self) -> None:
+        """Make sure that the server answers, the chat works on, and its store is sound."""
+        assert not is_held(self.workspace)
+        for page in ("/", f"/chats/{self.id}", f"/chats/{self.id}/files"):
+            answer = self.api.client().get(page, base_url=HOME, headers=BEARER)
+            assert answer.status_code == 200, page
+        assert self.api.get("list_calls", chat_id=self.id)["calls"]
+        assert self.call("good")["result"] == "good"
+        served = self.api.post("call_tool", chat_id=self.id, tool_id="bad:good", args={})
+        assert served["status"] == "success"
+        check_store(self.store)
+
+    def names(self) -> list[str]:
+        """Return the files of the last state, as git lists them."""
+        listed = subprocess.run(
+            ["git", "-C", str(self.store), "ls-tree", "-r", "--name-only", "main"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return listed.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Api:
+    root = make_project(tmp_path_factory.mktemp("hostile") / "project")
+    put_hostile(root)
+    return Api.of(root)
+
+
+@pytest.fixture(params=LEVELS)
+def chat(served: Api, request: pytest.FixtureRequest) -> Iterator[Chat]:
+    """A chat at each level that this machine has."""
+    made = Chat(served, f"c{new_id()}", request.param)
+    served.post("create_chat", chat_id=made.id, title="A chat")
+    yield made
+    shared().end_idle()
+
+
+@pytest.mark.parametrize("tool", ENDS)
+def test_the_error_names_the_limit_and_the_chat_works_on(chat: Chat, tool: str) -> None:
+    # Sessions get each their share of the processor: where only our look at the processes stops
+    # them, a bomb of sessions is malice, against which the level "process" holds nothing.
+    malice = {"sessions": chat.level != "process"} if tool == "bomb" else {}
+
+    row = chat.call(tool, **malice)
+
+    assert (row["status"], row["error"]) == ("error", ENDS[tool])
+    chat.check()
+
+
+def test_what_is_no_file_is_left_out_and_told(chat: Chat, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret of somebody else")
+
+    row = chat.call("leave", outside=str(tmp_path))
+    names = chat.names()
+
+    assert row["status"] == "success"
+    assert {"fifo", "out", "kept.txt"} <= set(row["result"])
+    assert "kept.txt" in names
+    assert not {"fifo", "device", "disk", "socket", ".git/config"} & set(names)
+    assert not any("secret" in name for name in names)
+    chat.check()
+
+
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(chat: Chat, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret of somebody else")
+
+    row = chat.call("swap", outside=str(tmp_path))
+
+    assert row["status"] == "success"
+    assert not any("secret" in name for name in chat.names())
+    assert (tmp_path / "secret.txt").read_text() == "secret of somebody else"
+    chat.check()
+
+
+# --- killed workers -----------------------------------------------------------------------------
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def processes() -> dict[str, int]:
+    """Return the keeper, the one room that there is, and the process that its tool runs in."""
+    (keeper,) = (
+        pid
+        for pid in children(os.getpid())
+        if b"worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
+    (room,) = children(keeper)
+    tool = room
+    while below := children(tool):
+        tool = below[-1]
+    return {"keeper": keeper, "room": room, "tool": tool}
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@needs_proc
+@pytest.mark.parametrize("who", ["keeper", "room", "tool"])
+def test_a_call_whose_process_is_killed_has_failed_and_the_next_one_works(
+    chat: Chat, who: str
+) -> None:
+    shared().end_idle()
+    rows: list[Any] = []
+    calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
+    calling.start()
+    until((chat.workspace / "begun").exists)
+
+    os.kill(processes()[who], signal.SIGKILL)
+    calling.join()
+
+    assert [row["status"] for row in rows] == ["error"]
+    assert rows[0]["error"].startswith("tool_died: its process was ended ")
+    assert "begun" in chat.names()
+    until(lambda: not is_held(chat.workspace))
+    chat.check()
+
+
+@needs_proc
+@pytest.mark.parametrize("who", ["keeper", "room", "tool"])
+def test_processes_that_are_killed_while_nobody_calls_are_replaced(chat: Chat, who: str) -> None:
+    shared().end_idle()
+    chat.call("good")
+
+    os.kill(processes()[who], signal.SIGKILL)
+
+    chat.check()
