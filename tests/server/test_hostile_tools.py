@@ -111,8 +111,12 @@ def test_what_is_no_file_is_left_out_and_told(chat: Chat, tmp_path: Path) -> Non
     assert row["status"] == "success"
     assert {"fifo", "out", "kept.txt"} <= set(row["result"])
     assert "kept.txt" in names
-    assert not {"fifo", "device", "disk", "socket", ".git/config"} & set(names)
     assert not any("secret" in name for name in names)
+    told = {path["path"]: path["reason"] for path in row["notes"]["not_stored"]}
+    assert told["fifo"] == "it is neither a file, a folder nor a link"
+    assert told["out"] == "it is a link that may lead outside"
+    assert told.keys() >= {"fifo", "device", "disk", "socket", ".git", "up"} & set(row["result"])
+    assert not told.keys() & set(names)
     chat.check()
 
 
