@@ -44,6 +44,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for _ in range(2)
     ]
     said = [one.communicate() for one in both]
+    if all(
+        one.returncode and "CannotInstallError" in err
+        for one, (_, err) in zip(both, said, strict=True)
+    ):
+        pytest.skip(f"orjson cannot be installed here: {said[0][1].splitlines()[-1]}")
     assert [one.returncode for one in both] == [0, 0], said
     assert said[0][0] == said[1][0]
     told = sorted(err.splitlines()[0] for _, err in said)
