@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect, sync_playwright
@@ -809,6 +810,27 @@ def test_the_keyboard_leads_from_match_to_match(
     expect(at).to_contain_text("x1")
     page.keyboard.press("p")
     expect(at).to_contain_text("x3")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("tool", ["search", "diff"])
+def test_everybody_can_read_and_use_the_page(
+    opened: Callable[..., Page],
+    kit: ModuleType,
+    workspace: Path,
+    tmp_path: Path,
+    tool: str,
+    scheme: str,
+) -> None:
+    save(workspace, f="one\ntwo\nthree\n", g="\0")
+    args = {"pattern": "two"} if tool == "search" else {"path": "f", "text": "one\nzwei"}
+    data = invoke(getattr(kit, tool), args)
+    page = opened(written(tmp_path, data), color_scheme=scheme)
+    page.keyboard.press("n")
+
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+
+    assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
 
 
 @pytest.mark.parametrize("width", [375, 1280])
