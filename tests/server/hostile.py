@@ -100,9 +100,10 @@ def open_zip() -> None:
     entry = struct.Struct("<4s6H3L5H2L")
     count = 1_000_000
     with tempfile.TemporaryFile() as file:
-        for number in range(count):
-            name = b"%07d" % number
-            file.write(entry.pack(b"PK\\1\\2", *[20] * 2, *[0] * 7, len(name), *[0] * 6) + name)
+        head = entry.pack(b"PK\\1\\2", *[20] * 2, *[0] * 7, 7, *[0] * 6)
+        for first in range(0, count, 10_000):
+            names = range(first, first + 10_000)
+            file.write(b"".join(head + b"%07d" % number for number in names))
         size = file.tell()
         file.write(struct.pack("<4sQ2H2L4Q", b"PK\\6\\6", 44, 45, 45, 0, 0, count, count, size, 0))
         file.write(struct.pack("<4sLQL", b"PK\\6\\7", 0, size, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -134,30 +135,42 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(chat: Chat, tmp_path:
 # --- killed workers -----------------------------------------------------------------------------
 
 
-def children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        found += map(int, (task / "children").read_text().split())
+def above(pid: int) -> int:
+    """Return the parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def below(pid: int) -> list[int]:
+    """Return a process and everything below it, each behind its parent."""
+    found = [pid]
+    for one in found:
+        for task in Path(f"/proc/{one}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
     return found
 
 
-def processes() -> dict[str, int]:
-    """Return the keeper, the one room that there is, and the process that its tool runs in."""
-    (keeper,) = (
-        pid
-        for pid in children(os.getpid())
-        if b"worker.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
-    (room,) = children(keeper)
-    tool = room
-    while below := children(tool):
-        tool = below[-1]
-    return {"keeper": keeper, "room": room, "tool": tool}
+def holds(pid: int, file: Path) -> bool:
+    """Tell whether a process has a file open, whatever it sees it as."""
+    wanted = file.stat()
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found = one.stat()
+            if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+                return True
+    return False
 
 
-def until(holds: Callable[[], bool]) -> None:
+def family(tool: int) -> dict[str, int]:
+    """Return the process that a tool runs in, its room, and the keeper that the room came from."""
+    line = [tool]
+    while (parent := above(line[-1])) != os.getpid():
+        line.append(parent)
+    return {"tool": tool, "room": line[-2], "keeper": line[-1]}
+
+
+def until(it_is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + 20
-    while not holds():
+    while not it_is_so():
         assert time.monotonic() < end
         time.sleep(0.01)
 
@@ -167,13 +180,13 @@ def until(holds: Callable[[], bool]) -> None:
 def test_a_call_whose_process_is_killed_has_failed_and_the_next_one_works(
     chat: Chat, who: str
 ) -> None:
-    shared().end_idle()
     rows: list[Any] = []
     calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
     calling.start()
     until((chat.workspace / "begun").exists)
 
-    os.kill(processes()[who], signal.SIGKILL)
+    (tool,) = (pid for pid in below(os.getpid()) if holds(pid, chat.workspace / "held"))
+    os.kill(family(tool)[who], signal.SIGKILL)
     calling.join()
 
     assert [row["status"] for row in rows] == ["error"]
@@ -186,9 +199,9 @@ def test_a_call_whose_process_is_killed_has_failed_and_the_next_one_works(
 @needs_proc
 @pytest.mark.parametrize("who", ["keeper", "room", "tool"])
 def test_processes_that_are_killed_while_nobody_calls_are_replaced(chat: Chat, who: str) -> None:
-    shared().end_idle()
     chat.call("good")
+    room = shared().idle()[-1].pid
 
-    os.kill(processes()[who], signal.SIGKILL)
+    os.kill(family(below(room)[-1])[who], signal.SIGKILL)
 
     chat.check()

@@ -617,6 +617,11 @@ def a_patch(*hunks: str, name: str = "f") -> str:
             id="binary",
         ),
         pytest.param(
+            "--- a/link\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-1\n-2\n-3\n",
+            "patch:1: 'link' is a link: name the file that it leads to",
+            id="through-a-link",
+        ),
+        pytest.param(
             "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
             "patch:1: 'f' is there already, and the patch creates it",
             id="created-twice",
@@ -670,6 +675,7 @@ def test_a_patch_that_does_not_apply_changes_nothing(
     kit: ModuleType, workspace: Path, text: str, message: str
 ) -> None:
     save(workspace, f="1\n2\n3\n", bin=b"\0", other="o\n")
+    (workspace / "link").symlink_to("f")
     before = tree(workspace)
 
     with_another = a_patch("@@ -1 +1 @@\n-o\n+O\n", name="other")
