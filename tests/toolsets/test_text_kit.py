@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from covalt_git.files.toolsets import read_toolset
 from covalt_git.models.renderers import Renderer
 from covalt_git.render.inject import inject
 from covalt_git.render.plan import plan
+from covalt_git.runtime import sandbox
 from covalt_toolset import InvalidToolArguments, describe, invoke, set_context
 from tests.browser import Browser, launched
 from tests.server.api import BEARER, HOME, Api, make_project
@@ -899,6 +901,28 @@ def test_each_tool_runs_behind_the_walls_and_is_shown(
 
     assert (call["status"], call["error"]) == ("success", None)
     assert shown in page.get_data(as_text=True).replace("</span>", "").replace("<span>", "")
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or sandbox.level() == "process", reason="root may read everything itself"
+)
+def test_what_may_not_be_read_is_named_and_skipped(api: Api) -> None:
+    for name, mode in (("closed", 0), ("listed", 0o444)):
+        folder = api.workspace / name
+        folder.mkdir()
+        (folder / "x.txt").write_text("colour")
+        folder.chmod(mode)
+    (api.workspace / "mute.txt").write_text("colour")
+    (api.workspace / "mute.txt").chmod(0)
+
+    found = api.call("text-kit:search", pattern="colour")["result"]
+
+    assert {one["path"]: one["reason"] for one in found["skipped"]} == {
+        "closed": "permission denied",
+        "listed/x.txt": "permission denied",
+        "mute.txt": "permission denied",
+    }
+    assert found["matches"] == 1
 
 
 def test_an_expression_without_end_is_stopped_by_the_time_limit(api: Api) -> None:

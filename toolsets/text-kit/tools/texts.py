@@ -7,6 +7,7 @@ to the byte, whatever other signs of a line's end it holds.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,8 @@ class NotText(ValueError):  # noqa: N818 - it names what a file is
 def files_below(path: str) -> Iterator[tuple[str, Path]]:
     """Yield each file of a folder, or the one file, with its path in the workspace, in order.
 
-    No link is followed, and what is neither a file nor a folder is passed by.
+    No link is followed, and what is neither a file nor a folder is passed by.  Folders that nobody
+    may look into come last, as files that cannot be read.
 
     Raises:
         ValueError: when nothing is there, or it leads out of the workspace.
@@ -46,12 +48,16 @@ def files_below(path: str) -> Iterator[tuple[str, Path]]:
         return
     if not top.is_dir():
         raise ValueError(f"there is no file or folder {path!r} in the workspace")
-    for place, folders, names in os.walk(top):
+    closed: list[Path] = []
+    for place, folders, names in os.walk(
+        top, onerror=lambda error: closed.append(Path(error.filename))
+    ):
         folders.sort()
         for name in sorted(names):
             file = Path(place, name)
-            if file.is_file() and not file.is_symlink():
+            if _is_regular(file):
                 yield file.relative_to(root).as_posix(), file
+    yield from ((folder.relative_to(root).as_posix(), folder) for folder in closed)
 
 
 def existing_file(path: str) -> Path:
@@ -116,6 +122,13 @@ def split_end(line: str) -> tuple[str, str]:
         if line.endswith(end):
             return line[: -len(end)], end
     return line, ""
+
+
+def _is_regular(file: Path) -> bool:
+    try:
+        return stat.S_ISREG(file.lstat().st_mode)
+    except OSError:
+        return True  # whoever reads it is told why that cannot be
 
 
 def _decoded(line: bytes, number: int) -> str:
