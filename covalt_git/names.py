@@ -23,6 +23,7 @@ RESERVED_TOOLSET_IDS = frozenset({"state", "locks"})
 """Folders of ``toolsets/`` that the machine writes."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
+_NEW_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _BRANCH = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*")
 
@@ -95,6 +96,20 @@ def new_id() -> str:
     random = int.from_bytes(os.urandom(8)) & (1 << 62) - 1
     value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random
     return str(uuid.UUID(int=value))
+
+
+def check_new_id(text: str, kind: str) -> str:
+    """Return ``text``, an id that somebody else made, in the one spelling of :func:`new_id`.
+
+    Raises:
+        BadNameError: for anything but a UUIDv7 as it makes them.
+    """
+    if _NEW_ID.fullmatch(text):
+        return text
+    raise BadNameError(
+        f"{text!r} cannot be a {kind} id",
+        hint=f"ids of {kind}s are UUIDs of version 7 in lower case, such as {new_id()}",
+    )
 
 
 @total_ordering

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import stat
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json, json_schema
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import http_calls, python_calls
+from covalt_git.calls.given_ids import GivenId
 from covalt_git.calls.running import RUNNING, CancelledError, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.models.calls import (
@@ -25,10 +26,11 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
+from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.models.project_config import DEFAULT_LIMITS
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.names import new_id
+from covalt_git.names import check_new_id, new_id
 from covalt_git.render.plan import plan
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces import commits, conversation
@@ -54,7 +56,10 @@ WAIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call as it stands: finished, with what it changed; or pending, with what is asked."""
+    """A call as it stands: finished, with what it changed; or pending, with what is asked.
+
+    ``repeated`` tells that it was made before under the same id, so that nothing ran now.
+    """
 
     call: ToolCall
     approval: Approval | None = None
@@ -62,15 +67,20 @@ class CallOutcome:
     notes: WorkspaceNotes = field(default_factory=WorkspaceNotes)
     error: CallError | None = None
     output: str = ""
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be called, before anything is decided about it."""
+    """What is to be called, before anything is decided about it.
+
+    ``call_id`` is the id that the caller wants for it; the same id again makes no second call.
+    """
 
     tool_id: str
     args: JsonObject
     message_id: str | None = None
+    call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,11 @@ class Engine:
     def call(self, chat: ChatStore, request: Request) -> CallOutcome:
         """Make a call; it runs to its end, or waits for a person where one has to be asked.
 
+        One whose id was given before is returned as it stands, and does not run again.
+
         Raises:
+            BadNameError: when the id given for the call is none.
+            IdTakenError: when that is another call's.
             UnknownNameError: when the principal can see no such tool, or the chat has no such message.
             MessageElsewhereError: when the active branch does not go through the message.
             InvalidArgumentsError: with everything that is wrong; nothing is recorded.
@@ -99,12 +113,18 @@ class Engine:
             CannotInstallError: when what the toolset's Python needs cannot be installed.
             CancelledError: when the follower cancels while this waits for the chat.
         """
+        repeated = self._made_before(chat, request)
+        if repeated is not None:
+            return repeated
         found = self.check(request)
         if found.tool.kind == "python" and not self._reasons(found, request):
             python_calls.prepare(found, self.follower)
         with self.writing(chat) as writer:
             if self.follower.cancel.is_set():
                 raise CancelledError("the call was cancelled before it began")
+            repeated = self._made_before(chat, request)
+            if repeated is not None:
+                return repeated
             # Again, because the toolset may have been edited while this waited for the chat.
             found = self.check(request)
             reasons = self._reasons(found, request)
@@ -112,7 +132,7 @@ class Engine:
             said = request.message_id
             message_id = None if said is None else conversation.of_call(chat, said)
             call = PendingCall(
-                id=new_id(),
+                id=request.call_id or new_id(),
                 chat_id=chat.id,
                 branch=chat.active_branch(),
                 tool_id=found.tool.tool_id,
@@ -149,6 +169,21 @@ class Engine:
         check_runnable(found.tool, found.toolset.state, at=self.level)
         check_arguments(found.tool, request.args)
         return found
+
+    def _made_before(self, chat: ChatStore, request: Request) -> CallOutcome | None:
+        """Return the call that stands under the id given for this one, unless it still runs."""
+        if request.call_id is None:
+            return None
+        given = GivenId(check_new_id(request.call_id, "call"), request.tool_id, request.args)
+        made = given.made_before(self.root, self.config.workspace, chat)
+        if made is None or not self.catalog.sees(request.tool_id):
+            return None
+        if isinstance(made, WorkspaceManifest):
+            return replace(as_recorded(chat, made), repeated=True)
+        approval = chat.approval(made.execution_id) if made.execution_id else None
+        if approval is None or approval.state != "pending":
+            return None  # it runs, or is about to: whoever waits for the chat sees its end
+        return CallOutcome(waiting_call(made), approval, repeated=True)
 
     def _reasons(self, found: Found, request: Request) -> tuple[str, ...]:
         return confirmation(self.config, found.tool, request.args)
@@ -236,16 +271,7 @@ class Engine:
             toolset=call.toolset,
             execution_id=call.execution_id,
         )
-        manifest = chat.manifest(writer.finish_call(started, record, seen=seen))
-        done = finished_call(manifest)
-        assert done is not None
-        return CallOutcome(
-            done,
-            changes=tuple(chat.changes(manifest.parent_id, manifest.id)),
-            notes=seen.notes,
-            error=error,
-            output=record.output,
-        )
+        return as_recorded(chat, chat.manifest(writer.finish_call(started, record, seen=seen)))
 
     def _level(self) -> SandboxLevel:
         return self.level or sandbox.level()
@@ -273,6 +299,20 @@ class Engine:
             confirmed=confirmed,
             follower=self.follower,
         )
+
+
+def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
+    """Return the outcome of the call that made a manifest."""
+    done, record = finished_call(manifest), manifest.record.call
+    assert done is not None
+    assert record is not None
+    return CallOutcome(
+        done,
+        changes=tuple(chat.changes(manifest.parent_id, manifest.id)),
+        notes=manifest.record.workspace,
+        error=record.error,
+        output=record.output,
+    )
 
 
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:

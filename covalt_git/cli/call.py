@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 )
 @click.option("--message", metavar="MESSAGE", help="The message of the chat that it is made for.")
 @click.option(
+    "--id",
+    "call_id",
+    metavar="ID",
+    help="The call's id: made again under it, it does not run again.",
+)
+@click.option(
     "--follow/--no-follow",
     default=None,
     help="Show progress and logs while it runs; at a terminal it does so by itself.",
@@ -52,6 +58,7 @@ def command(
     pairs: tuple[str, ...],
     args_file: Path | None,
     message: str | None,
+    call_id: str | None,
     *,
     follow: bool | None,
     yes: bool,
@@ -68,7 +75,7 @@ def command(
     with here.chats.open(chat_id) as chat:
         found = here.catalog.find(tool_id)
         given = _arguments(args, pairs, args_file, found.tool.input_schema)
-        asked = Request(found.tool.tool_id, given, message)
+        asked = Request(found.tool.tool_id, given, message, call_id)
         with following(wanted=follow) as follower:
             outcome = here.engine(waiting, follower).call(chat, asked)
         if (approval := outcome.approval) is not None:
@@ -82,7 +89,7 @@ def command(
         if as_json:
             shown = outcome.call.as_json()
             waits = {"execution_id": outcome.approval.execution_id} if outcome.approval else {}
-            output.as_json(shown | waits)
+            output.as_json(shown | waits | {"repeated": outcome.repeated})
         else:
             show(chat, outcome, opened=opened)
     leave(outcome)
@@ -98,6 +105,8 @@ def leave(outcome: CallOutcome) -> None:
 def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     """Print a call for people."""
     call = outcome.call
+    if outcome.repeated:
+        output.say(f"the call {call.id} was made before, so nothing ran now", dim=True)
     if outcome.approval is not None:
         output.say(f"{call.tool_id} waits for a person: {', '.join(outcome.approval.reasons)}")
         output.say(f"  covalt-git approval approve {outcome.approval.execution_id}")

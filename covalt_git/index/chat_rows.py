@@ -6,6 +6,7 @@ The same stores give the same rows, whichever way they came in.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,14 @@ def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
         except BrokenStoreError as error:
             damaged.append((chat_id, error))
     return damaged
+
+
+def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
+    """Bring in the chats that the index knows nothing of; damaged ones stay out."""
+    known = {row["id"] for row in connection.execute("SELECT id FROM chats").fetchall()}
+    for chat_id in set(chats.ids()) - known:
+        with suppress(BrokenStoreError), chats.open(chat_id) as chat:
+            sync_chat(connection, chat)
 
 
 def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:

@@ -110,6 +110,10 @@ class Index:
         """Bring in what happened in one chat."""
         self._trusted(lambda: chat_rows.sync_chat(self.connection, chat))
 
+    def sync_new_chats(self) -> None:
+        """Bring in the chats that the index knows nothing of; damaged ones stay out."""
+        self._trusted(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
+
     def _rebuild(self) -> None:
         with database.transaction(self.connection):
             database.empty(self.connection)
@@ -307,6 +311,29 @@ class Index:
             """
             found = self._read(query, (chat.id, text), convert=_id)
         return found[0] if len(found) == 1 else chat.resolve(text)
+
+    def manifest_of_record(self, chat_id: str, record_id: str) -> str | None:
+        """Return the manifest that a call, or anything else, of that id made in a chat, or None."""
+        query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source_ref = ?"
+        return next(iter(self._read(query, (chat_id, record_id), convert=_id)), None)
+
+    def has_manifest(self, chat_id: str, manifest_id: str) -> bool:
+        """Tell whether a chat has a manifest."""
+        query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
+        return bool(self._read(query, (chat_id, manifest_id), convert=_id))
+
+    def chats_of_record(self, record_id: str) -> list[str]:
+        """Return the chats in which a call, or anything else, has that id, finished or not."""
+        return self._read(
+            """
+            SELECT id FROM chats AS c WHERE EXISTS (
+                SELECT 1 FROM workspace_manifests WHERE chat_id = c.id AND source_ref = :id)
+            OR EXISTS (SELECT 1 FROM tool_calls WHERE chat_id = c.id AND id = :id)
+            ORDER BY id
+            """,
+            {"id": record_id},
+            convert=_id,
+        )
 
     def message_manifest(self, chat_id: str, message_id: str) -> str | None:
         """Return the last manifest of a message: its own, or that of the last call made for it.

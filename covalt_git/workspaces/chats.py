@@ -353,6 +353,10 @@ class ChatStore:
         """Return the calls that have not finished, oldest first."""
         return self._stored_below(CALLS, PendingCall)
 
+    def call(self, call_id: str) -> PendingCall | None:
+        """Return one call that has not finished, or None where this chat has none of that id."""
+        return self._stored_at(CALLS + call_id, PendingCall)
+
     def approvals(self) -> list[Approval]:
         """Return every approval ever asked for in this chat, oldest first."""
         return self._stored_below(APPROVALS, Approval)

@@ -35,6 +35,7 @@ from covalt_server.contract import Answer, Asked, operation, tag
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.calls.engine import CallOutcome
     from covalt_git.calls.running import CallEvent
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
@@ -58,6 +59,12 @@ class CallTool(Asked):
     args: JsonObject = Field(default_factory=dict)
     message_id: str | None = Field(
         None, max_length=200, description="The message of the conversation that it belongs to."
+    )
+    call_id: str | None = Field(
+        None,
+        max_length=200,
+        description="The id that it is to have, a UUID of version 7. The same call made again under "
+        "it does not run again, but is answered as it stands.",
     )
 
 
@@ -134,6 +141,9 @@ class CallAnswer(CallFacts):
     by: str | None = Field(description="Who made it.")
     sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")
     toolset: ToolsetVersion | None = Field(description="The code that ran, or would.")
+    repeated: bool = Field(
+        default=False, description="It was made before under this id, and nothing ran now."
+    )
 
 
 @operation("POST", errors=(404, 409, 501))
@@ -145,7 +155,7 @@ def call_tool(asked: CallTool) -> CallAnswer:
     chat = current.chat(asked.chat_id)
     outcome = current.project().engine().call(chat, _request(asked))
     current.indexed(chat)
-    return answer(chat, outcome.call)
+    return _answer_of(chat, outcome)
 
 
 @operation("POST", errors=(404, 409, 501), media="application/x-ndjson")
@@ -245,6 +255,10 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     )
 
 
+def _answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
+    return answer(chat, outcome.call).model_copy(update={"repeated": outcome.repeated})
+
+
 def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
     manifest = chat.manifest(manifest_id)
     record = manifest.record.call
@@ -277,7 +291,7 @@ def _call_row(call: ToolCall) -> CallRow:
 
 
 def _request(asked: CallTool) -> Request:
-    return Request(asked.tool_id, asked.args, asked.message_id)
+    return Request(asked.tool_id, asked.args, asked.message_id, asked.call_id)
 
 
 def _follow(opened: Project, asked: CallTool, events: Events, follower: Follower) -> None:
@@ -288,7 +302,7 @@ def _follow(opened: Project, asked: CallTool, events: Events, follower: Follower
             outcome = engine.call(chat, _request(asked))
             with suppress(IndexUnusableError), opened.index() as index:
                 index.sync_chat(chat)
-            call = answer(chat, outcome.call)
+            call = _answer_of(chat, outcome)
         event = _ENDS[outcome.call.status]
         events.put(_line(event, call=call.model_dump(mode="json"), refusal=None))
     except CovaltError as error:

@@ -12,6 +12,7 @@ import pytest
 from werkzeug.test import TestResponse
 
 from covalt_git.models.calls import ToolCall
+from covalt_git.names import new_id
 from covalt_server.api_calls import lines
 from tests.server.api import BEARER, HOME, Api, configure, refused
 from tests.server.test_api_toolsets import FORECAST, write
@@ -180,6 +181,20 @@ def test_a_hidden_tools_calls_do_not_exist(api: Api) -> None:
     assert api.get("list_calls", chat_id="c1", limit=1)["more"] is False
     refused(api.ask("get_call", chat_id="c1", call_id=hidden["id"]), 404, "unknown_call")
     refused(api.ask("list_calls", chat_id="c1", before=hidden["id"]), 404, "unknown_call")
+
+
+def test_a_call_made_again_under_its_id_is_answered_as_it_stands(api: Api) -> None:
+    given = new_id()
+    body = {"chat_id": "c1", "tool_id": "app-builder:write_file", "call_id": given}
+    args = {"path": "a.txt", "content": "1"}
+    first = api.post("call_tool", **body, args=args)
+    again = api.post("call_tool", **body, args=args)
+
+    assert (first["id"], first["repeated"]) == (given, False)
+    assert again == first | {"repeated": True}
+    refused(api.tell("call_tool", **body, args=args | {"content": "2"}), 409, "call_id_taken")
+    refused(api.tell("call_tool", **body | {"call_id": "x"}, args=args), 400, "bad_name")
+    assert len(api.get("list_calls", chat_id="c1")["calls"]) == 1
 
 
 # Following

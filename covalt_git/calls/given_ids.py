@@ -1,0 +1,134 @@
+"""Calls under an id that their caller chose: looked for where they are kept, so that an id runs once.
+
+An id belongs to one call: one tool with one set of arguments in one chat.  The index says where it
+is; where there is none, the whole history is walked through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git import canonical_json
+from covalt_git.errors import CovaltError
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.index.queries import Index
+from covalt_git.names import ToolId
+from covalt_git.workspaces.chats import DELETED, Chats
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator
+    from pathlib import Path
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.models.chats import WorkspaceManifest
+    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.chats import ChatStore
+
+
+class IdTakenError(CovaltError):
+    """Something else has the id that a call was to have."""
+
+    code = "call_id_taken"
+    http_status = 409
+
+    def __init__(self, call_id: str, what: str) -> None:
+        super().__init__(
+            f"the call id {call_id!r} is that of {what}",
+            hint="every call has an id of its own; only the same call may be made again under it",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GivenId:
+    """The id that the caller of a tool chose, and the call that alone may have it."""
+
+    call_id: str
+    tool_id: str
+    args: JsonObject
+
+    def made_before(
+        self, root: Path, config: WorkspaceConfig, chat: ChatStore
+    ) -> WorkspaceManifest | PendingCall | None:
+        """Return what stands under the id in a chat: a finished call, or one that waits or runs.
+
+        Raises:
+            IdTakenError: when that is another call, or in another chat of the project at ``root``.
+        """
+        # Looked for in this order, as a call is committed before its note is removed.
+        unfinished = chat.call(self.call_id)
+        found = self._in_history(root, config, chat, elsewhere=unfinished is None)
+        recorded = unfinished if found is None else found.record.call
+        if found is None and unfinished is None:
+            return None
+        if recorded is None:
+            raise IdTakenError(self.call_id, "something that is no call")
+        if recorded.tool_id != str(ToolId.parse(self.tool_id)):
+            raise IdTakenError(self.call_id, "a call of another tool")
+        if canonical_json.dumps(recorded.args) != canonical_json.dumps(self.args):
+            raise IdTakenError(self.call_id, "a call with other arguments")
+        return found or unfinished
+
+    def _in_history(
+        self, root: Path, config: WorkspaceConfig, chat: ChatStore, *, elsewhere: bool
+    ) -> WorkspaceManifest | None:
+        """Return the manifest of that id; ``elsewhere`` says to look into other chats, too."""
+        try:
+            with Index.of_project(root, config) as index:
+                return self._indexed(index, chat, elsewhere=elsewhere)
+        except IndexUnusableError:
+            reachable = chat.reachable()
+            found = self._among(chat, [*reachable, *_deleted(chat, reachable)])
+            chats = Chats(root / "data" / "chats", config)
+            others = [one for one in chats.ids() if one != chat.id] if elsewhere else []
+            if found is None and any(self._is_in(chats, other) for other in others):
+                raise self._of_another_chat() from None
+            return found
+
+    def _indexed(
+        self, index: Index, chat: ChatStore, *, elsewhere: bool
+    ) -> WorkspaceManifest | None:
+        index.sync_chat(chat)
+        oid = index.manifest_of_record(chat.id, self.call_id)
+        if oid is not None:
+            return chat.manifest(oid)
+        found = self._among(chat, _deleted(chat, _Indexed(index, chat.id)))
+        if found is None and elsewhere:
+            index.sync_new_chats()
+            if index.chats_of_record(self.call_id):
+                raise self._of_another_chat()
+        return found
+
+    def _among(self, chat: ChatStore, oids: Iterable[str]) -> WorkspaceManifest | None:
+        for oid in oids:
+            # Most commits need not be parsed to see that they are another's.
+            if self.call_id in chat.store.read_commit(oid).message:
+                manifest = chat.manifest(oid)
+                if manifest.record.id == self.call_id:
+                    return manifest
+        return None
+
+    def _is_in(self, chats: Chats, chat_id: str) -> bool:
+        with chats.open(chat_id) as chat:
+            return bool(chat.call(self.call_id) or self._among(chat, chat.reachable()))
+
+    def _of_another_chat(self) -> IdTakenError:
+        return IdTakenError(self.call_id, "a call in another chat")
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    """The manifests of a chat that are in the index: all but those of deleted branches."""
+
+    index: Index
+    chat_id: str
+
+    def __contains__(self, oid: object) -> bool:
+        return self.index.has_manifest(self.chat_id, str(oid))
+
+
+def _deleted(chat: ChatStore, known: Container[str]) -> Iterator[str]:
+    """Yield the manifests that only deleted branches have; ``known`` are all others."""
+    for tip in chat.store.refs(DELETED).values():
+        yield from chat.above(tip, without=known)
