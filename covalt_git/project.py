@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.workspaces.locking import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,16 @@ class Project:
         return Index.of_project(self.root, self.config.workspace)
 
     def engine(
-        self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None
+        self, waiting: Callable[[Place], None] | None = None, follower: Follower | None = None
     ) -> Engine:
         """Return the engine that makes calls.
 
-        ``waiting`` is told when a chat is busy; ``follower`` what a call does, and may cancel it.
+        ``waiting`` is told its place in a busy chat's queue; ``follower`` what a call does, and may cancel it.
         """
         return Engine(self.root, self.config, self.principal, waiting, follower or Follower())
 
     def approvals(
-        self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None
+        self, waiting: Callable[[Place], None] | None = None, follower: Follower | None = None
     ) -> Approvals:
         """Return what settles approvals; both as of :meth:`engine`."""
         return Approvals(self.engine(waiting, follower), self.chats)

@@ -16,7 +16,7 @@ from covalt_git import canonical_json, json_schema
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import http_calls, python_calls
 from covalt_git.calls.given_ids import GivenId
-from covalt_git.calls.running import RUNNING, CancelledError, Follower, Started
+from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.models.calls import (
     Approval,
@@ -35,6 +35,7 @@ from covalt_git.render.plan import plan
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import finished_call, waiting_call
+from covalt_git.workspaces.locking import CancelledError
 from covalt_git.workspaces.writing import Writer, writing
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.locking import Place
 
 WAIT_S = 600.0
 """How long a call waits for the chat's other calls."""
@@ -87,14 +89,14 @@ class Request:
 class Engine:
     """Makes calls for one principal.
 
-    ``waiting`` is told when a chat is busy; ``follower`` what a call does, and may cancel it.
+    ``waiting`` is told its place in a busy chat's queue; ``follower`` what a call does, and may cancel it.
     Python runs at ``level``, or at the strongest that this machine has.
     """
 
     root: Path
     config: ProjectConfig
     principal: Principal
-    waiting: Callable[[str], None] | None = None
+    waiting: Callable[[Place], None] | None = None
     follower: Follower = field(default_factory=Follower, compare=False)
     level: SandboxLevel | None = None
 
@@ -121,7 +123,7 @@ class Engine:
             python_calls.prepare(found, self.follower)
         with self.writing(chat) as writer:
             if self.follower.cancel.is_set():
-                raise CancelledError("the call was cancelled before it began")
+                raise CancelledError("it was cancelled before it began")
             repeated = self._made_before(chat, request)
             if repeated is not None:
                 return repeated
@@ -157,7 +159,13 @@ class Engine:
 
     def writing(self, chat: ChatStore) -> AbstractContextManager[Writer]:
         """Hold the chat's lock, after the calls that came before."""
-        return writing(chat, by=self.principal.id, timeout_s=WAIT_S, waiting=self.waiting)
+        return writing(
+            chat,
+            by=self.principal.id,
+            timeout_s=WAIT_S,
+            waiting=self.waiting,
+            cancel=self.follower.cancel,
+        )
 
     def check(self, request: Request) -> Found:
         """Return the tool of a call that could be made now.

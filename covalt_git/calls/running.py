@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class CancelledError(CovaltError):
-    """The call was cancelled before it began, so that there is nothing to record."""
-
-    code = "cancelled"
-    http_status = 409
-
-
 class NotRunningError(CovaltError):
     """No call of that id runs in this process."""
 
@@ -65,14 +58,17 @@ class RunningCalls:
 
     @contextmanager
     def named(self, call_id: str, cancel: threading.Event) -> Iterator[None]:
-        """Let :meth:`cancel` find the call for as long as it runs."""
+        """Let :meth:`cancel` find the call for as long as it runs, or waits for its chat."""
         with self._lock:
+            outer = self._cancels.get(call_id)
             self._cancels[call_id] = cancel
         try:
             yield
         finally:
             with self._lock:
                 del self._cancels[call_id]
+                if outer is not None:
+                    self._cancels[call_id] = outer
 
     def cancel(self, call_id: str) -> None:
         """Ask a call to end; it has ended within a second, and what it wrote is kept.

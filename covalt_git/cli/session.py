@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from covalt_git.index.queries import Index
     from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -29,9 +30,12 @@ def project() -> Project:
     return Project.open(given["root"], role=given["role"])
 
 
-def waiting(holder: str) -> None:
-    """Say once that a chat is busy."""
-    output.say(f"waiting for the chat: {holder} is writing", err=True, dim=True)
+def waiting(place: Place) -> None:
+    """Say that a chat is busy, and how many others wait for it."""
+    others = {0: "", 1: ", and one other waits"}.get(
+        place.before, f", and {place.before} others wait"
+    )
+    output.say(f"waiting for the chat: {place.holder} is writing{others}", err=True, dim=True)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.workspaces.chats import Chats
+    from covalt_git.workspaces.locking import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def delete(
     chat_id: str,
     *,
     timeout_s: float = 5,
-    waiting: Callable[[str], None] | None = None,
+    waiting: Callable[[Place], None] | None = None,
 ) -> Loss:
     """Delete a chat, even one whose store is damaged; return what went with it.
 

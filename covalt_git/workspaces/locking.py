@@ -24,11 +24,27 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator
 
 _NEXT_S = 0.001
 _BEHIND_S = 0.008
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where somebody stands who waits for a chat: who holds it, and how many have come before."""
+
+    holder: str
+    before: int
+
+
+class CancelledError(CovaltError):
+    """What was to be done was cancelled before it began, so that there is nothing to record."""
+
+    code = "cancelled"
+    http_status = 409
 
 
 class ChatBusyError(CovaltError):
@@ -52,12 +68,18 @@ class ChatGoneError(CovaltError):
 
 @contextlib.contextmanager
 def held(
-    path: Path, chat_id: str, *, timeout_s: float, waiting: Callable[[str], None] | None
+    path: Path,
+    chat_id: str,
+    *,
+    timeout_s: float,
+    waiting: Callable[[Place], None] | None,
+    cancel: threading.Event | None = None,
 ) -> Iterator[None]:
-    """Hold the lock file at ``path``; ``waiting`` is told once, who holds it meanwhile.
+    """Hold the lock file at ``path``; ``waiting`` is told the place in the queue when it changes.
 
     Raises:
         ChatBusyError: when it is not free after ``timeout_s`` seconds, naming who has it.
+        CancelledError: when ``cancel`` is set before it is free.
         ChatGoneError: when the chat is no longer there, or another one of that id.
     """
     try:
@@ -67,7 +89,7 @@ def held(
     except FileNotFoundError:
         raise ChatGoneError(chat_id) from None
     try:
-        _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting).end_it()
+        _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting, cancel).end_it()
         _write(lock, f"process {os.getpid()} ({_command()}) since {_now()}")
         try:
             yield
@@ -85,14 +107,16 @@ class _Wait:
     lock: int
     chat_id: str
     until: float
-    waiting: Callable[[str], None] | None
+    waiting: Callable[[Place], None] | None
+    cancel: threading.Event | None
+    told: Place | None = None
 
     def end_it(self) -> None:
         """Take the lock once it is free and nobody stands before."""
         if self._numbers() or not _take(self.lock):
             with self._ticket() as number:
                 while not (self._is_next(number) and _take(self.lock)):
-                    self._pause(_NEXT_S if self._numbers()[:1] == [number] else _BEHIND_S)
+                    self._pause(sum(other < number for other in self._numbers()))
         if not _is_at(self.lock, self.path):
             raise ChatGoneError(self.chat_id)
 
@@ -142,10 +166,11 @@ class _Wait:
             return sorted(int(name) for name in names if name.isdigit())
         return []
 
-    def _pause(self, seconds: float) -> None:
-        """Wait a little.
+    def _pause(self, before: int) -> None:
+        """Wait a little, behind so many others.
 
         Raises:
+            CancelledError: when nobody wants it any more.
             ChatBusyError: when that was long enough.
             ChatGoneError: when there is nothing to wait for.
         """
@@ -153,6 +178,8 @@ class _Wait:
             holder = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             raise ChatGoneError(self.chat_id) from None
+        if self.cancel is not None and self.cancel.is_set():
+            raise CancelledError("it was cancelled before it began")
         if time.monotonic() >= self.until:
             process, _, since = (holder or "another process").partition(" since ")
             number = re.match(r"process ([0-9]+)", holder)
@@ -162,10 +189,11 @@ class _Wait:
                 hint="try again when it has finished"
                 + (f"; see what it does: ps -fp {number[1]}" if number else ""),
             )
-        if self.waiting is not None and holder:
-            self.waiting(holder)
-            self.waiting = None
-        time.sleep(seconds)
+        place = Place(holder, before)
+        if self.waiting is not None and holder and place != self.told:
+            self.told = place
+            self.waiting(place)
+        time.sleep(_BEHIND_S if before else _NEXT_S)
 
     @property
     def _queue(self) -> Path:

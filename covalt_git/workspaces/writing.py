@@ -38,10 +38,12 @@ from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.working_folder import WorkingFolder
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.materialize import FolderState
 
 PACKING_S = 0.02
@@ -57,15 +59,17 @@ def writing(
     *,
     by: str = PERSON,
     timeout_s: float = 30,
-    waiting: Callable[[str], None] | None = None,
+    waiting: Callable[[Place], None] | None = None,
+    cancel: threading.Event | None = None,
 ) -> Iterator[Writer]:
-    """Hold the chat's lock and yield its writer; ``waiting`` is told once, who holds it meanwhile.
+    """Hold the chat's lock and yield its writer; ``waiting`` is told the place in the queue.
 
     Raises:
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.
+        CancelledError: when ``cancel`` is set before it is free.
     """
     lock = chat.folder / "lock"
-    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting):
+    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel):
         writer = Writer(chat, by)
         recover(writer)
         yield writer

@@ -297,7 +297,9 @@ def _request(asked: CallTool) -> Request:
 def _follow(opened: Project, asked: CallTool, events: Events, follower: Follower) -> None:
     """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
     try:
-        engine = opened.engine(lambda holder: events.put(_line("Waiting", holder=holder)), follower)
+        engine = opened.engine(
+            lambda place: events.put(_line("Waiting", holder=place.holder)), follower
+        )
         with opened.chats.open(asked.chat_id) as chat:
             outcome = engine.call(chat, _request(asked))
             with suppress(IndexUnusableError), opened.index() as index:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.engine import Request
-from covalt_git.calls.running import RUNNING, CancelledError, Follower, NotRunningError, Started
+from covalt_git.calls.running import RUNNING, Follower, NotRunningError, Started
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.environments import CannotInstallError
 from covalt_git.runtime.jobs import Log
+from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import CallOutcome

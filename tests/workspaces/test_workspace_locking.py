@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.workspaces.locking import ChatBusyError, ChatGoneError, held
+from covalt_git.workspaces.locking import CancelledError, ChatBusyError, ChatGoneError, Place, held
 from tests.workspaces.stores import fsck, git
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def said(started: subprocess.Popen[str]) -> str:
 
 
 @contextlib.contextmanager
-def lock(path: Path, *, timeout_s: float = 0.0) -> Iterator[list[str]]:
-    """Hold a lock; yield who was said to hold it before."""
-    told: list[str] = []
+def lock(path: Path, *, timeout_s: float = 0.0) -> Iterator[list[Place]]:
+    """Hold a lock; yield the places in the queue that were told before."""
+    told: list[Place] = []
     with held(path, "c1", timeout_s=timeout_s, waiting=told.append):
         yield told
 
@@ -127,6 +127,52 @@ def test_nobody_comes_in_before_those_who_wait(tmp_path: Path) -> None:
             pytest.fail("overtaken")
         os.kill(waiting.pid, signal.SIGCONT)
         assert said(waiting) == "held"
+
+
+def test_whoever_waits_is_told_who_comes_before_until_nobody_does(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    places: list[Place] = []
+    with contextlib.ExitStack() as stack:
+        with lock(path):
+            first = stack.enter_context(process("lock_holder", str(path), "60"))
+            wait_for(1, tmp_path)
+            taking = threading.Thread(target=lambda: take(path, places))
+            taking.start()
+            wait_for(2, tmp_path)
+            while not places:
+                pass
+        assert said(first) == "held"
+        while places[-1].before:
+            pass
+        first.kill()
+        taking.join()
+
+    assert places[0].holder.startswith(f"process {os.getpid()} ")
+    assert places[0].before == 1
+    assert places[-1].holder.startswith(f"process {first.pid} ")
+
+
+def take(path: Path, places: list[Place]) -> None:
+    with held(path, "c1", timeout_s=60, waiting=places.append):
+        pass
+
+
+def test_whoever_gives_up_waiting_leaves_the_queue(tmp_path: Path) -> None:
+    cancel = threading.Event()
+    with (
+        lock(tmp_path / "lock"),
+        pytest.raises(CancelledError),
+        held(
+            tmp_path / "lock",
+            "c1",
+            timeout_s=60,
+            waiting=lambda _: cancel.set(),
+            cancel=cancel,
+        ),
+    ):
+        pytest.fail("taken twice")
+
+    assert in_line(tmp_path) == []
 
 
 def test_a_process_that_dies_while_it_waits_stands_in_nobodys_way(tmp_path: Path) -> None:
