@@ -178,6 +178,14 @@ class Engine:
         check_arguments(found.tool, request.args)
         return found
 
+    def is_made(self, chat: ChatStore, request: Request) -> bool:
+        """Tell whether :meth:`call` would return a call that was made before.
+
+        Raises:
+            IdTakenError: as :meth:`call`; BadNameError.
+        """
+        return self._made_before(chat, request) is not None
+
     def _made_before(self, chat: ChatStore, request: Request) -> CallOutcome | None:
         """Return the call that stands under the id given for this one, unless it still runs."""
         if request.call_id is None:

@@ -85,6 +85,13 @@ class RunningCalls:
             )
         cancel.set()
 
+    def cancel_all(self) -> None:
+        """Ask every call to end, as before the process does."""
+        with self._lock:
+            cancels = [*self._cancels.values()]
+        for cancel in cancels:
+            cancel.set()
+
 
 RUNNING = RunningCalls()
 """The calls of this process."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.access import UnknownRoleError
+from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError
 from covalt_git.project import Project
 from covalt_git.serving.listening import Listener, listen
@@ -60,7 +61,7 @@ def serve(
     port: int | None = None,
     role: str | None = None,
 ) -> None:
-    """Serve the project that ``start`` is in until Ctrl-C or SIGTERM.
+    """Serve the project that ``start`` is in until Ctrl-C or SIGTERM, which end the calls that run.
 
     ``on_ready`` is told once requests are answered, ``on_request`` a line for each of them.
 
@@ -86,6 +87,7 @@ def serve(
         try:
             server.run([listener.socket])
         finally:
+            RUNNING.cancel_all()
             watches.end()
 
 

@@ -1,22 +1,16 @@
-"""The API's calls: making one, following it while it runs, and looking at those that were made."""
+"""The API's calls: making one, ending one that runs, and looking at those that were made."""
 
 # ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
 
 from __future__ import annotations
 
-import json
-import queue
-import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
-from werkzeug.wrappers import Response
 
 from covalt_git.calls.engine import Request
-from covalt_git.calls.running import RUNNING, Follower, Installing, Started
-from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.index.database import IndexUnusableError
+from covalt_git.calls.running import RUNNING
+from covalt_git.errors import UnknownNameError
 from covalt_git.models.base import JsonObject
 from covalt_git.models.calls import (
     CallError,
@@ -26,29 +20,13 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_git.runtime.jobs import Log, Progress
-from covalt_git.workspaces import commits
-from covalt_server import current, refusals
+from covalt_server import current
 from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import Answer, Asked, operation, tag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from covalt_git.calls.engine import CallOutcome
-    from covalt_git.calls.running import CallEvent
-    from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
-
-    Events = queue.SimpleQueue[bytes | None]
-
-HEARTBEAT_S = 15.0
-LOOK_S = 0.25
-_ENDS = {
-    "success": "ToolCallCompleted",
-    "error": "ToolCallError",
-    "pending": "ApprovalRequired",
-}
 
 
 class CallTool(Asked):
@@ -153,52 +131,19 @@ def call_tool(asked: CallTool) -> CallAnswer:
     A tool that fails is no error of this operation: the answer's ``status`` is ``error``.
     """
     chat = current.chat(asked.chat_id)
-    outcome = current.project().engine().call(chat, _request(asked))
+    outcome = current.project().engine().call(chat, as_request(asked))
     current.indexed(chat)
-    return _answer_of(chat, outcome)
-
-
-@operation("POST", errors=(404, 409, 501), media="application/x-ndjson")
-def stream(asked: CallTool) -> Response:
-    """Call a tool and follow it: one JSON object a line, each with its ``event``.
-
-    - ``ToolCallStarted`` at once: ``chat_id``, ``tool_id``, ``at``
-    - ``Waiting`` while another one writes to the chat: ``holder``
-    - ``ToolCallRunning`` when it begins to run: ``call_id``, for cancel_call
-    - ``Installing`` while what the toolset's Python needs is installed: ``message``
-    - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
-    - ``ToolCallLog`` for what the tool has to say: ``level``, ``message``
-    - ``Heartbeat`` every 15 seconds in which nothing else was said: ``at``
-    - at the end one of ``ToolCallCompleted``, ``ToolCallError`` and ``ApprovalRequired``, with
-      ``call``, the answer of call_tool; a ``ToolCallError`` of a call that was refused after all
-      has ``call`` null and, in ``refusal``, what a refused request is answered with
-
-    Where it can be refused before it starts, it is, with a plain error answer.  A client that goes
-    away cancels the call: it ends within a second, is recorded, and what it wrote is kept.
-    """
-    opened = current.project()
-    current.chat(asked.chat_id)
-    opened.engine().check(_request(asked))
-    events: Events = queue.SimpleQueue()
-    follower = Follower(lambda event: events.put(_told(event)))
-    work = (opened, asked, events, follower)
-    threading.Thread(target=_follow, args=work, name="covalt-git call").start()
-    started = {"chat_id": asked.chat_id, "tool_id": asked.tool_id, "at": commits.now()}
-    events.put(_line("ToolCallStarted", **started))
-    answer = Response(lines(events), mimetype="application/x-ndjson")
-    answer.call_on_close(follower.cancel.set)
-    return answer
+    return answer_of(chat, outcome)
 
 
 @operation("POST", errors=(404, 409))
 def cancel_call(asked: CancelCall) -> CallCancelled:
-    """Ask a call that runs to end.
+    """Ask a call that runs to end, or one that waits for its chat not to begin.
 
     It ends within a second; its record has the error ``cancelled``, and what it wrote is kept.
     """
     chat = current.chat(asked.chat_id)
-    running = [call for call in chat.calls() if current.catalog().sees(call.tool_id)]
-    if asked.call_id not in {call.id for call in running}:
+    if not _is_going_on(chat, asked.call_id):
         current.index().sync_chat(chat)
         _known_call(chat, asked.call_id)
     RUNNING.cancel(asked.call_id)
@@ -255,7 +200,8 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     )
 
 
-def _answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
+def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
+    """Return all about a call that was just made."""
     return answer(chat, outcome.call).model_copy(update={"repeated": outcome.repeated})
 
 
@@ -276,6 +222,15 @@ def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
     }
 
 
+def _is_going_on(chat: ChatStore, call_id: str) -> bool:
+    """Tell whether a call that exists for the role has not ended; one that is queued has no ref yet."""
+    followed = current.streams().get(call_id)
+    if followed is not None and followed.call.chat_id == chat.id:
+        return current.catalog().sees(followed.call.tool_id)
+    call = chat.call(call_id)
+    return call is not None and current.catalog().sees(call.tool_id)
+
+
 def _known_call(chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that exists for the role; the chat is in the index already."""
     call = current.index().call(chat.id, call_id)
@@ -290,67 +245,9 @@ def _call_row(call: ToolCall) -> CallRow:
     return CallRow(**{name: getattr(call, name) for name in names}, renderer=renderer)
 
 
-def _request(asked: CallTool) -> Request:
+def as_request(asked: CallTool) -> Request:
+    """Return the call that was asked for."""
     return Request(asked.tool_id, asked.args, asked.message_id, asked.call_id)
 
 
-def _follow(opened: Project, asked: CallTool, events: Events, follower: Follower) -> None:
-    """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
-    try:
-        engine = opened.engine(
-            lambda place: events.put(_line("Waiting", holder=place.holder)), follower
-        )
-        with opened.chats.open(asked.chat_id) as chat:
-            outcome = engine.call(chat, _request(asked))
-            with suppress(IndexUnusableError), opened.index() as index:
-                index.sync_chat(chat)
-            call = _answer_of(chat, outcome)
-        event = _ENDS[outcome.call.status]
-        events.put(_line(event, call=call.model_dump(mode="json"), refusal=None))
-    except CovaltError as error:
-        events.put(_line("ToolCallError", call=None, refusal=error.as_json()))
-    except Exception:
-        events.put(_line("ToolCallError", call=None, refusal=refusals.bug().as_json()))
-        raise
-    finally:
-        events.put(None)
-
-
-def lines(events: Events, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
-    """Yield the events as they come, and a heartbeat where none came for so many seconds.
-
-    In between an empty part, by which the server finds out whether anybody is there.
-    """
-    silent_s = 0.0
-    while True:
-        try:
-            line = events.get(timeout=min(LOOK_S, heartbeat_s))
-        except queue.Empty:
-            silent_s += min(LOOK_S, heartbeat_s)
-            line = b""
-            if silent_s >= heartbeat_s:
-                line = _line("Heartbeat", at=commits.now())
-        if line is None:
-            return
-        if line:
-            silent_s = 0.0
-        yield line
-
-
-def _told(event: CallEvent) -> bytes:
-    match event:
-        case Started(call_id):
-            return _line("ToolCallRunning", call_id=call_id)
-        case Installing(message):
-            return _line("Installing", message=message)
-        case Progress(done, total, message):
-            return _line("ToolCallProgress", done=done, total=total, message=message)
-        case Log(level, message):
-            return _line("ToolCallLog", level=level, message=message)
-
-
-def _line(event: str, **facts: object) -> bytes:
-    return json.dumps({"event": event, **facts}, ensure_ascii=False).encode() + b"\n"
-
-
-OPERATIONS = (call_tool, stream, cancel_call, list_calls, get_call)
+OPERATIONS = (call_tool, cancel_call, list_calls, get_call)

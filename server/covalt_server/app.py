@@ -15,6 +15,7 @@ from covalt_server import (
     api_chats,
     api_merges,
     api_messages,
+    api_streams,
     api_tools,
     api_toolsets,
     api_workspace,
@@ -54,6 +55,7 @@ OPERATIONS: tuple[contract.Operation[Any, Any], ...] = (
     *api_messages.OPERATIONS,
     *api_workspace.OPERATIONS,
     *api_calls.OPERATIONS,
+    *api_streams.OPERATIONS,
     *api_approvals.OPERATIONS,
 )
 

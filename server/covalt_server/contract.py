@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import MultiDict
 
 Method = Literal["GET", "POST"]
-Media = Literal["application/json", "application/octet-stream", "application/x-ndjson"]
+Media = Literal["application/json", "application/octet-stream", "text/event-stream"]
 
 REFUSALS = (400, 401, 403, 405, 421)
 """What any operation may answer, from the checks before it."""
@@ -106,7 +106,8 @@ class Operation(Generic[AskedT, AnswerT]):
 
     ``media`` is what it answers with; ``multipart``, where its body is a form with files, gives the
     most bytes that such a body may have; ``errors`` are the statuses that it adds to
-    :data:`REFUSALS`; ``tagged`` tells that it answers with an ETag.
+    :data:`REFUSALS`; ``tagged`` tells that it answers with an ETag; ``place`` is where it stands below
+    ``/api/``, in which ``<name>`` is a value that it asks for.
     """
 
     method: Method
@@ -117,6 +118,7 @@ class Operation(Generic[AskedT, AnswerT]):
     errors: tuple[int, ...]
     multipart: Callable[[], int] | None
     tagged: bool
+    place: str
 
     def __call__(self, asked: AskedT) -> AnswerT:
         """Do it."""
@@ -145,13 +147,18 @@ class Operation(Generic[AskedT, AnswerT]):
         """All that is said about it, for people who call it."""
         return (inspect.getdoc(self.run) or "").partition("\n\nRaises:")[0]
 
-    def respond(self) -> Response:
-        """Answer the current request.
+    @property
+    def path(self) -> str:
+        """The path, in which values are written as OpenAPI writes them."""
+        return f"/api/{self.place}".replace("<", "{").replace(">", "}")
+
+    def respond(self, **place: str) -> Response:
+        """Answer the current request; ``place`` has the values in its path.
 
         Raises:
             InvalidRequestError: when it does not say what it should; CovaltError as :attr:`run`.
         """
-        given = self.run(self._asked())
+        given = self.run(self._asked(place))
         if isinstance(given, Response):
             return given
         answer = make_response(given.model_dump_json(by_alias=True))
@@ -161,9 +168,9 @@ class Operation(Generic[AskedT, AnswerT]):
             return answer.make_conditional(request)
         return answer
 
-    def _asked(self) -> AskedT:
+    def _asked(self, place: dict[str, str]) -> AskedT:
         if self.method == "GET":
-            return parsed(self.asks, from_query(request.args))
+            return parsed(self.asks, {**from_query(request.args), **place})
         if self.multipart is not None:
             if request.mimetype != "multipart/form-data":
                 raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
@@ -196,6 +203,7 @@ def operation(
     media: Media = "application/json",
     multipart: Callable[[], int] | None = None,
     tagged: bool = False,
+    place: str = "",
 ) -> Callable[[Callable[[AskedT], AnswerT]], Operation[AskedT, AnswerT]]:
     """Make an operation of a function with one parameter, an :class:`Asked`."""
 
@@ -203,7 +211,9 @@ def operation(
         hints = get_type_hints(run)
         answers = hints.pop("return")
         (asks,) = hints.values()
-        return Operation(method, run, asks, answers, media, errors, multipart, tagged)
+        return Operation(
+            method, run, asks, answers, media, errors, multipart, tagged, place or run.__name__
+        )
 
     return made
 
@@ -211,7 +221,7 @@ def operation(
 def install(app: Flask, operations: Iterable[Operation[Any, Any]]) -> None:
     """Give every operation its route."""
     for one in operations:
-        app.add_url_rule(f"/api/{one.name}", one.name, one.respond, methods=[one.method])
+        app.add_url_rule(f"/api/{one.place}", one.name, one.respond, methods=[one.method])
 
 
 def tag(etag: str) -> None:

@@ -15,6 +15,7 @@ from covalt_git.files.project_files import CONFIG
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.signatures import signature
 from covalt_git.project import Project
+from covalt_server.call_streams import CallStreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ def install(app: Flask, root: Path, role: str | None) -> None:
     """Let the requests of an app work on the project at ``root``."""
     app.config["COVALT_ROOT"] = root
     app.config["COVALT_ROLE"] = role
+    app.config["COVALT_STREAMS"] = CallStreams()
     app.teardown_request(_close)
 
 
@@ -53,6 +55,12 @@ def project() -> Project:
 @lru_cache(maxsize=8)
 def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
     return Project.open(root, role=role)
+
+
+def streams() -> CallStreams:
+    """Return the calls that are followed."""
+    found: CallStreams = current_app.config["COVALT_STREAMS"]
+    return found
 
 
 def catalog() -> Catalog:

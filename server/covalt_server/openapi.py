@@ -50,6 +50,18 @@ ERROR = {
 }
 
 
+EVENT = {
+    "type": "object",
+    "description": "One server-sent event; comments fill the silence.",
+    "properties": {
+        "id": {"type": "string", "description": "A number from 1, or `end` of the last one."},
+        "event": {"type": "string"},
+        "data": {"type": "string", "description": "A JSON object."},
+    },
+    "required": ["id", "event", "data"],
+}
+
+
 def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObject:
     """Return the document of the operations of the server at an address."""
     every = list(operations)
@@ -63,9 +75,7 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
         },
         "servers": [{"url": server}],
         "security": [{"bearer": []}],
-        "paths": {
-            f"/api/{one.name}": {one.method.lower(): _operation(one, references)} for one in every
-        },
+        "paths": {one.path: {one.method.lower(): _operation(one, references)} for one in every},
         "components": {
             "schemas": {**schemas, "Problem": PROBLEM, "Error": ERROR},
             "securitySchemes": {
@@ -112,7 +122,8 @@ def _parameters(one: Operation[Any, Any]) -> list[JsonObject]:
     parameters: list[JsonObject] = []
     for name, told in schema.get("properties", {}).items():
         kind = {key: value for key, value in _sayable(told).items() if key != "description"}
-        parameter = {"name": name, "in": "query", "required": name in required, "schema": kind}
+        where = "path" if f"{{{name}}}" in one.path else "query"
+        parameter = {"name": name, "in": where, "required": name in required, "schema": kind}
         if "description" in told:
             parameter["description"] = told["description"]
         parameters.append(parameter)
@@ -133,8 +144,8 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     media: tuple[str, ...] = (one.media,)
     if one.media == "application/json":
         schema = references[one.answers, "serialization"]
-    elif one.media == "application/x-ndjson":
-        schema = {"type": "string", "description": "A JSON object a line."}
+    elif one.media == "text/event-stream":
+        schema = EVENT
     else:
         media = SENT
     content = {name: {"schema": schema} for name in media}
@@ -142,6 +153,8 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     if one.tagged:
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers["304"] = {"description": "As the If-None-Match of the request has it."}
+    if one.media == "text/event-stream" and one.method == "GET":
+        answers["204"] = {"description": "There are no more events."}
     if one.media == "application/octet-stream":
         answers["206"] = {"description": "The range that was asked for.", "content": content}
     refused = {*REFUSALS, *one.errors, *TROUBLE}

@@ -1,0 +1,221 @@
+"""The API's streams: calling a tool and following it, also again after the connection broke."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from flask import has_request_context, request
+from pydantic import Field
+from werkzeug.wrappers import Response
+
+from covalt_git import canonical_json
+from covalt_git.calls.given_ids import IdTakenError
+from covalt_git.calls.running import RUNNING, Follower, Installing, Started
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.names import ToolId, check_new_id, new_id
+from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.workspaces import commits
+from covalt_server import current, refusals
+from covalt_server.api_calls import CallAnswer, CallTool, answer, answer_of, as_request
+from covalt_server.call_streams import END, LOOK_S, CallStream, Event, Followed, OnDisconnect
+from covalt_server.contract import Asked, InvalidRequestError, operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.calls.running import CallEvent
+    from covalt_git.project import Project
+    from covalt_git.workspaces.locking import Place
+
+_ENDS = {
+    "success": "ToolCallCompleted",
+    "error": "ToolCallError",
+    "pending": "ApprovalRequired",
+}
+
+
+class StreamCall(CallTool):
+    """A call to make and to follow."""
+
+    on_disconnect: OnDisconnect = Field(
+        "cancel",
+        description="What becomes of the call when nobody has listened to it for 5 seconds.",
+    )
+
+
+class ResumeStream(Asked):
+    """Which call to follow, and from where."""
+
+    call_id: str = Field(max_length=200)
+    chat_id: str | None = Field(
+        None, max_length=200, description="Its chat, where forks have the same call."
+    )
+    after: str | None = Field(
+        None, max_length=20, description="The id of the last event that was received."
+    )
+
+
+@operation("POST", errors=(404, 409, 501), media="text/event-stream")
+def stream(asked: StreamCall) -> Response:
+    """Call a tool and follow it by server-sent events, each with its ``id`` and JSON as ``data``.
+
+    - ``ToolCallQueued`` at once: ``call_id``, ``chat_id``, ``tool_id``, ``at``; and again with
+      ``holder``, who writes to the chat now, and ``position``, 1 for the next, when those change
+    - ``Installing`` while what the toolset's Python needs is installed: ``message``
+    - ``ToolCallStarted`` when it begins to run: ``call_id``, ``at``
+    - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
+    - ``ToolCallLog`` for what the tool has to say: ``level``, ``message``
+    - ``FilesChanged`` once it has been recorded, where it changed any: ``changes``
+    - ``RenderPlan`` then, where there is one: ``render_plan``
+    - at the end, with the id ``end``, one of ``ToolCallCompleted``, ``ToolCallError`` and
+      ``ApprovalRequired``, with ``call``, the answer of call_tool; a ``ToolCallError`` of a call
+      that was refused after all has ``call`` null and, in ``refusal``, what a refused request is
+      answered with
+
+    Where it can be refused before it starts, it is, with a plain error answer.  A client that goes
+    away may come back by resume_stream; when nobody has listened for 5 seconds, the call is
+    cancelled, ends within a second and is recorded, unless ``on_disconnect`` is ``continue``.
+    The same call streamed again under its ``call_id`` does not run again.
+    """
+    opened = current.project()
+    chat = current.chat(asked.chat_id)
+    call_id = new_id() if asked.call_id is None else check_new_id(asked.call_id, "call")
+    tool_id = str(ToolId.parse(asked.tool_id))
+    call = Followed(call_id, asked.chat_id, tool_id, canonical_json.dumps(asked.args))
+    asked = asked.model_copy(update={"call_id": call_id})
+    if not opened.engine().is_made(chat, as_request(asked)):
+        opened.engine().check(as_request(asked))
+    made, is_new = current.streams().open(call, on_disconnect=asked.on_disconnect)
+    if made.call != call:
+        raise IdTakenError(call_id, "another call")
+    told = _listened(made)
+    if is_new:
+        work = (opened, asked, made)
+        threading.Thread(target=_follow, args=work, name="covalt-git call").start()
+    return told
+
+
+@operation("GET", errors=(404,), media="text/event-stream", place="stream/<call_id>")
+def resume_stream(asked: ResumeStream) -> Response:
+    """Go on following a call behind the event that ``after`` or ``Last-Event-ID`` names.
+
+    The events of a call are kept by the server that runs it, the last 4096 of them until some
+    minutes after its end; a gap in their ids tells what is gone.  When they are no longer there,
+    or the call is another process's, its end is told as it was recorded.  Behind the last event there is
+    nothing: that is answered with 204, at which browsers stop asking.
+    """
+    after = asked.after
+    if after is None and has_request_context():
+        after = request.headers.get("Last-Event-ID")
+    if after is not None and after != END and not (after.isascii() and after.isdigit()):
+        raise InvalidRequestError("'after' is the id of an event: a number, or end")
+    found = current.streams().get(asked.call_id)
+    if found is not None and asked.chat_id in {None, found.call.chat_id}:
+        if not current.catalog().sees(found.call.tool_id):
+            raise _unknown(asked.call_id)
+        if after == END and found.ended_at is not None:
+            return Response(status=204)
+        return _listened(found, after=int(after or 0) if after != END else 0)
+    chat_id = _chat_of(asked)
+    if after == END:
+        return Response(status=204)
+    return _events(_recorded(current.project(), chat_id, asked.call_id))
+
+
+def _listened(made: CallStream, *, after: int = 0) -> Response:
+    leave = made.listen()
+    response = _events(made.events(after))
+    response.call_on_close(leave)
+    return response
+
+
+def _events(parts: Iterator[bytes]) -> Response:
+    return Response(parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+def _follow(opened: Project, asked: StreamCall, made: CallStream) -> None:
+    """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
+    call = made.call
+    about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
+    made.tell("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
+
+    def waits(place: Place) -> None:
+        where = {"holder": place.holder, "position": place.before + 1}
+        made.tell("ToolCallQueued", **about, at=commits.now(), **where)
+
+    try:
+        follower = Follower(lambda event: _tell(made, event), made.cancel)
+        with (
+            RUNNING.named(call.call_id, made.cancel),
+            opened.chats.open(asked.chat_id) as chat,
+        ):
+            outcome = opened.engine(waits, follower).call(chat, as_request(asked))
+            with suppress(IndexUnusableError), opened.index() as index:
+                index.sync_chat(chat)
+            done = answer_of(chat, outcome)
+    except CovaltError as error:
+        made.end("ToolCallError", call=None, refusal=error.as_json())
+    except Exception:
+        made.end("ToolCallError", call=None, refusal=refusals.bug().as_json())
+        raise
+    else:
+        shown = done.model_dump(mode="json")
+        if shown["changes"]:
+            made.tell("FilesChanged", changes=shown["changes"])
+        if shown["render_plan"] is not None:
+            made.tell("RenderPlan", render_plan=shown["render_plan"])
+        made.end(_ENDS[done.status], call=shown, refusal=None)
+
+
+def _tell(made: CallStream, event: CallEvent) -> None:
+    match event:
+        case Started(call_id):
+            made.tell("ToolCallStarted", call_id=call_id, at=commits.now())
+        case Installing(message):
+            made.tell("Installing", message=message)
+        case Progress(done, total, message):
+            made.tell("ToolCallProgress", done=done, total=total, message=message)
+        case Log(level, message):
+            made.tell("ToolCallLog", level=level, message=message)
+
+
+def _chat_of(asked: ResumeStream) -> str:
+    """Return the chat that has a call which exists for the role."""
+    if asked.chat_id is not None:
+        current.index().sync_chat(current.chat(asked.chat_id))
+    else:
+        current.index().sync_chats()
+    for chat_id in current.index().chats_of_record(asked.call_id):
+        call = current.index().call(chat_id, asked.call_id)
+        known = call is not None and current.catalog().sees(call.tool_id)
+        if known and asked.chat_id in {None, chat_id}:
+            return chat_id
+    raise _unknown(asked.call_id)
+
+
+def _unknown(call_id: str) -> UnknownNameError:
+    return UnknownNameError("call", call_id, (), list_with="list_calls")
+
+
+def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
+    """Yield the last event of a call, once it has ended wherever it runs."""
+    while (done := _ended(opened, chat_id, call_id)) is None:
+        yield b""
+        time.sleep(LOOK_S)
+    name = _ENDS[done.status]
+    yield bytes(Event(END, name, {"call": done.model_dump(mode="json"), "refusal": None}))
+
+
+def _ended(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
+    """Return all about a call, unless it still runs."""
+    with opened.chats.open(chat_id) as chat, opened.index() as index:
+        index.sync_chat(chat)
+        call = index.call(chat_id, call_id)
+        return None if call is None or call.status == "running" else answer(chat, call)
+
+
+OPERATIONS = (stream, resume_stream)

@@ -1,0 +1,176 @@
+"""The calls that are followed: what each of them tells, for whoever listens now or comes back.
+
+The events of a call are numbered from 1, and its last one is called ``end``.  They stay here while it
+runs and for a while afterwards, so that a client whose connection broke goes on where it was.  A call
+that nobody listens to any more is cancelled after a while, unless it was asked to go on.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalt_git.models.base import JsonObject
+
+GRACE_S = 5.0
+"""How long a call goes on that nobody listens to, unless it is to go on anyway."""
+
+KEPT_S = 300.0
+KEPT_STREAMS = 64
+"""For how long, and of how many calls that have ended, the events are kept."""
+
+KEPT_EVENTS = 4096
+"""How many events of one call are kept; the first ones go first."""
+
+HEARTBEAT_S = 15.0
+LOOK_S = 0.25
+END = "end"
+"""The id of a call's last event."""
+
+OnDisconnect = Literal["cancel", "continue"]
+
+
+class Event(NamedTuple):
+    """One thing that a call tells."""
+
+    id: str
+    name: str
+    facts: JsonObject
+
+    def __bytes__(self) -> bytes:
+        """Return it as server-sent events are written."""
+        facts = json.dumps(self.facts, ensure_ascii=False)
+        return f"event: {self.name}\nid: {self.id}\ndata: {facts}\n\n".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The call that a stream is about, its arguments as canonical JSON."""
+
+    call_id: str
+    chat_id: str
+    tool_id: str
+    args: bytes
+
+
+class CallStream:
+    """What one call tells; for use by many threads."""
+
+    def __init__(
+        self, call: Followed, *, on_disconnect: OnDisconnect = "cancel", grace_s: float = GRACE_S
+    ) -> None:
+        self.call = call
+        self.cancel = threading.Event()
+        self.ended_at: float | None = None
+        self._changed = threading.Condition()
+        self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self._count = 0
+        self._grace_s = None if on_disconnect == "continue" else grace_s
+        self._listeners = 0
+        self._alone: threading.Timer | None = None
+
+    def tell(self, name: str, **facts: object) -> None:
+        """Add an event."""
+        with self._changed:
+            self._count += 1
+            self._events.append(Event(str(self._count), name, facts))
+            self._changed.notify_all()
+
+    def end(self, name: str, **facts: object) -> None:
+        """Add the last event."""
+        with self._changed:
+            self._count += 1
+            self._events.append(Event(END, name, facts))
+            self.ended_at = time.monotonic()
+            self._changed.notify_all()
+
+    def listen(self) -> Callable[[], None]:
+        """Count somebody who listens from now on, until what this returns is called."""
+        with self._changed:
+            self._listeners += 1
+            if self._alone is not None:
+                self._alone.cancel()
+                self._alone = None
+        leaving = ExitStack()  # as it may be closed more than once
+        leaving.callback(self._leave)
+        return leaving.close
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._listeners -= 1
+            if self._listeners or self.ended_at is not None or self._grace_s is None:
+                return
+            self._alone = threading.Timer(self._grace_s, self._give_up)
+            self._alone.daemon = True
+            self._alone.start()
+
+    def _give_up(self) -> None:
+        with self._changed:
+            if not self._listeners:
+                self.cancel.set()
+
+    def events(self, after: int = 0, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
+        """Yield the events behind a number as they come, and a comment where none came for so long.
+
+        In between an empty part, by which the server finds out whether anybody is there.
+        """
+        silent_s = 0.0
+        look_s = min(LOOK_S, heartbeat_s)
+        with self._changed:  # whatever a client says that it has, the end is told
+            after = min(after, self._count - (self.ended_at is not None))
+        while True:
+            with self._changed:
+                if self._count <= after and self.ended_at is None:
+                    self._changed.wait(look_s)
+                new = list(self._events)[-(self._count - after) :] if self._count > after else []
+                after, ended = self._count, self.ended_at is not None
+            silent_s = 0.0 if new else silent_s + look_s
+            if silent_s >= heartbeat_s:
+                silent_s = 0.0
+                yield b": nothing new\n\n"
+            yield b"".join(map(bytes, new))
+            if ended:
+                return
+
+
+class CallStreams:
+    """The streams of one server; for use by many threads."""
+
+    def __init__(self, *, grace_s: float = GRACE_S) -> None:
+        self.grace_s = grace_s
+        self._lock = threading.Lock()
+        self._streams: dict[str, CallStream] = {}
+
+    def open(self, call: Followed, *, on_disconnect: OnDisconnect) -> tuple[CallStream, bool]:
+        """Return the stream of a call, and whether it is a new one."""
+        with self._lock:
+            self._forget()
+            found = self._streams.get(call.call_id)
+            if found is not None:
+                return found, False
+            made = CallStream(call, on_disconnect=on_disconnect, grace_s=self.grace_s)
+            self._streams[call.call_id] = made
+            return made, True
+
+    def get(self, call_id: str) -> CallStream | None:
+        """Return the stream of a call, or None where its events are not kept here."""
+        with self._lock:
+            self._forget()
+            return self._streams.get(call_id)
+
+    def _forget(self) -> None:
+        """Let go of what ended long ago, and of the oldest where those are too many."""
+        now = time.monotonic()
+        ended = [(one.ended_at, key) for key, one in self._streams.items() if one.ended_at]
+        many = len(ended) - KEPT_STREAMS
+        for place, (ended_at, key) in enumerate(sorted(ended)):
+            if place < many or ended_at < now - KEPT_S:
+                del self._streams[key]
