@@ -10,7 +10,7 @@ import click
 
 from covalt_git import canonical_json
 from covalt_git.calls.engine import CallOutcome, Request
-from covalt_git.cli import output, render_text
+from covalt_git.cli import call_batch, output, render_text
 from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import indexed, json_option, project, waiting, wrong_call
 from covalt_git.models.calls import RenderPlan
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("chat_id", metavar="CHAT")
-@click.argument("tool_id", metavar="TOOL")
+@click.argument("chat_id", metavar="[CHAT]", required=False)
+@click.argument("tool_id", metavar="[TOOL]", required=False)
 @click.argument("args", metavar="[ARGS]", default="")
 @click.option(
     "--arg", "pairs", multiple=True, metavar="NAME=VALUE", help="One argument; repeatable."
@@ -46,14 +46,25 @@ if TYPE_CHECKING:
     default=None,
     help="Show progress and logs while it runs; at a terminal it does so by itself.",
 )
+@click.option(
+    "--batch",
+    type=click.Path(path_type=Path),
+    metavar="FILE.jsonl",
+    help='Make the calls of a file, - for standard input: a line each, {"tool": ..., "args": ...}.',
+)
+@click.option(
+    "--keep-going/--stop",
+    default=False,
+    help="In a batch, go on behind a call that failed or waits; it stops there by itself.",
+)
 @click.option("--yes", is_flag=True, help="Approve the call where a person has to be asked.")
 @click.option(
     "--open", "opened", is_flag=True, help="Show the result as the tool's author meant it."
 )
 @json_option
 def command(
-    chat_id: str,
-    tool_id: str,
+    chat_id: str | None,
+    tool_id: str | None,
     args: str,
     pairs: tuple[str, ...],
     args_file: Path | None,
@@ -61,6 +72,8 @@ def command(
     call_id: str | None,
     *,
     follow: bool | None,
+    batch: Path | None,
+    keep_going: bool,
     yes: bool,
     opened: bool,
     as_json: bool,
@@ -69,7 +82,28 @@ def command(
 
     A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
     approval list`.  Exits with 1 when the call failed or waits.
+
+    With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
+    also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
+    one is wrong.  With ids, a batch that stopped goes on when it is started again.
     """
+    if batch is not None:
+        if tool_id or args or pairs or args_file or message or call_id or opened:
+            raise wrong_call("with --batch the lines of the file say what is called")
+        python_tool.prepare(Path(sys.executable))
+        raise SystemExit(
+            call_batch.run(
+                project(),
+                batch,
+                chat_id=chat_id,
+                yes=yes,
+                keep_going=keep_going,
+                follow=follow,
+                as_json=as_json,
+            )
+        )
+    if chat_id is None or tool_id is None:
+        raise wrong_call("name a chat and a tool: covalt-git call CHAT TOOL")
     python_tool.prepare(Path(sys.executable))  # which takes as long as all up to the run
     here = project()
     with here.chats.open(chat_id) as chat:

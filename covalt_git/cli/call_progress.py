@@ -61,7 +61,7 @@ def _moving() -> Iterator[Follower]:
 def _text(event: CallEvent) -> str:
     match event:
         case Progress(done, total, message):
-            return f"{_bar(done, total)} {message}".rstrip()
+            return f"{bar(done, total)} {message}".rstrip()
         case Log(level, message):
             return f"{level}: {message}"
         case Installing(message):
@@ -69,7 +69,7 @@ def _text(event: CallEvent) -> str:
     return ""
 
 
-def _bar(done: float, total: float | None) -> str:
+def bar(done: float, total: float | None) -> str:
     """Return ``[#####...............] 1/4``."""
     if not total or total < 0:
         return f"{done:g}"

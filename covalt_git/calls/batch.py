@@ -1,0 +1,186 @@
+"""Batches: calls written down in a file, one a line, and checked all together before any is made.
+
+::
+
+    {"tool": "app-builder:write_file", "args": {"path": "a.txt", "content": "1"}, "chat": "c1"}
+    {"tool": "app-builder:list_files", "id": "01a1ffa2-5317-7a45-88d1-24cc4c77f70a"}
+
+A line without ``chat`` is a call in the chat that the whole batch is for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, ValidationError
+
+from covalt_git import canonical_json
+from covalt_git.calls.engine import Request
+from covalt_git.errors import CovaltError, Problem
+from covalt_git.files.model_errors import model_errors
+from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.models import problems as codes
+from covalt_git.models.base import JsonObject, StrictModel
+
+if TYPE_CHECKING:
+    from covalt_git.calls.engine import Engine
+    from covalt_git.workspaces.chats import Chats
+
+_PLACE = re.compile(r"1:([0-9]+): (.*)", re.DOTALL)
+_SPACE = re.compile(r"[ \t\r]*")
+_DECODER = json.JSONDecoder()
+
+
+class BadBatchError(CovaltError):
+    """A batch has lines that are no calls which could be made; none was made."""
+
+    code = "bad_batch"
+    exit_code = 2
+
+
+class BatchLine(StrictModel):
+    """One call of a batch, as it is written down."""
+
+    tool: str
+    args: JsonObject = Field(default_factory=dict)
+    chat: str | None = None
+    id: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCall:
+    """One call of a batch: the line of the file it is on, from 1, its chat, and what is called."""
+
+    line: int
+    chat_id: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What the lines of one batch are read with."""
+
+    name: str
+    engine: Engine
+    chats: Chats
+    chat_id: str | None
+
+
+def read_batch(
+    text: str, name: str, *, engine: Engine, chats: Chats, chat_id: str | None
+) -> list[BatchCall]:
+    """Return the calls of a batch, each of which could be made now; empty lines are none.
+
+    ``name`` is what the problems call the file, ``chat_id`` the chat of the lines that name none.
+
+    Raises:
+        BadBatchError: with everything that is wrong on any line.
+    """
+    batch = _Batch(name, engine, chats, chat_id)
+    calls: list[BatchCall] = []
+    problems: list[Problem] = []
+    seen: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        read = _read(batch, line, number)
+        if not isinstance(read, BatchCall):
+            problems += read
+            continue
+        given = read.request.call_id
+        if given is not None and seen.setdefault(given, number) != number:
+            what = f"line {seen[given]} has this id, too"
+            problems.append(_problem(batch, line, number, "id", codes.DUPLICATE_ID, what))
+        calls.append(read)
+    if problems:
+        wrong = len({problem.line for problem in problems})
+        lines = "1 line" if wrong == 1 else f"{wrong} lines"
+        raise BadBatchError(f"{lines} of {name} cannot be called: nothing ran", problems=problems)
+    return calls
+
+
+def _read(batch: _Batch, line: str, number: int) -> BatchCall | list[Problem]:
+    """Return the call on a line, or all that is wrong with it."""
+    try:
+        value = canonical_json.loads(line)
+    except canonical_json.NotJsonError as error:
+        place = _PLACE.fullmatch(error.message)
+        column, message = (int(place[1]), place[2]) if place else (1, error.message)
+        message = f"this is not JSON: {message[:1].lower()}{message[1:]}"
+        return [Problem(batch.name, number, column, codes.SYNTAX, message, error.hint)]
+    if not isinstance(value, dict):
+        message = "a call is a JSON object"
+        hint = 'such as {"tool": "app-builder:list_files", "args": {}}'
+        return [Problem(batch.name, number, 1, codes.BAD_VALUE, message, hint)]
+    try:
+        said = BatchLine.model_validate(value)
+    except ValidationError as error:
+        return [
+            _problem(batch, line, number, str([*one.loc, ""][0]), one.code, one.message, one.hint)
+            for one in model_errors(error, value, BatchLine)
+        ]
+    chat_id = said.chat or batch.chat_id
+    if chat_id is None:
+        hint = 'add "chat": ..., or name one for all: covalt-git call CHAT --batch FILE'
+        message = "no chat is named"
+        return [_problem(batch, line, number, "", codes.MISSING_KEY, message, hint)]
+    call = BatchCall(number, chat_id, Request(said.tool, said.args, said.message, said.id))
+    key, found = _obstacle(batch, call)
+    if found is None:
+        return call
+    if isinstance(found, InvalidArgumentsError):
+        return [
+            _problem(batch, line, number, key, one.code, f"{one.path}: {one.message}", one.hint)
+            for one in found.problems
+        ]
+    return [_problem(batch, line, number, key, found.code, found.message, found.hint)]
+
+
+def _obstacle(batch: _Batch, call: BatchCall) -> tuple[str, CovaltError | None]:
+    """Return why a call could not be made now, and the key that says so; one made before could."""
+    key = "chat"
+    try:
+        with batch.chats.open(call.chat_id) as chat:
+            key = "id"
+            if batch.engine.is_made(chat, call.request):
+                return "", None
+        key = "tool"
+        batch.engine.check(call.request)
+    except CovaltError as error:
+        return "args" if isinstance(error, InvalidArgumentsError) else key, error
+    return "", None
+
+
+def _problem(
+    batch: _Batch, line: str, number: int, key: str, code: str, message: str, hint: str = ""
+) -> Problem:
+    column = _columns(line).get(key, 1)
+    return Problem(batch.name, number, column, code, message, hint)
+
+
+def _columns(line: str) -> dict[str, int]:
+    """Return where the value of each key of a JSON object stands, from 1."""
+    found: dict[str, int] = {}
+    at = _after_space(line, 0) + 1
+    while line[at : at + 1] != "}":
+        key, at = _value(line, at)
+        at = _after_space(line, _after_space(line, at) + 1)
+        found[str(key)] = at + 1
+        at = _after_space(line, _value(line, at)[1])
+        at += line[at] == ","
+        at = _after_space(line, at)
+    return found
+
+
+def _value(line: str, at: int) -> tuple[Any, int]:
+    """Return the JSON value at a place, and where it ends."""
+    return _DECODER.raw_decode(line, _after_space(line, at))
+
+
+def _after_space(line: str, at: int) -> int:
+    space = _SPACE.match(line, at)
+    return at if space is None else space.end()
