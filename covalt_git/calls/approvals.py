@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.access import Principal
-from covalt_git.calls.engine import CallOutcome, Engine, check_runnable
+from covalt_git.calls.engine import Engine, check_runnable
+from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.workspaces import commits

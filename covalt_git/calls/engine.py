@@ -6,83 +6,72 @@ acknowledged; a process killed there leaves a call that the next writer records 
 
 from __future__ import annotations
 
-import stat
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json, json_schema
 from covalt_git.access import Principal, confirmation
-from covalt_git.calls import http_calls, python_calls
+from covalt_git.calls import beside, http_calls, python_calls
 from covalt_git.calls.given_ids import GivenId
+from covalt_git.calls.outcomes import (
+    CallOutcome,
+    as_recorded,
+    has_workspace,
+    record_of,
+    why_failed,
+    wrote_though_read_only,
+)
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.models.calls import (
     Approval,
     CallError,
     PendingCall,
-    RenderPlan,
-    ToolCall,
     ToolsetVersion,
 )
 from covalt_git.models.chats import WorkspaceManifest
-from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.models.project_config import DEFAULT_LIMITS
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.names import check_new_id, new_id
-from covalt_git.render.plan import plan
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces import commits, conversation
-from covalt_git.workspaces.chats import finished_call, waiting_call
-from covalt_git.workspaces.locking import CancelledError
-from covalt_git.workspaces.writing import Writer, writing
+from covalt_git.workspaces.chats import waiting_call
+from covalt_git.workspaces.locking import CancelledError, ChatBusyError
+from covalt_git.workspaces.writing import Writer, same, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.models.chats import FileChange
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
+    from covalt_git.workspaces.snapshot import Snapshot
 
 WAIT_S = 600.0
 """How long a call waits for the chat's other calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class CallOutcome:
-    """A call as it stands: finished, with what it changed; or pending, with what is asked.
-
-    ``repeated`` tells that it was made before under the same id, so that nothing ran now.
-    """
-
-    call: ToolCall
-    approval: Approval | None = None
-    changes: tuple[FileChange, ...] = ()
-    notes: WorkspaceNotes = field(default_factory=WorkspaceNotes)
-    error: CallError | None = None
-    output: str = ""
-    repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Request:
     """What is to be called, before anything is decided about it.
 
-    ``call_id`` is the id that the caller wants for it; the same id again makes no second call.
+    ``call_id`` is the id that the caller wants for it; the same id again makes no second call.  One
+    that is ``fresh`` was made just now for this call, so that there can be none of that id.
     """
 
     tool_id: str
     args: JsonObject
     message_id: str | None = None
     call_id: str | None = None
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,48 +110,105 @@ class Engine:
         found = self.check(request)
         if found.tool.kind == "python" and not self._reasons(found, request):
             python_calls.prepare(found, self.follower)
+        if self._may_run_beside(found, request):
+            with ExitStack() as held:
+                try:
+                    writer = held.enter_context(self.writing(chat, timeout_s=0))
+                except ChatBusyError:
+                    done = self._call_beside(chat, found, request)
+                    if done is not None:
+                        return done
+                else:
+                    return self._call(writer, request)
         with self.writing(chat) as writer:
-            if self.follower.cancel.is_set():
-                raise CancelledError("it was cancelled before it began")
-            repeated = self._made_before(chat, request)
-            if repeated is not None:
-                return repeated
-            # Again, because the toolset may have been edited while this waited for the chat.
-            found = self.check(request)
-            reasons = self._reasons(found, request)
-            base = writer.save_edits()
-            said = request.message_id
-            message_id = None if said is None else conversation.of_call(chat, said)
-            call = PendingCall(
-                id=request.call_id or new_id(),
-                chat_id=chat.id,
-                branch=chat.active_branch(),
-                tool_id=found.tool.tool_id,
-                args=request.args,
-                status="pending" if reasons else "running",
-                by=self.principal.id,
-                role=self.principal.role,
-                started_at=commits.now(),
-                message_id=message_id,
-                base=base,
-                toolset=version_of(found),
-            )
-            if reasons:
-                return self.ask(writer, call, found.tool, reasons)
+            return self._call(writer, request)
+
+    def _call(self, writer: Writer, request: Request) -> CallOutcome:
+        """Make a call in the chat that is held."""
+        if self.follower.cancel.is_set():
+            raise CancelledError("it was cancelled before it began")
+        repeated = self._made_before(writer.chat, request)
+        if repeated is not None:
+            return repeated
+        # Again, because the toolset may have been edited while this waited for the chat.
+        found = self.check(request)
+        reasons = self._reasons(found, request)
+        call = self._new_call(writer.chat, found, request, base=writer.save_edits())
+        if reasons:
+            return self.ask(writer, call, found.tool, reasons)
+        waived = is_waived(self.config, found.tool, request.args)
+        return self.run(writer, call, found, confirmed=waived)
+
+    def _new_call(
+        self, chat: ChatStore, found: Found, request: Request, *, base: str | None
+    ) -> PendingCall:
+        said = request.message_id
+        return PendingCall(
+            id=request.call_id or new_id(),
+            chat_id=chat.id,
+            branch=chat.active_branch(),
+            tool_id=found.tool.tool_id,
+            args=request.args,
+            status="running",
+            by=self.principal.id,
+            role=self.principal.role,
+            started_at=commits.now(),
+            message_id=None if said is None else conversation.of_call(chat, said),
+            base=base,
+            toolset=version_of(found),
+        )
+
+    def _may_run_beside(self, found: Found, request: Request) -> bool:
+        """Tell whether a call need not wait for another one of its chat.
+
+        One under an id that was given has to: whether it was made before is known only then.
+        """
+        unknown = request.call_id is not None and not request.fresh
+        return is_read_only(found.tool) and not unknown and not self._reasons(found, request)
+
+    def _call_beside(self, chat: ChatStore, found: Found, request: Request) -> CallOutcome | None:
+        """Make a call that only reads on a copy of the branch's files, while the chat is another's.
+
+        None where its decorator asks, which only running it could tell.
+        """
+        call = self._new_call(chat, found, request, base=chat.head())
+        with beside.copied(chat, call.base) as copy, self._running(call.id):
             waived = is_waived(self.config, found.tool, request.args)
-            return self.run(writer, call, found, confirmed=waived)
+            outcome = self._ran_python(copy, call, found, confirmed=waived, warm=False)
+            outcome = beside.at_home(outcome, copy, chat)
+            if outcome.status == "confirmation":
+                return None
+            if outcome.status == "invalid_arguments":
+                raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
+            error, before = why_failed(outcome, found), copy.state(call.base)
+            if not has_workspace(copy.workspace):
+                copy.workspace.mkdir()
+            with copy.looking() as seen:
+                if not same(seen, before):
+                    error = wrote_though_read_only(copy, before, seen, error)
+        # It has run, so that it is recorded though it was cancelled meanwhile.
+        patient = replace(self, follower=Follower(self.follower.tell))
+        with patient.writing(chat) as writer:
+            head = writer.save_edits()
+            named = replace(request, call_id=call.id)
+            now = self._new_call(chat, found, named, base=head)
+            now = now.model_copy(update={"started_at": call.started_at, "toolset": call.toolset})
+            read = None if head == call.base else call.base
+            return self._record(writer, now, found, outcome, error, read=read)
 
     @property
     def catalog(self) -> Catalog:
         """What this engine's principal may see and call."""
         return Catalog(self.root, self.config, self.principal)
 
-    def writing(self, chat: ChatStore) -> AbstractContextManager[Writer]:
+    def writing(
+        self, chat: ChatStore, *, timeout_s: float = WAIT_S
+    ) -> AbstractContextManager[Writer]:
         """Hold the chat's lock, after the calls that came before."""
         return writing(
             chat,
             by=self.principal.id,
-            timeout_s=WAIT_S,
+            timeout_s=timeout_s,
             waiting=self.waiting,
             cancel=self.follower.cancel,
         )
@@ -188,7 +234,7 @@ class Engine:
 
     def _made_before(self, chat: ChatStore, request: Request) -> CallOutcome | None:
         """Return the call that stands under the id given for this one, unless it still runs."""
-        if request.call_id is None:
+        if request.call_id is None or request.fresh:
             return None
         given = GivenId(check_new_id(request.call_id, "call"), request.tool_id, request.args)
         made = given.made_before(self.root, self.config.workspace, chat)
@@ -242,15 +288,12 @@ class Engine:
         ``confirmed`` tells that its decorator need not ask: a person or the project said yes.
         """
         chat = writer.chat
+        before = chat.state(chat.head())
         started = call.model_copy(update={"status": "running"})
         writer.put_call(started)
-        self.follower.tell(Started(call.id))
-        with RUNNING.named(call.id, self.follower.cancel):
+        with self._running(call.id):
             outcome = self._outcome(chat, started, found, confirmed=confirmed)
-        error = outcome.error
-        if error is not None and "No module named" in error.message:
-            where = f"python.dependencies of {found.toolset.id}/toolset.yaml"
-            error = error.model_copy(update={"hint": f"name it under {where}"})
+        error = why_failed(outcome, found)
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
@@ -260,34 +303,43 @@ class Engine:
             error = CallError(code="invalid_arguments", message=said)
         if outcome.status == "confirmation":
             return self.ask(writer, started, found.tool, ("its decorator asks",))
-        if not _has_workspace(chat.workspace):
-            before = chat.head()
-            back = f"covalt-git chat branch {chat.id} before --from {before}"
+        if not has_workspace(chat.workspace):
+            head = chat.head()
+            back = f"covalt-git chat branch {chat.id} before --from {head}"
             error = CallError(
                 code="workspace_deleted",
                 message="it deleted the workspace folder itself",
-                hint=f"its files are in the history: {back}" if before else "",
+                hint=f"its files are in the history: {back}" if head else "",
             )
         seen = writer.look()
-        result = None if error else outcome.result
-        shown = plan(
-            found.tool.renderer, args=call.args, result=result, chat_id=chat.id, error=error
-        )
-        record = CallRecord(
-            tool_id=call.tool_id,
-            args=call.args,
-            result=result,
-            render_plan=shown and _kept(shown, found, writer),
-            status="error" if error else "success",
-            error=error,
-            output=_as_text(outcome.output),
-            started_at=call.started_at,
-            finished_at=commits.now(),
-            sandbox=self._level() if found.tool.kind == "python" else None,
-            toolset=call.toolset,
-            execution_id=call.execution_id,
-        )
-        return as_recorded(chat, chat.manifest(writer.finish_call(started, record, seen=seen)))
+        if is_read_only(found.tool) and not same(seen, before):
+            error = wrote_though_read_only(chat, before, seen, error)
+            writer.put_back(seen)
+            seen = writer.look()
+        return self._record(writer, started, found, outcome, error, seen=seen)
+
+    @contextmanager
+    def _running(self, call_id: str) -> Iterator[None]:
+        self.follower.tell(Started(call_id))
+        with RUNNING.named(call_id, self.follower.cancel):
+            yield
+
+    def _record(
+        self,
+        writer: Writer,
+        call: PendingCall,
+        found: Found,
+        outcome: Outcome,
+        error: CallError | None,
+        *,
+        seen: Snapshot | None = None,
+        read: str | None = None,
+    ) -> CallOutcome:
+        """Commit what came of a call; ``seen`` and ``read`` as the writer and the record have them."""
+        chat = writer.chat
+        level = self._level() if found.tool.kind == "python" else None
+        record = record_of(writer, call, found, outcome, error, level=level, read=read)
+        return as_recorded(chat, chat.manifest(writer.finish_call(call, record, seen=seen)))
 
     def _level(self) -> SandboxLevel:
         return self.level or sandbox.level()
@@ -295,40 +347,45 @@ class Engine:
     def _outcome(
         self, chat: ChatStore, call: PendingCall, found: Found, *, confirmed: bool
     ) -> Outcome:
-        limits = limits_of(found.tool, self.config)
         if found.tool.kind == "http":
             return http_calls.run(
                 found,
                 call.args,
                 chat,
-                limits=limits,
+                limits=limits_of(found.tool, self.config),
                 config=self.config.workspace,
                 tell=self.follower.tell,
                 cancel=self.follower.cancel,
             )
+        return self._ran_python(chat, call, found, confirmed=confirmed)
+
+    def _ran_python(
+        self,
+        chat: ChatStore,
+        call: PendingCall,
+        found: Found,
+        *,
+        confirmed: bool,
+        warm: bool = True,
+    ) -> Outcome:
         return python_calls.run(
             found,
             call,
             chat,
             level=self._level(),
-            limits=limits,
+            limits=limits_of(found.tool, self.config),
             confirmed=confirmed,
             follower=self.follower,
+            warm=warm,
         )
 
 
-def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
-    """Return the outcome of the call that made a manifest."""
-    done, record = finished_call(manifest), manifest.record.call
-    assert done is not None
-    assert record is not None
-    return CallOutcome(
-        done,
-        changes=tuple(chat.changes(manifest.parent_id, manifest.id)),
-        notes=manifest.record.workspace,
-        error=record.error,
-        output=record.output,
-    )
+def is_read_only(tool: Tool) -> bool:
+    """Tell whether a tool is said to change nothing, and is held to it.
+
+    Of HTTP tools, which may bring a file, it says that nothing out there changes.
+    """
+    return tool.kind == "python" and tool.annotations.read_only is True
 
 
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
@@ -381,33 +438,3 @@ def version_of(found: Found) -> ToolsetVersion:
     manifest = found.toolset.manifest
     version = manifest.version if manifest else ""
     return ToolsetVersion(id=found.toolset.id, version=version, digest=found.toolset.digest)
-
-
-def _kept(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
-    """Return the plan with the artifact's bytes kept, so that history still shows after an update."""
-    artifact = shown.config.get("artifact")
-    if isinstance(artifact, str) and artifact.startswith("toolset:"):
-        path = found.toolset.folder / artifact.removeprefix("toolset:")
-        try:
-            content = path.read_bytes()
-        except OSError:
-            problem = f"the toolset has no file {artifact.removeprefix('toolset:')!r}"
-            shown = shown.model_copy(update={"error": problem})
-        else:
-            kept = writer.chat.records.keep(content)
-            shown = shown.model_copy(update={"artifact": kept})
-    return shown.model_dump(mode="json", exclude_none=True)
-
-
-def _has_workspace(folder: Path) -> bool:
-    """Tell whether the workspace is still a folder; whatever stands in its place is removed."""
-    with suppress(FileNotFoundError):
-        if stat.S_ISDIR(folder.lstat().st_mode):
-            return True
-        folder.unlink()
-    return False
-
-
-def _as_text(output: str) -> str:
-    """Return printed text as a record can hold it."""
-    return output.encode("utf-8", "replace").decode()

@@ -55,11 +55,13 @@ def run(
     limits: Limits,
     confirmed: bool,
     follower: Follower,
+    warm: bool = True,
 ) -> Outcome:
     """Run a Python tool once, between the walls of a level.
 
     What somebody else's module does on import is done for each call anew, so that nothing of theirs
-    is left in the workspace's reach between two calls; the project's own is imported once.
+    is left in the workspace's reach between two calls; the project's own is imported once, where a
+    ``warm`` process is of any use to the next call.
     """
     toolset, tool = found.toolset, found.tool
     try:
@@ -84,7 +86,7 @@ def run(
             message_id=call.message_id,
             confirmed=confirmed,
             python=python,
-            digest=None if toolset.state.imported else toolset.digest,
+            digest=toolset.digest if warm and not toolset.state.imported else None,
             secrets=secrets,
             hosts=tuple(rule.text for rule in may.reach.rules),
             check_result=_declared(found) is None,

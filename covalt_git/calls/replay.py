@@ -14,10 +14,11 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError
+from covalt_git.calls.beside import said_at_home
 from covalt_git.calls.differences import Difference, differences
 from covalt_git.calls.engine import Request, is_waived, version_of
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -31,7 +32,8 @@ from covalt_git.workspaces.writing import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.calls.engine import CallOutcome, Engine
+    from covalt_git.calls.engine import Engine
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import Approval, ApprovalState, SandboxLevel, ToolsetVersion
@@ -147,9 +149,10 @@ def replay(
         CovaltError: and what else :meth:`Engine.call` raises.
     """
     manifest, recorded = _recorded(engine, chat, text)
+    base = recorded.base or manifest.parent_id
     request = Request(recorded.tool_id, recorded.args)
     engine.check(request)
-    with engine.writing(chat) as writer, _elsewhere(writer, manifest.parent_id) as there:
+    with engine.writing(chat) as writer, _elsewhere(writer, base) as there:
         # Again, because the toolset may have been edited while this waited for the chat.
         found = engine.check(request)
         call = PendingCall(
@@ -162,7 +165,7 @@ def replay(
             by=engine.principal.id,
             role=engine.principal.role,
             started_at=commits.now(),
-            base=manifest.parent_id,
+            base=base,
             toolset=version_of(found),
         )
 
@@ -281,18 +284,21 @@ def _compared(
     post = chat.manifest(outcome.call.post_manifest_id)
     again = post.record.call
     assert again is not None
-    before = () if manifest.parent_id is None else (chat.manifest(manifest.parent_id),)
-    then, now = (set(one.record.workspace.empty_folders) for one in (manifest, post))
-    said = _at_home(_said(again), there)
+    base = recorded.base or manifest.parent_id
+    before = () if base is None else (chat.manifest(base),)
+    # A call that read other files than those it was recorded on changed none of them.
+    end = manifest if recorded.base is None else chat.manifest(recorded.base)
+    then, now = (set(one.record.workspace.empty_folders) for one in (end, post))
+    said = said_at_home(_said(again), there, there.home)
     return Replay(
         call_id=manifest.record.id,
         tool_id=recorded.tool_id,
         branch=there.on,
         manifest_id=post.id,
         differences=differences(_said(recorded), said),
-        changes=tuple(chat.changes(manifest.id, post.id)),
+        changes=tuple(chat.changes(end.id, post.id)),
         empty_folders=tuple(sorted(then ^ now)),
-        printed_the_same=recorded.output == _at_home(again.output, there),
+        printed_the_same=recorded.output == said_at_home(again.output, there, there.home),
         then=Ran(recorded.toolset, recorded.sandbox),
         now=Ran(again.toolset, again.sandbox),
         missing=tuple(note for one in before for note in one.record.workspace.not_stored),
@@ -303,19 +309,3 @@ def _said(call: CallRecord) -> JsonObject:
     """Return what a call answered, as far as that is to be the same when it is made again."""
     error = call.error and {"code": call.error.code, "message": call.error.message}
     return {"status": call.status, "result": call.result, "error": error}
-
-
-def _at_home(value: Any, there: _Elsewhere) -> Any:
-    """Return a value as it were, had the call run in the chat's own folder and said so."""
-    if isinstance(value, str):
-        for path, home in (
-            (there.workspace.absolute(), there.home.workspace.absolute()),
-            (there.workspace.resolve(), there.home.workspace.resolve()),
-        ):
-            value = value.replace(str(path), str(home))
-        return value
-    if isinstance(value, list):
-        return [_at_home(one, there) for one in value]
-    if isinstance(value, dict):
-        return {_at_home(name, there): _at_home(one, there) for name, one in value.items()}
-    return value

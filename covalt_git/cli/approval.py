@@ -15,7 +15,7 @@ from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import indexed, json_option, project, synced, waiting
 
 if TYPE_CHECKING:
-    from covalt_git.calls.engine import CallOutcome
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.project import Project
 
 

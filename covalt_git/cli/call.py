@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from covalt_git import canonical_json
-from covalt_git.calls.engine import CallOutcome, Request
+from covalt_git.calls.engine import Request
 from covalt_git.cli import call_batch, output, render_text
 from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import indexed, json_option, project, waiting, wrong_call
@@ -17,6 +17,7 @@ from covalt_git.models.calls import RenderPlan
 from covalt_git.runtime import python_tool
 
 if TYPE_CHECKING:
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import Approval
     from covalt_git.workspaces.chats import ChatStore

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.calls.batch import BatchCall
-    from covalt_git.calls.engine import CallOutcome
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.models.base import JsonObject
     from covalt_git.project import Project
 

@@ -60,6 +60,9 @@ class CallRecord(StrictModel):
     sandbox: SandboxLevel | None = Field(None, description="None: no process of it ran.")
     toolset: ToolsetVersion
     execution_id: str | None = Field(None, description="The approval that let it run.")
+    base: str | None = Field(
+        None, description="The manifest that it read, where others came in while it did."
+    )
 
 
 class UploadedFile(StrictModel):

@@ -112,7 +112,7 @@ class Writer:
             "edit",
             CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes),
             seen.tree,
-            subject=_some(changes) or "empty folders",
+            subject=some(changes) or "empty folders",
         )
 
     def commit(
@@ -224,6 +224,18 @@ class Writer:
         seen = self._seen or self.look()  # when its edits were saved
         way = materialize.check_way(self.chat.store, old, new, seen.left_in_place)
         return self.folder.switch(journal, way)
+
+    def put_back(self, seen: snapshot.Snapshot) -> None:
+        """Bring the folder, which is as it was seen, back to the branch's manifest.
+
+        What was seen is kept as a manifest that no branch is at: a process that dies over it leaves
+        a switch which the next writer finishes.
+        """
+        head = self.chat.head()
+        record = CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes)
+        parents = () if head is None else (head,)
+        left = self.make("edit", record, seen.tree, parents, subject="put back")
+        self.folder.switch(materialize.Journal(old=left, new=head, head=self.chat.store.head()))
 
     # Single files
 
@@ -385,6 +397,7 @@ def same(seen: snapshot.Snapshot, state: FolderState) -> bool:
     return seen.tree == state.tree and empty <= recorded <= empty | set(seen.hollow)
 
 
-def _some(paths: Sequence[str]) -> str:
+def some(paths: Sequence[str]) -> str:
+    """Return the first of some paths, and how many there are besides."""
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""  # noqa: PLR2004 - a short line
     return ", ".join(paths[:3]) + more

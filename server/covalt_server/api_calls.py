@@ -25,7 +25,7 @@ from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import Answer, Asked, operation, tag
 
 if TYPE_CHECKING:
-    from covalt_git.calls.engine import CallOutcome
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.workspaces.chats import ChatStore
 
 

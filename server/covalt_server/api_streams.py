@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flask import has_request_context, request
@@ -27,6 +28,7 @@ from covalt_server.contract import Asked, InvalidRequestError, operation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.calls.engine import Request
     from covalt_git.calls.running import CallEvent
     from covalt_git.project import Project
     from covalt_git.workspaces.locking import Place
@@ -86,15 +88,15 @@ def stream(asked: StreamCall) -> Response:
     call_id = new_id() if asked.call_id is None else check_new_id(asked.call_id, "call")
     tool_id = str(ToolId.parse(asked.tool_id))
     call = Followed(call_id, asked.chat_id, tool_id, canonical_json.dumps(asked.args))
-    asked = asked.model_copy(update={"call_id": call_id})
-    if not opened.engine().is_made(chat, as_request(asked)):
-        opened.engine().check(as_request(asked))
+    wanted = replace(as_request(asked), call_id=call_id, fresh=asked.call_id is None)
+    if not opened.engine().is_made(chat, wanted):
+        opened.engine().check(wanted)
     made, is_new = current.streams().open(call, on_disconnect=asked.on_disconnect)
     if made.call != call:
         raise IdTakenError(call_id, "another call")
     told = _listened(made)
     if is_new:
-        work = (opened, asked, made)
+        work = (opened, wanted, made)
         threading.Thread(target=_follow, args=work, name="covalt-git call").start()
     return told
 
@@ -137,7 +139,7 @@ def _events(parts: Iterator[bytes]) -> Response:
     return Response(parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-def _follow(opened: Project, asked: StreamCall, made: CallStream) -> None:
+def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
     """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
     call = made.call
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
@@ -151,9 +153,9 @@ def _follow(opened: Project, asked: StreamCall, made: CallStream) -> None:
         follower = Follower(lambda event: _tell(made, event), made.cancel)
         with (
             RUNNING.named(call.call_id, made.cancel),
-            opened.chats.open(asked.chat_id) as chat,
+            opened.chats.open(call.chat_id) as chat,
         ):
-            outcome = opened.engine(waits, follower).call(chat, as_request(asked))
+            outcome = opened.engine(waits, follower).call(chat, wanted)
             with suppress(IndexUnusableError), opened.index() as index:
                 index.sync_chat(chat)
             done = answer_of(chat, outcome)

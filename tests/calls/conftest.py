@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.engine import CallOutcome, Request
+from covalt_git.calls.engine import Request
+from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from covalt_git.calls.engine import CallOutcome
+    from covalt_git.calls.outcomes import CallOutcome
     from tests.calls.conftest import World
 
 SECRET = "canary-5f2c9a/+="

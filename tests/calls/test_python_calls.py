@@ -18,7 +18,7 @@ from covalt_git.runtime.jobs import Log
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:
-    from covalt_git.calls.engine import CallOutcome
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import CallEvent
     from tests.calls.conftest import World
 

@@ -191,7 +191,7 @@ def test_whoever_waits_for_the_chat_is_told_who_holds_it_and_when_it_is_their_tu
 ) -> None:
     first = follow(slow, "slow:wait")
     appear(slow.workspace / "runs")
-    told = coming(follow(slow, "app-builder:list_files"))
+    told = coming(follow(slow, "slow:tell"))
     assert next(told)[1] == "ToolCallQueued"
     waiting = until(told, "ToolCallQueued")
     (slow.workspace / "go").write_text("1")
@@ -222,7 +222,7 @@ def test_a_client_that_stays_away_while_its_call_waits_makes_none(slow: Api) -> 
     streams(slow).grace_s = 0
     first = follow(slow, "slow:wait")
     appear(slow.workspace / "runs")
-    second = follow(slow, "app-builder:list_files")
+    second = follow(slow, "slow:tell")
     told = coming(second)
     waiting = until(told, "ToolCallQueued")
     second.close()
@@ -356,7 +356,7 @@ def test_a_running_call_is_cancelled_by_its_id(slow: Api) -> None:
 def test_a_call_that_waits_for_its_chat_is_cancelled_by_its_id(slow: Api) -> None:
     first = follow(slow, "slow:wait")
     appear(slow.workspace / "runs")
-    told = coming(follow(slow, "app-builder:list_files"))
+    told = coming(follow(slow, "slow:tell"))
     call_id = next(told)[2]["call_id"]
     until(told, "ToolCallQueued")
     slow.post("cancel_call", chat_id="c1", call_id=call_id)

@@ -1,0 +1,140 @@
+"""A call that only reads, made beside one that runs: on its own copy of the branch's files.
+
+The chat is held only to record it.  Until then nothing of it is in the chat, so that a process which
+dies over it leaves nothing but a folder, which the next such call clears away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.workspaces import materialize
+from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.locking import ChatGoneError
+from covalt_git.workspaces.materialize import FolderState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.runtime.jobs import Outcome
+
+_FOLDER = "beside-"
+_GUARD = "beside.lock"
+
+
+@dataclass(slots=True)
+class Copy(ChatStore):
+    """A chat as a call sees it that works on a copy of the files of one manifest."""
+
+    home: ChatStore
+    base: str | None
+
+    def __post_init__(self) -> None:
+        """Share the store, which whoever opened it closes."""
+        self.store = self.home.store
+        self.records = self.home.records
+
+    def head(self) -> str | None:
+        """Return the manifest that was copied."""
+        return self.base
+
+
+@contextmanager
+def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
+    """Yield a chat with the files of a manifest in a folder of their own.
+
+    Raises:
+        ChatGoneError: when the chat is deleted meanwhile.
+        UnsafeTreeError: when the manifest holds what must not come into a folder.
+    """
+    state = chat.state(base)
+    materialize.check_way(chat.store, FolderState(), state, ())
+    try:
+        with _folder(chat.folder) as folder:
+            (folder / "staging").mkdir()
+            copy = Copy(chat.id, folder, chat.config, chat, base)
+            materialize.switch(
+                chat.store,
+                copy.workspace,
+                FolderState(),
+                state,
+                staging=folder / "staging",
+                durable=False,
+            )
+            copy.workspace.mkdir(exist_ok=True)
+            yield copy
+    except FileNotFoundError:
+        if chat.folder.exists():
+            raise
+        raise ChatGoneError(chat.id) from None
+
+
+@contextmanager
+def _folder(home: Path) -> Iterator[Path]:
+    """Yield a new folder in ``home`` that is held, so that nobody takes it for a dead process's."""
+    with contextlib.ExitStack() as held:
+        with _locked(home / _GUARD, os.O_CREAT | os.O_RDWR):
+            for left in home.glob(f"{_FOLDER}*"):
+                with contextlib.suppress(BlockingIOError), _locked(left, wait=False):
+                    shutil.rmtree(left, ignore_errors=True)
+            folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=home))
+            held.enter_context(_locked(folder))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path, flags: int = os.O_RDONLY, *, wait: bool = True) -> Iterator[None]:
+    handle = os.open(path, flags | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(handle)
+
+
+def at_home(outcome: Outcome, there: ChatStore, home: ChatStore) -> Outcome:
+    """Return an outcome as it were, had the call run in the chat's own folder and said so."""
+    error = outcome.error
+    if error is not None:
+        shown = {name: said_at_home(getattr(error, name), there, home) for name in _SAID}
+        error = error.model_copy(update=shown)
+    return dataclasses.replace(
+        outcome,
+        result=said_at_home(outcome.result, there, home),
+        error=error,
+        output=said_at_home(outcome.output, there, home),
+    )
+
+
+_SAID = ("message", "traceback")
+
+
+def said_at_home(value: Any, there: ChatStore, home: ChatStore) -> Any:
+    """Return a value in which the chat's own folder is named for the one that the call ran in."""
+    if isinstance(value, str):
+        for path, own in (
+            (there.workspace.absolute(), home.workspace.absolute()),
+            (there.workspace.resolve(), home.workspace.resolve()),
+        ):
+            value = value.replace(str(path), str(own))
+        return value
+    if isinstance(value, list):
+        return [said_at_home(one, there, home) for one in value]
+    if isinstance(value, dict):
+        return {
+            said_at_home(name, there, home): said_at_home(one, there, home)
+            for name, one in value.items()
+        }
+    return value
