@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from covalt_git import canonical_json
 from covalt_git.access import Principal
 from covalt_git.calls.engine import Engine, check_runnable
+from covalt_git.calls.observed import observed
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -110,6 +111,12 @@ class Approvals:
         """
         asked = self.find(execution_id)
         self._check_may_settle(asked)
+        with observed(asked.chat_id, asked.tool_id, asked.call_id) as call:
+            outcome = self._approved(asked)
+            call.ended(outcome)
+            return outcome
+
+    def _approved(self, asked: Approval) -> CallOutcome:
         caller = replace(self.engine, principal=Principal(asked.by, asked.role))
         with self.chats.open(asked.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, asked)

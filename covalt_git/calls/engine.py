@@ -15,6 +15,7 @@ from covalt_git import canonical_json, json_schema
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import beside, http_calls, python_calls
 from covalt_git.calls.given_ids import GivenId
+from covalt_git.calls.observed import observed, step
 from covalt_git.calls.outcomes import (
     CallOutcome,
     as_recorded,
@@ -104,6 +105,12 @@ class Engine:
             CannotInstallError: when what the toolset's Python needs cannot be installed.
             CancelledError: when the follower cancels while this waits for the chat.
         """
+        with observed(chat.id, request.tool_id, request.call_id) as call:
+            outcome = self._made(chat, request)
+            call.ended(outcome)
+            return outcome
+
+    def _made(self, chat: ChatStore, request: Request) -> CallOutcome:
         repeated = self._made_before(chat, request)
         if repeated is not None:
             return repeated
@@ -172,9 +179,10 @@ class Engine:
         None where its decorator asks, which only running it could tell.
         """
         call = self._new_call(chat, found, request, base=chat.head())
-        with beside.copied(chat, call.base) as copy, self._running(call.id):
+        with beside.copied(chat, call.base) as copy:
             waived = is_waived(self.config, found.tool, request.args)
-            outcome = self._ran_python(copy, call, found, confirmed=waived, warm=False)
+            with self._running(call.id):
+                outcome = self._ran_python(copy, call, found, confirmed=waived, warm=False)
             outcome = beside.at_home(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None
@@ -183,7 +191,7 @@ class Engine:
             error, before = why_failed(outcome, found), copy.state(call.base)
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
-            with copy.looking() as seen:
+            with step("snapshot"), copy.looking() as seen:
                 if not same(seen, before):
                     error = wrote_though_read_only(copy, before, seen, error)
         # It has run, so that it is recorded though it was cancelled meanwhile.
@@ -311,7 +319,8 @@ class Engine:
                 message="it deleted the workspace folder itself",
                 hint=f"its files are in the history: {back}" if head else "",
             )
-        seen = writer.look()
+        with step("snapshot"):
+            seen = writer.look()
         if is_read_only(found.tool) and not same(seen, before):
             error = wrote_though_read_only(chat, before, seen, error)
             writer.put_back(seen)
@@ -321,7 +330,7 @@ class Engine:
     @contextmanager
     def _running(self, call_id: str) -> Iterator[None]:
         self.follower.tell(Started(call_id))
-        with RUNNING.named(call_id, self.follower.cancel):
+        with RUNNING.named(call_id, self.follower.cancel), step("run", call_id):
             yield
 
     def _record(
@@ -339,7 +348,9 @@ class Engine:
         chat = writer.chat
         level = self._level() if found.tool.kind == "python" else None
         record = record_of(writer, call, found, outcome, error, level=level, read=read)
-        return as_recorded(chat, chat.manifest(writer.finish_call(call, record, seen=seen)))
+        with step("commit"):
+            manifest_id = writer.finish_call(call, record, seen=seen)
+        return as_recorded(chat, chat.manifest(manifest_id))
 
     def _level(self) -> SandboxLevel:
         return self.level or sandbox.level()

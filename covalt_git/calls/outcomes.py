@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class CallOutcome:
     """A call as it stands: finished, with what it changed; or pending, with what is asked.
 
-    ``repeated`` tells that it was made before under the same id, so that nothing ran now.
+    ``repeated`` tells that it was made before under the same id, so that nothing ran now;
+    ``sandbox`` the level that it ran at, if it did.
     """
 
     call: ToolCall
@@ -42,6 +43,7 @@ class CallOutcome:
     error: CallError | None = None
     output: str = ""
     repeated: bool = False
+    sandbox: SandboxLevel | None = None
 
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
@@ -55,6 +57,7 @@ def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
         notes=manifest.record.workspace,
         error=record.error,
         output=record.output,
+        sandbox=record.sandbox,
     )
 
 

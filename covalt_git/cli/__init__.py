@@ -83,9 +83,20 @@ class LazyGroup(click.Group):
 @click.option(
     "--role", envvar="COVALT_GIT_ROLE", help="Act under this role of covalt.yaml, not your own."
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="COVALT_GIT_LOG_FORMAT",
+    help="Write the error stream for people, or as one JSON object a line.",
+)
 @click.pass_context
-def cli(ctx: click.Context, root: Path, role: str | None) -> None:
+def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> None:
     """Keep an AI assistant's tools and its work in Git."""
+    if log_format == "json":
+        from covalt_git.cli import log_lines  # noqa: PLC0415 - only where it is wanted
+
+        log_lines.install()
     ctx.obj = {"root": root, "role": role}
 
 
@@ -97,10 +108,10 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(argv, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        _show_usage(error)
         sys.exit(error.exit_code)
     except click.exceptions.Abort:
-        click.echo("stopped", err=True)
+        _show_stopped()
         sys.exit(130)
     except CovaltError as error:
         _show(error, as_json="--json" in argv)
@@ -114,6 +125,21 @@ def main(args: Sequence[str] | None = None) -> None:
         _show(problem, as_json="--json" in argv)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _show_usage(error: click.ClickException) -> None:
+    from covalt_git.cli import log_lines  # noqa: PLC0415 - only for an error
+
+    if log_lines.installed():
+        log_lines.say(error.format_message(), style="red", error="usage")
+    else:
+        error.show()
+
+
+def _show_stopped() -> None:
+    from covalt_git.cli import output  # noqa: PLC0415 - only at the end
+
+    output.say("stopped", err=True)
 
 
 def _show(error: CovaltError, **how: Any) -> None:

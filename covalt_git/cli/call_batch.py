@@ -101,7 +101,7 @@ class _Told:
 
     def goes_on(self, call: BatchCall) -> None:
         """Show at a terminal how far it is."""
-        if sys.stderr.isatty():
+        if output.is_watched():
             done = self._counts.total()
             text = f"{bar(done, len(self._calls))} {call.chat_id} {call.request.tool_id}"
             room = shutil.get_terminal_size((80, 24)).columns - 1
@@ -162,5 +162,5 @@ class _Told:
         return 0 if self._all_well and not left else 1
 
     def _clear(self) -> None:
-        if sys.stderr.isatty():
+        if output.is_watched():
             click.echo(_BACK, err=True, nl=False)

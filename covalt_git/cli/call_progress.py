@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -25,8 +24,8 @@ _BACK = "\r\x1b[K"
 
 def following(*, wanted: bool | None) -> AbstractContextManager[Follower]:
     """Return a follower that shows what it is told; ``wanted`` None: where a person looks on."""
-    shown = sys.stderr.isatty() if wanted is None else wanted
-    moving = shown and sys.stderr.isatty()
+    shown = output.is_watched() if wanted is None else wanted
+    moving = shown and output.is_watched()
     return _moving() if moving else _lines(shown=shown)
 
 

@@ -189,7 +189,7 @@ def title_of(row: JsonObject) -> str:
 
 def _collect(opened: Project, chat_id: str, *, now: bool) -> Collected:
     def told(text: str) -> None:
-        if sys.stderr.isatty():
+        if output.is_watched():
             output.say(f"{chat_id}: {text}", err=True, dim=True)
 
     with opened.chats.open(chat_id) as chat, written(opened, chat) as writer:
@@ -239,7 +239,7 @@ def _size(size: int) -> str:
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None] | None]:
     """Yield what draws a bar on a terminal, and nothing elsewhere."""
-    if not sys.stderr.isatty():
+    if not output.is_watched():
         yield None
         return
 

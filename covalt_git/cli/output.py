@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from covalt_git.cli import log_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
@@ -38,7 +40,15 @@ def safe(text: str) -> str:
 
 def say(text: str = "", **style: Any) -> None:
     """Print a line; ``style`` is click's, used on a terminal only."""
+    if style.get("err") and log_lines.installed():
+        log_lines.say(text, style=style.get("fg"))
+        return
     click.secho(safe(text), **style)
+
+
+def is_watched() -> bool:
+    """Tell whether a person looks at the error stream, where a line may move."""
+    return sys.stderr.isatty() and not log_lines.installed()
 
 
 def as_json(value: Any) -> None:
@@ -67,6 +77,10 @@ def problems(found: Iterable[Problem], root: Path) -> None:
 
 def error(problem: CovaltError, *, as_json: bool) -> None:
     """Print an error to the error stream."""
+    if log_lines.installed():
+        told = problem.as_json()
+        log_lines.say(told.pop("error_description"), style="red", **told)
+        return
     if as_json:
         click.echo(json.dumps(problem.as_json(), indent=2, ensure_ascii=False), err=True)
         return
