@@ -22,7 +22,7 @@ from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.workspaces import commits
 from covalt_server import current, refusals
 from covalt_server.api_calls import CallAnswer, CallTool, answer, answer_of, as_request
-from covalt_server.call_streams import END, LOOK_S, CallStream, Event, Followed, OnDisconnect
+from covalt_server.call_streams import END, LOOK_S, CallStream, Followed, OnDisconnect, event
 from covalt_server.contract import Asked, InvalidRequestError, operation
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def stream(asked: StreamCall) -> Response:
 def resume_stream(asked: ResumeStream) -> Response:
     """Go on following a call behind the event that ``after`` or ``Last-Event-ID`` names.
 
-    The events of a call are kept by the server that runs it, the last 4096 of them until some
+    The events of a call are kept by the server that runs it, the last 4096 of them and 4 MiB, until some
     minutes after its end; a gap in their ids tells what is gone.  When they are no longer there,
     or the call is another process's, its end is told as it was recorded.  Behind the last event there is
     nothing: that is answered with 204, at which browsers stop asking.
@@ -150,7 +150,7 @@ def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
         made.tell("ToolCallQueued", **about, at=commits.now(), **where)
 
     try:
-        follower = Follower(lambda event: _tell(made, event), made.cancel)
+        follower = Follower(lambda told: _tell(made, told), made.cancel)
         with (
             RUNNING.named(call.call_id, made.cancel),
             opened.chats.open(call.chat_id) as chat,
@@ -173,8 +173,8 @@ def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
         made.end(_ENDS[done.status], call=shown, refusal=None)
 
 
-def _tell(made: CallStream, event: CallEvent) -> None:
-    match event:
+def _tell(made: CallStream, told: CallEvent) -> None:
+    match told:
         case Started(call_id):
             made.tell("ToolCallStarted", call_id=call_id, at=commits.now())
         case Installing(message):
@@ -209,7 +209,7 @@ def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
         yield b""
         time.sleep(LOOK_S)
     name = _ENDS[done.status]
-    yield bytes(Event(END, name, {"call": done.model_dump(mode="json"), "refusal": None}))
+    yield event(END, name, {"call": done.model_dump(mode="json"), "refusal": None})
 
 
 def _ended(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,7 +28,11 @@ KEPT_STREAMS = 64
 """For how long, and of how many calls that have ended, the events are kept."""
 
 KEPT_EVENTS = 4096
-"""How many events of one call are kept; the first ones go first."""
+KEPT_EVENT_BYTES = 4 << 20
+"""How many events of one call are kept, and how large they may be; the first ones go first."""
+
+KEPT_BYTES = 64 << 20
+"""How large all that is kept of calls that have ended may be."""
 
 HEARTBEAT_S = 15.0
 LOOK_S = 0.25
@@ -38,17 +42,10 @@ END = "end"
 OnDisconnect = Literal["cancel", "continue"]
 
 
-class Event(NamedTuple):
-    """One thing that a call tells."""
-
-    id: str
-    name: str
-    facts: JsonObject
-
-    def __bytes__(self) -> bytes:
-        """Return it as server-sent events are written."""
-        facts = json.dumps(self.facts, ensure_ascii=False)
-        return f"event: {self.name}\nid: {self.id}\ndata: {facts}\n\n".encode()
+def event(number: str, name: str, facts: JsonObject) -> bytes:
+    """Return one thing that a call tells, as server-sent events are written."""
+    data = json.dumps(facts, ensure_ascii=False)
+    return f"event: {name}\nid: {number}\ndata: {data}\n\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,9 @@ class CallStream:
         self.cancel = threading.Event()
         self.ended_at: float | None = None
         self._changed = threading.Condition()
-        self._events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self._events: deque[bytes] = deque()
         self._count = 0
+        self.size = 0
         self._grace_s = None if on_disconnect == "continue" else grace_s
         self._listeners = 0
         self._alone: threading.Timer | None = None
@@ -80,17 +78,22 @@ class CallStream:
     def tell(self, name: str, **facts: object) -> None:
         """Add an event."""
         with self._changed:
-            self._count += 1
-            self._events.append(Event(str(self._count), name, facts))
-            self._changed.notify_all()
+            self._add(str(self._count + 1), name, facts)
+            while len(self._events) > KEPT_EVENTS or self.size > KEPT_EVENT_BYTES:
+                self.size -= len(self._events.popleft())
 
     def end(self, name: str, **facts: object) -> None:
         """Add the last event."""
         with self._changed:
-            self._count += 1
-            self._events.append(Event(END, name, facts))
+            self._add(END, name, facts)
             self.ended_at = time.monotonic()
-            self._changed.notify_all()
+
+    def _add(self, number: str, name: str, facts: JsonObject) -> None:
+        told = event(number, name, facts)
+        self._events.append(told)
+        self._count += 1
+        self.size += len(told)
+        self._changed.notify_all()
 
     def listen(self) -> Callable[[], None]:
         """Count somebody who listens from now on, until what this returns is called."""
@@ -136,7 +139,7 @@ class CallStream:
             if silent_s >= heartbeat_s:
                 silent_s = 0.0
                 yield b": nothing new\n\n"
-            yield b"".join(map(bytes, new))
+            yield b"".join(new)
             if ended:
                 return
 
@@ -168,9 +171,13 @@ class CallStreams:
 
     def _forget(self) -> None:
         """Let go of what ended long ago, and of the oldest where those are too many."""
-        now = time.monotonic()
-        ended = [(one.ended_at, key) for key, one in self._streams.items() if one.ended_at]
-        many = len(ended) - KEPT_STREAMS
-        for place, (ended_at, key) in enumerate(sorted(ended)):
-            if place < many or ended_at < now - KEPT_S:
-                del self._streams[key]
+        ended = sorted(
+            (one.ended_at, key) for key, one in self._streams.items() if one.ended_at is not None
+        )
+        size = sum(self._streams[key].size for _, key in ended)
+        left = len(ended)
+        for ended_at, key in ended:
+            is_old = ended_at < time.monotonic() - KEPT_S
+            if is_old or left > KEPT_STREAMS or size > KEPT_BYTES:
+                left -= 1
+                size -= self._streams.pop(key).size

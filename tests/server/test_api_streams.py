@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 
 from covalt_git.names import new_id
 from covalt_server.call_streams import (
+    KEPT_EVENT_BYTES,
     KEPT_EVENTS,
     KEPT_STREAMS,
     CallStream,
@@ -423,8 +424,21 @@ def test_of_a_flood_of_events_the_last_are_kept() -> None:
     made.end("ToolCallCompleted")
     whole = b"".join(made.events(after=3))
 
-    assert whole.count(b"event: ") == KEPT_EVENTS
-    assert whole.startswith(b"event: ToolCallProgress\nid: 12\n")
+    assert whole.count(b"event: ") == KEPT_EVENTS + 1
+    assert whole.startswith(b"event: ToolCallProgress\nid: 11\n")
+
+
+def test_of_large_events_few_are_kept() -> None:
+    made = CallStream(CALL)
+    for _ in range(10):
+        made.tell("ToolCallLog", message="x" * (1 << 20))
+    every = CallStreams()
+    for number in range(10):
+        stream, _ = every.open(replace(CALL, call_id=f"call-{number}"), on_disconnect="cancel")
+        stream.end("ToolCallCompleted", call="x" * (16 << 20))
+
+    assert made.size <= KEPT_EVENT_BYTES
+    assert [number for number in range(10) if every.get(f"call-{number}")] == [7, 8, 9]
 
 
 def test_of_many_calls_that_ended_the_last_are_kept() -> None:
