@@ -69,8 +69,13 @@ class WorkingFolder:
         way = materialize.check_way(self.chat.store, FolderState(), self.chat.state(head), ())
         self._switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()), way)
 
-    def switch(self, journal: materialize.Journal, way: list[trees.Difference]) -> list[FileChange]:
-        """Announce a switch that was found free to make, and make it; return the paths that differ."""
+    def switch(
+        self, journal: materialize.Journal, way: list[trees.Difference] | None = None
+    ) -> list[FileChange]:
+        """Announce a switch and make it; return the paths that differ.
+
+        ``way`` is what :func:`materialize.check_way` returned, if it was asked.
+        """
         return trees.as_changes(self._switch(journal, way))
 
     def _switch(
