@@ -21,8 +21,10 @@ from covalt_git.git_objects import (
     CommitObject,
     GitStore,
     TreeEntry,
+    gathering,
     packing,
 )
+from covalt_git.git_objects.deflating import Deflater
 from covalt_git.git_objects.deltas import delta
 from tests.workspaces.stores import git, run_git, scratch
 
@@ -123,6 +125,53 @@ def test_what_is_stored_together_is_what_git_reads(
         assert fsck(store) == ""
         for pack in packs(store):
             git(store.path, "index-pack", "--verify", str(pack))
+
+
+LIBRARIES = pytest.mark.parametrize("is_quick", [True, False], ids=["isal", "zlib"])
+
+
+@LIBRARIES
+def test_many_small_objects_are_compressed_beside_whoever_stores_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_quick: bool
+) -> None:
+    monkeypatch.setattr(gathering, "IS_QUICK", is_quick)
+    contents = [b"%d\n" % number * 50 for number in range(2000)]
+    with GitStore.create(tmp_path / "s.git") as store:
+        with store.together():
+            oids = [store.write_blob(content) for content in contents]
+            assert store.read_blob(oids[700]) == contents[700]
+        store.flush()
+
+        assert [store.read_blob(oid) for oid in oids] == contents
+        assert len(packs(store)) == 1
+        git(store.path, "index-pack", "--verify", str(packs(store)[0]))
+
+
+@pytest.mark.parametrize("when", ["before it is given", "while it works", "never started"])
+def test_where_the_process_that_compresses_dies_every_object_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    monkeypatch.setattr(gathering, "IS_QUICK", False)
+    give, contents = Deflater.give, [b"%d\n" % number * 50 for number in range(1500)]
+
+    def killed(deflater: Deflater, given: list[bytes]) -> None:
+        if when == "before it is given":
+            deflater._process.kill()
+            deflater._process.wait()
+        give(deflater, given)
+        deflater._process.kill()
+
+    if when == "never started":
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    else:
+        monkeypatch.setattr(Deflater, "give", killed)
+    with GitStore.create(tmp_path / "s.git") as store:
+        with store.together():
+            oids = [store.write_blob(content) for content in contents]
+        store.flush()
+
+        assert [store.read_blob(oid) for oid in oids] == contents
+        git(store.path, "index-pack", "--verify", str(packs(store)[0]))
 
 
 def test_commit_goes_with_all_that_it_made_into_one_pack(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ def _library() -> tuple[Any, type[Exception]]:
 
 _ZLIB, _ERROR = _library()
 
+IS_QUICK = _ZLIB is not zlib
+"""Whether isal is here."""
+
 
 def deflate(content: bytes) -> bytes:
     """Return the content as a zlib stream."""

@@ -1,8 +1,4 @@
-"""Objects that will be stored together: a few of them in memory, many in a pack that is being made.
-
-Two threads compress what goes into the pack, in batches of small objects or one by one where they
-are large; zlib lets the interpreter go meanwhile.
-"""
+"""Objects that will be stored together: a few of them in memory, many in a pack that is being made."""
 
 from __future__ import annotations
 
@@ -10,7 +6,10 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.pack_writing import Entry, PackWriter, object_entry
+from covalt_git.git_objects.compression import IS_QUICK
+from covalt_git.git_objects.deflating import Deflater, DeflaterGoneError
+from covalt_git.git_objects.objects import KINDS
+from covalt_git.git_objects.pack_writing import Entry, PackWriter, copied_entry, object_entry
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -18,13 +17,16 @@ if TYPE_CHECKING:
 
 MANY = 64
 _MANY_BYTES = 16 << 20
-_BATCH = 512
-_BATCH_BYTES = 4 << 20
+_BATCH = 256
+_LARGE = 1 << 16
 _WAITING_BYTES = 64 << 20
 _THREADS = 2
 
 Objects = dict[str, tuple[bytes, bytes]]
 """Kind and content of objects by their ids."""
+
+_Batch = list[tuple[str, bytes, bytes]]
+_Compressed = list[tuple[str, Entry]]
 
 
 class Gathering:
@@ -98,30 +100,34 @@ class Gathering:
 
 
 class _PackInTheMaking:
-    """A pack writer, and the threads that compress what it will write next."""
+    """A pack writer, and those who compress what it will write next.
+
+    Small objects go by batches to a process, while it has nothing to do and isal is not here; large
+    ones to two threads.
+    """
 
     def __init__(self, writer: PackWriter) -> None:
         self.ids: set[str] = set()
         self._writer = writer
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deflate")
-        self._batch: list[tuple[str, bytes, bytes]] = []
-        self._batch_bytes = 0
-        self._waiting: deque[tuple[Future[list[tuple[str, Entry]]], int]] = deque()
-        self._waiting_bytes = 0
+        self._threads: ThreadPoolExecutor | None = None
+        self._large: deque[tuple[Future[_Compressed], int]] = deque()
+        self._large_bytes = 0
+        self._deflater: Deflater | None = None
+        self._may_deflate = not IS_QUICK
+        self._given: _Batch = []
+        self._batch: _Batch = []
         self._trees: dict[str, bytes] = {}  # they are small, and the first that is asked for
 
     def add(self, oid: str, kind: bytes, content: bytes) -> None:
         self.ids.add(oid)
         if kind == b"tree":
             self._trees[oid] = content
+        if len(content) >= _LARGE:
+            self._add_large((oid, kind, content))
+            return
         self._batch.append((oid, kind, content))
-        self._batch_bytes += len(content)
-        if len(self._batch) >= _BATCH or self._batch_bytes >= _BATCH_BYTES:
-            self._submit()
-            while self._waiting_bytes > _WAITING_BYTES or self._waiting[0][0].done():
-                self._write_one()
-                if not self._waiting:
-                    break
+        if len(self._batch) >= _BATCH:
+            self._write_batch()
 
     def read(self, oid: str) -> tuple[bytes, bytes]:
         if oid in self._trees:
@@ -137,32 +143,77 @@ class _PackInTheMaking:
             self.abandon()
 
     def abandon(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        if self._deflater is not None:
+            self._deflater.close()
+            self._deflater = None
         self._writer.abandon()
 
-    def _submit(self) -> None:
-        self._waiting.append((self._threads.submit(_compressed, self._batch), self._batch_bytes))
-        self._waiting_bytes += self._batch_bytes
-        self._batch, self._batch_bytes = [], 0
+    def _add_large(self, one: tuple[str, bytes, bytes]) -> None:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deflate")
+        self._large.append((self._threads.submit(_compressed, [one]), len(one[2])))
+        self._large_bytes += len(one[2])
+        while self._large and (self._large_bytes > _WAITING_BYTES or self._large[0][0].done()):
+            self._write_large()
 
-    def _write_one(self) -> None:
-        batch, size = self._waiting.popleft()
-        self._waiting_bytes -= size
-        self._write(batch.result())
+    def _write_large(self) -> None:
+        waiting, size = self._large.popleft()
+        self._large_bytes -= size
+        self._write(waiting.result())
 
-    def _write(self, entries: list[tuple[str, Entry]]) -> None:
+    def _write_batch(self) -> None:
+        """Give the batch to the process, or compress it here where that is still at another one."""
+        batch, self._batch = self._batch, []
+        try:
+            if self._may_deflate and self._deflater is None:
+                self._deflater = Deflater()
+            if self._deflater is not None and self._deflater.is_done():
+                self._take()
+            if self._deflater is not None and not self._deflater.is_working:
+                self._given = batch
+                self._deflater.give([content for _, _, content in batch])
+                return
+        except DeflaterGoneError:
+            if batch is not self._given:
+                self._batch = batch
+            self._do_without()
+            batch, self._batch = self._batch, []
+        self._write(_compressed(batch))
+
+    def _take(self) -> None:
+        assert self._deflater is not None
+        streams = self._deflater.take()
+        given, self._given = self._given, []
+        for (oid, kind, content), stream in zip(given, streams, strict=True):
+            entry = copied_entry(KINDS.index(kind), len(content), stream)
+            self._writer.append(bytes.fromhex(oid), entry)
+
+    def _do_without(self) -> None:
+        """Compress here what the process was given, and everything that comes."""
+        self._may_deflate = False
+        if self._deflater is not None:
+            self._deflater.close()
+            self._deflater = None
+        given, self._given = self._given, []
+        self._write(_compressed(given))
+
+    def _write(self, entries: _Compressed) -> None:
         for oid, entry in entries:
             self._writer.append(bytes.fromhex(oid), entry)
 
     def _write_all(self) -> None:
-        if self._batch and not self._waiting:
-            self._write(_compressed(self._batch))  # nobody else has anything to do meanwhile
-            self._batch, self._batch_bytes = [], 0
-        elif self._batch:
-            self._submit()
-        while self._waiting:
-            self._write_one()
+        batch, self._batch = self._batch, []
+        self._write(_compressed(batch))
+        try:
+            if self._deflater is not None and self._deflater.is_working:
+                self._take()
+        except DeflaterGoneError:
+            self._do_without()
+        while self._large:
+            self._write_large()
 
 
-def _compressed(batch: list[tuple[str, bytes, bytes]]) -> list[tuple[str, Entry]]:
+def _compressed(batch: _Batch) -> _Compressed:
     return [(oid, object_entry(kind, content)) for oid, kind, content in batch]

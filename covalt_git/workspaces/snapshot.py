@@ -77,7 +77,7 @@ _READING = _Reading()
 class Snapshot:
     """A folder as it was: its tree (None: no file), the notes for the record, the paths left out.
 
-    ``hollow`` names the folders that are not empty and of which nothing was stored: whether there
+    ``files`` counts what is stored.  ``hollow`` names the folders that are not empty and of which nothing was stored: whether there
     is one, such as around a ``__pycache__``, is no change of the workspace.
     """
 
@@ -85,6 +85,7 @@ class Snapshot:
     notes: WorkspaceNotes
     ignored: tuple[str, ...] = ()
     hollow: tuple[str, ...] = ()
+    files: int = 0
 
     @property
     def left_in_place(self) -> tuple[str, ...]:
@@ -137,7 +138,8 @@ def _snapshot_of(root: KnownFolder) -> Snapshot:
         not_stored=_path_notes(found.get(_NOT_STORED, [])),
         unportable=_path_notes(found.get(_UNPORTABLE, [])),
     )
-    return Snapshot(root.tree, notes, paths.get(_IGNORED, ()), paths.get(_HOLLOW, ()))
+    ignored, hollow = paths.get(_IGNORED, ()), paths.get(_HOLLOW, ())
+    return Snapshot(root.tree, notes, ignored, hollow, root.count())
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:

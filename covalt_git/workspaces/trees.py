@@ -27,6 +27,11 @@ def files(store: GitStore, tree: str | None) -> dict[str, FileState]:
     return dict(_walk(store, tree, ""))
 
 
+def files_in(store: GitStore, tree: str | None) -> Iterator[str]:
+    """Yield the path of every file of a tree, in git's order, reading no more than is asked for."""
+    return (path for path, _ in _walk(store, tree, ""))
+
+
 def find(store: GitStore, tree: str | None, path: str) -> FileState | None:
     """Return one file of a tree, or None where there is none at that path."""
     *folders, name = path.split("/")

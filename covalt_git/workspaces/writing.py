@@ -8,6 +8,7 @@ folder, and calls that were running (recorded as errors, with what they had chan
 from __future__ import annotations
 
 import contextlib
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
 
 PACKING_S = 0.02
 """How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
+
+NAMED = 3
+"""How many paths a subject names."""
 
 PERSON = "local"
 """The principal of whoever sits at this machine."""
@@ -107,12 +111,11 @@ class Writer:
             if self.chat.store.has_unstored:  # again, as after a power cut
                 self.chat.store.flush()
             return head
-        changes = self._changed(state.tree, seen.tree)
         return self.commit(
             "edit",
             CommitRecord(id=new_id(), at=commits.now(), by=self.by, workspace=seen.notes),
             seen.tree,
-            subject=some(changes) or "empty folders",
+            subject=self._named(state.tree, seen) or "empty folders",
         )
 
     def commit(
@@ -387,8 +390,12 @@ class Writer:
         self.drop_call(call.id)
         return oid
 
-    def _changed(self, old: str | None, new: str | None) -> list[str]:
-        return trees.changed_paths(self.chat.store, old, new)
+    def _named(self, old: str | None, seen: snapshot.Snapshot) -> str:
+        """Return some of the paths that differ from a tree."""
+        if old is None:  # of the first files of a chat, which may be very many, a few are read
+            paths = itertools.islice(trees.files_in(self.chat.store, seen.tree), NAMED)
+            return some(list(paths), of=seen.files)
+        return some(trees.changed_paths(self.chat.store, old, seen.tree))
 
 
 def same(seen: snapshot.Snapshot, state: FolderState) -> bool:
@@ -397,7 +404,7 @@ def same(seen: snapshot.Snapshot, state: FolderState) -> bool:
     return seen.tree == state.tree and empty <= recorded <= empty | set(seen.hollow)
 
 
-def some(paths: Sequence[str]) -> str:
-    """Return the first of some paths, and how many there are besides."""
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""  # noqa: PLR2004 - a short line
-    return ", ".join(paths[:3]) + more
+def some(paths: Sequence[str], *, of: int | None = None) -> str:
+    """Return the first of some paths, and how many more there are; ``of`` says how many in all."""
+    more = (len(paths) if of is None else of) - NAMED
+    return ", ".join(paths[:NAMED]) + (f" and {more} more" if more > 0 else "")
