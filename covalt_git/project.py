@@ -1,4 +1,7 @@
-"""A project, opened: its parts wired together, and no logic of its own."""
+"""A project, opened: its parts wired together, and no logic of its own.
+
+What makes calls is loaded when it is asked for: most commands only look, and are to answer at once.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal
-from covalt_git.calls.approvals import Approvals
-from covalt_git.calls.engine import Engine
-from covalt_git.calls.running import Follower
+from covalt_git.catalog.catalog import Catalog
 from covalt_git.files.project_files import find_root, read_config
 from covalt_git.index.queries import Index
 from covalt_git.workspaces.chats import Chats
-from covalt_git.workspaces.writing import PERSON
+from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from covalt_git.catalog.catalog import Catalog
+    from covalt_git.calls.approvals import Approvals
+    from covalt_git.calls.engine import Engine
+    from covalt_git.calls.running import Follower
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
 
 
@@ -50,11 +55,17 @@ class Project:
     @property
     def catalog(self) -> Catalog:
         """What the principal may see and call."""
-        return self.engine().catalog
+        return Catalog(self.root, self.config, self.principal)
 
     def index(self) -> Index:
         """Open the index; close it after use."""
         return Index.of_project(self.root, self.config.workspace)
+
+    def writing(
+        self, chat: ChatStore, waiting: Callable[[Place], None] | None = None
+    ) -> AbstractContextManager[Writer]:
+        """Hold a chat's lock, after all who came before; ``waiting`` is told the place in the queue."""
+        return writing(chat, by=self.principal.id, timeout_s=PATIENCE_S, waiting=waiting)
 
     def engine(
         self, waiting: Callable[[Place], None] | None = None, follower: Follower | None = None
@@ -63,10 +74,15 @@ class Project:
 
         ``waiting`` is told its place in a busy chat's queue; ``follower`` what a call does, and may cancel it.
         """
+        from covalt_git.calls.engine import Engine  # noqa: PLC0415 - see above
+        from covalt_git.calls.running import Follower  # noqa: PLC0415
+
         return Engine(self.root, self.config, self.principal, waiting, follower or Follower())
 
     def approvals(
         self, waiting: Callable[[Place], None] | None = None, follower: Follower | None = None
     ) -> Approvals:
         """Return what settles approvals; both as of :meth:`engine`."""
+        from covalt_git.calls.approvals import Approvals  # noqa: PLC0415 - see above
+
         return Approvals(self.engine(waiting, follower), self.chats)

@@ -40,7 +40,7 @@ from covalt_git.runtime import sandbox
 from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import waiting_call
 from covalt_git.workspaces.locking import CancelledError, ChatBusyError
-from covalt_git.workspaces.writing import Writer, same, writing
+from covalt_git.workspaces.writing import PATIENCE_S, Writer, same, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,9 +55,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.snapshot import Snapshot
-
-WAIT_S = 600.0
-"""How long a call waits for the chat's other calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +207,7 @@ class Engine:
         return Catalog(self.root, self.config, self.principal)
 
     def writing(
-        self, chat: ChatStore, *, timeout_s: float = WAIT_S
+        self, chat: ChatStore, *, timeout_s: float = PATIENCE_S
     ) -> AbstractContextManager[Writer]:
         """Hold the chat's lock, after the calls that came before."""
         return writing(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.calls import replay
 from covalt_git.cli import output
 from covalt_git.cli.session import (
     chat_argument,
@@ -65,6 +64,8 @@ def _replay(
     here: Project, chat: ChatStore, call: str, keep: Keep, *, yes: bool, as_json: bool
 ) -> Replay:
     """Replay a call; where a person has to be asked, ask the one at this terminal."""
+    from covalt_git.calls import replay  # noqa: PLC0415 - other commands of chats make no calls
+
     engine = here.engine(waiting)
     try:
         return replay.replay(engine, chat, call, approve=yes, keep=keep)

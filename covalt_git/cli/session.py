@@ -41,7 +41,7 @@ def waiting(place: Place) -> None:
 @contextmanager
 def written(opened: Project, chat: ChatStore) -> Iterator[Writer]:
     """Hold a chat for writing and bring what happened into the index afterwards."""
-    with opened.engine(waiting).writing(chat) as writer:
+    with opened.writing(chat, waiting) as writer:
         yield writer
     indexed(opened, chat)
 

@@ -53,6 +53,9 @@ PACKING_S = 0.02
 NAMED = 3
 """How many paths a subject names."""
 
+PATIENCE_S = 600.0
+"""How long a person's command waits for others that write to the chat."""
+
 PERSON = "local"
 """The principal of whoever sits at this machine."""
 

@@ -125,7 +125,7 @@ def writing(store: ChatStore) -> Iterator[Writer]:
     Raises:
         ChatBusyError: when somebody else has been writing for too long.
     """
-    with project().engine().writing(store) as writer:
+    with project().writing(store) as writer:
         yield writer
     indexed(store)
 
