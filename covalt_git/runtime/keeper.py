@@ -21,12 +21,10 @@ import os
 import selectors
 import signal
 import socket
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from covalt_git.runtime import offspring, wire
-from covalt_git.runtime.private_folder import remove
+from covalt_git.runtime import offspring, private_folder, wire
 from covalt_git.runtime.room import Room
 
 _END_S = 5.0
@@ -42,6 +40,7 @@ class _Kept:
     pid: int
     life: socket.socket
     scratch: Path
+    held: int
 
 
 class Keeper:
@@ -51,6 +50,7 @@ class Keeper:
         self._control = control
         self._rooms: list[_Kept] = []
         self._selector = selectors.DefaultSelector()
+        self._cleared: set[Path] = set()
 
     def run(self) -> None:
         """Serve until the other side of the control connection is gone."""
@@ -86,7 +86,8 @@ class Keeper:
             return False
         wanted, (life_end, door, output, *way_out) = asked
         life = socket.socket(fileno=life_end)
-        scratch = Path(tempfile.mkdtemp(prefix="covalt-", dir=wanted["scratch_in"]))
+        place = Path(wanted["scratch_in"])
+        scratch, held = private_folder.make(place)
         keeper = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -95,10 +96,13 @@ class Keeper:
             os._exit(_FAILED)
         for end in (door, output, *way_out):
             os.close(end)
-        room = _Kept(pid, life, scratch)
+        room = _Kept(pid, life, scratch, held)
         self._rooms.append(room)
         self._selector.register(life, selectors.EVENT_READ, room)
         _tell(life, pid)
+        if place not in self._cleared:
+            self._cleared.add(place)
+            private_folder.clear_left(place)
         return True
 
     def _reap(self) -> None:
@@ -129,7 +133,8 @@ class Keeper:
             _, status = os.waitpid(room.pid, 0)
         # What outlived its room has come to the keeper, and brings its own when it ends.
         offspring.end_all_but({one.pid for one in self._rooms}, within_s=_END_S)
-        remove(room.scratch)
+        private_folder.remove(room.scratch)
+        os.close(room.held)
         _tell(room.life, os.waitstatus_to_exitcode(status))
         room.life.close()
 

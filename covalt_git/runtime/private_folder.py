@@ -1,11 +1,47 @@
-"""Clearing away a tool's private folder, whatever it left there."""
+"""A tool's private folder: made, and cleared away whatever the tool left there.
+
+Its maker holds its lock (``flock(2)``).  Where the maker is killed the folder stays; whoever makes the
+next one clears it away.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
+import tempfile
+import time
 from pathlib import Path
+
+_PREFIX = "covalt-room-"
+_NEW_S = 60.0
+"""How old a folder is at least whose maker must have locked it by now."""
+
+
+def make(place: Path) -> tuple[Path, int]:
+    """Make a folder in ``place``; return it and the handle that holds its lock until it is closed."""
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return path, handle
+
+
+def clear_left(place: Path) -> None:
+    """Remove the folders in ``place`` that makers of this user left who were killed."""
+    with os.scandir(place) as entries:
+        found = [Path(entry.path) for entry in entries if entry.name.startswith(_PREFIX)]
+    for path in found:
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                status = os.fstat(handle)
+                if status.st_uid != os.getuid() or status.st_mtime > time.time() - _NEW_S:
+                    continue
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(path)
+            finally:
+                os.close(handle)
 
 
 def remove(path: Path) -> None:
