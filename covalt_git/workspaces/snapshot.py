@@ -248,8 +248,10 @@ class _Look:
             if now.st_nlink != 1:
                 self.linked.add(name)
         if not self.is_sure:
+            branch, store = self.on_branch(), self.store
             for name, seen in files.items():
-                if name not in changed and not self._is_stored(name, seen[5].hex()):
+                oid = seen[5].hex()
+                if branch.get(name) != oid and name not in changed and not store.has(oid):
                     changed.add(name)
         return changed
 
@@ -257,15 +259,16 @@ class _Look:
         """Return what the active branch has under a name."""
         if self.is_sure and name in self.known.folders:
             return self.known.folders[name].tree
+        return self.on_branch().get(name)
+
+    def on_branch(self) -> dict[str, str]:
+        """Return what the active branch has in the folder, by name."""
         if self._branch is None:
             self._branch = {}
             with contextlib.suppress(BrokenStoreError):
                 for entry in self.store.read_tree(self.head) if self.head else ():
                     self._branch[os.fsdecode(entry.name)] = entry.oid
-        return self._branch.get(name)
-
-    def _is_stored(self, name: str, oid: str) -> bool:
-        return self.head_of(name) == oid or self.store.has(oid)
+        return self._branch
 
     def is_as_known(self) -> bool:
         """Tell whether the same entries were found, whatever may have become of the folder's own."""
@@ -282,10 +285,16 @@ class _Look:
             name for name, folder in self.folders.items() if folder.tree is not None
         } == {name for name, folder in self.known.folders.items() if folder.tree is not None}
 
-    def is_past(self, name: str) -> bool:
-        """Tell whether all that a known folder in this one holds hangs on the active branch."""
-        tree = self.known.folders[name].tree
-        return tree is None or tree == self.head_of(name)
+    def doubtful_folders(self) -> list[str]:
+        """Return the known folders in this one of which not all hangs on the active branch."""
+        if self.is_sure:
+            return []
+        branch, folders = self.on_branch(), self.known.folders
+        return [
+            name
+            for name, folder in folders.items()
+            if folder.tree is not None and folder.tree != branch.get(name)
+        ]
 
     def note(self, kind: str, name: str, reason: str = "") -> None:
         """Add a note on one name."""
@@ -406,10 +415,11 @@ class _Walk:
             self.entry(look, name)
         if look.files == known.files:
             look.files = known.files
+        doubtful = set(look.doubtful_folders())
         for name, folder in known.folders.items():
             if name in names:
                 continue
-            if where + name in self._way or not look.is_past(name):
+            if where + name in self._way or name in doubtful:
                 self.entry(look, name, is_known_folder=True, as_a_whole=False)
             else:
                 look.folders[name] = folder
