@@ -20,7 +20,8 @@ class Problem:
 
     ``line`` and ``col`` count from 1, in characters; 0 means that the problem has no line, as when
     a file is missing.  ``code`` is stable from the first release; ``covalt_git.models.problems``
-    lists them all.
+    lists them all.  ``item`` names what is meant within the file, as ``tools[greet].http``; the
+    message begins with it.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Problem:
     message: str
     hint: str = ""
     severity: str = "error"
+    item: str = ""
 
     def __str__(self) -> str:
         """Return ``path:line:col: CODE message`` and, on a line of its own, the hint."""

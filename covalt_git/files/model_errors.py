@@ -41,13 +41,17 @@ _MAX_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """One thing wrong; with ``at_key`` it is the key at the end of ``loc`` rather than its value."""
+    """One thing wrong; with ``at_key`` it is the key at the end of ``loc`` rather than its value.
+
+    ``free`` are the keys that could stand in place of an unknown one.
+    """
 
     loc: Loc
     code: str
     message: str
     hint: str = ""
     at_key: bool = False
+    free: tuple[str, ...] = ()
 
 
 def model_errors(error: ValidationError, data: Any, model: type[StrictModel]) -> list[ModelError]:
@@ -82,7 +86,7 @@ def _in_words(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelErro
     elif kind == "extra_forbidden":
         place, at_key = (*_in_data(data, loc[:-1]), loc[-1]), True
         there = [value for _, value in _way(data, loc[:-1])][-1:] or [data]
-        return ModelError(place, *_unknown_key(schema, loc, there[0]), at_key=True)
+        return _unknown_key(schema, loc, place, there[0])
     else:
         place, at_key = _in_data(data, loc), False
     if kind == "missing":
@@ -119,13 +123,15 @@ def _kind(details: ErrorDetails) -> str:
     return details["type"].removesuffix("_type")
 
 
-def _unknown_key(schema: JsonObject, loc: Loc, there: JsonObject) -> tuple[str, str, str]:
+def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, there: JsonObject) -> ModelError:
     name = str(loc[-1])
     known = sorted(_properties(schema, loc[:-1]))
-    near = nearest_name(name, [key for key in known if key not in there])
+    free = tuple(key for key in known if key not in there)
+    near = nearest_name(name, free)
     listed = f"known keys: {', '.join(known)}" if known else "nothing can be set here: remove it"
     hint = f"write {near!r}; {listed}" if near else listed
-    return codes.UNKNOWN_KEY, f"unknown key {name!r}", hint
+    message = f"unknown key {name!r}"
+    return ModelError(place, codes.UNKNOWN_KEY, message, hint, at_key=True, free=free)
 
 
 def _missing_key(schema: JsonObject, loc: Loc) -> tuple[str, str, str]:

@@ -22,7 +22,7 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.names import RESERVED_TOOLSET_IDS, id_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.files.model_errors import Loc
@@ -82,10 +82,16 @@ def read_config(root: Path) -> ProjectConfig:
     return reading.value
 
 
-def read_project(root: Path) -> ProjectReading:
-    """Read and check everything that is checked in.  Never raises for what files hold."""
+def read_project(
+    root: Path, passing: Callable[[list[str]], Iterable[str]] = iter
+) -> ProjectReading:
+    """Read and check everything that is checked in.  Never raises for what files hold.
+
+    The toolsets' names go through ``passing``, which may tell how far the work is.
+    """
     config = _read_config(root)
-    toolsets = tuple(read_toolset(root, name) for name in toolset_ids(root / "toolsets"))
+    names = toolset_ids(root / "toolsets")
+    toolsets = tuple(read_toolset(root, name) for name in passing(names))
     problems = [*config.problems, *(problem for one in toolsets for problem in one.problems)]
     problems += _namespace_problems(root, toolsets)
     problems += _orphan_problems(root, toolsets)

@@ -45,7 +45,7 @@ class Reading(Generic[Model]):
         line, col = self.document.locate(loc, key=key) if self.document else (0, 0)
         place = self.name(loc)
         words = f"{place}: {message}" if place else message
-        return Problem(self.path, line, col, code, words, hint, severity)
+        return Problem(self.path, line, col, code, words, hint, severity, place)
 
     def name(self, loc: Loc) -> str:
         """Return a place of this file, list items named by their id: ``tools[greet].renderer``."""
@@ -103,7 +103,9 @@ def _problems(
         line, col = document.locate(loc, key=found.at_key)
         place = name_place(document.data, loc[:-1] if found.at_key else loc)
         words = f"{place}: {found.message}" if place else found.message
-        problems.append(Problem(document.path, line, col, found.code, words, found.hint))
+        problems.append(
+            Problem(document.path, line, col, found.code, words, found.hint, item=place)
+        )
     return tuple(sorted(set(problems)))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
@@ -42,12 +44,14 @@ def write_state(file: Path, state: ToolsetState) -> None:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Put a text at ``file``, durable and never half of it."""
+    """Put a text at ``file``, durable and never half of it; who may read it stays."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{new_id()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
             out.write(text)
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copymode(file, temporary)
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(file)

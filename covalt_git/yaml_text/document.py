@@ -49,6 +49,11 @@ class Document:
     _text: str = field(repr=False, compare=False)
     _place: Place = field(repr=False, compare=False)
 
+    @property
+    def text(self) -> str:
+        """The text that was read, without a byte order mark and with a line end at its end."""
+        return self._text
+
     def locate(self, loc: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
         """Return line and column, from 1, of the value at ``loc``, or with ``key`` of its key.
 
@@ -56,6 +61,10 @@ class Document:
         union members and of missing keys into ``loc``; so the answer is the deepest value that
         is there.
         """
+        return self._lines.locate(self.offset(loc, key=key))
+
+    def offset(self, loc: Sequence[str | int], *, key: bool = False) -> int:
+        """Return the character of ``text`` where :meth:`locate` points, from 0."""
         place = self._place
         key_at: int | None = None
         for part in loc:
@@ -65,7 +74,7 @@ class Document:
             elif isinstance(inside, list) and isinstance(part, int) and 0 <= part < len(inside):
                 key_at, place = None, inside[part]
         value_at = place[0] if isinstance(place, tuple) else place
-        return self._lines.locate(value_at if key_at is None or not key else key_at)
+        return value_at if key_at is None or not key else key_at
 
     @cached_property
     def _lines(self) -> Lines:
