@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "init": "Make a project with two sample toolsets.",
     "validate": "Check everything that is checked in; run nothing of it.",
+    "explain": "Tell what a problem code means, and how to mend it.",
     "toolset": "List toolsets, look at one, switch them on and off.",
     "tool": "List the tools you may call, look at one.",
     "chat": "Make chats; look at, branch and change their workspaces.",
@@ -97,6 +98,8 @@ def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> No
         from covalt_git.cli import log_lines  # noqa: PLC0415 - only where it is wanted
 
         log_lines.install()
+    if os.environ.get("NO_COLOR"):  # no-color.org
+        ctx.color = False
     ctx.obj = {"root": root, "role": role}
 
 

@@ -12,7 +12,8 @@ import click
 
 from covalt_git.calls.batch import read_batch
 from covalt_git.cli import output
-from covalt_git.cli.call_progress import bar, following
+from covalt_git.cli.call_progress import following
+from covalt_git.cli.progress import bar
 from covalt_git.cli.session import indexed, waiting, wrong_call
 from covalt_git.errors import CovaltError
 

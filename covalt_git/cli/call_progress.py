@@ -10,6 +10,7 @@ import click
 
 from covalt_git.calls.running import Follower, Installing
 from covalt_git.cli import output
+from covalt_git.cli.progress import BACK, bar
 from covalt_git.runtime.jobs import Log, Progress
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from covalt_git.calls.running import CallEvent
-
-_BAR = 20
-_BACK = "\r\x1b[K"
 
 
 def following(*, wanted: bool | None) -> AbstractContextManager[Follower]:
@@ -49,12 +47,12 @@ def _moving() -> Iterator[Follower]:
         text = output.safe(_text(event)).replace("\n", " ")
         if text:
             room = shutil.get_terminal_size((80, 24)).columns - 1
-            click.secho(_BACK + text[:room], err=True, nl=False, dim=True)
+            click.secho(BACK + text[:room], err=True, nl=False, dim=True)
 
     try:
         yield Follower(tell)
     finally:
-        click.echo(_BACK, err=True, nl=False)
+        click.echo(BACK, err=True, nl=False)
 
 
 def _text(event: CallEvent) -> str:
@@ -66,11 +64,3 @@ def _text(event: CallEvent) -> str:
         case Installing(message):
             return message
     return ""
-
-
-def bar(done: float, total: float | None) -> str:
-    """Return ``[#####...............] 1/4``."""
-    if not total or total < 0:
-        return f"{done:g}"
-    filled = round(_BAR * min(max(done / total, 0.0), 1.0))
-    return f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:g}/{total:g}"

@@ -1,4 +1,4 @@
-"""Printing: tables, JSON, problems and errors, all of it safe to show on a terminal.
+"""Printing: tables, JSON and errors, all of it safe to show on a terminal.
 
 What came from a tool, a file name or a chat may hold control characters; they are shown, not obeyed.
 """
@@ -6,11 +6,9 @@ What came from a tool, a file name or a chat may hold control characters; they a
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,9 +17,8 @@ from covalt_git.cli import log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
-    from covalt_git.errors import CovaltError, Problem
+    from covalt_git.errors import CovaltError
     from covalt_git.models.base import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
@@ -66,13 +63,6 @@ def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
         line = "  ".join(cells).rstrip()
         line = line if len(line) <= room else line[: room - 1] + "…"
         click.secho(line, dim=number == 0)
-
-
-def problems(found: Iterable[Problem], root: Path) -> None:
-    """Print problems with their files named as seen from here, so that they can be clicked."""
-    for problem in found:
-        here = os.path.relpath(root / problem.path)
-        say(str(replace(problem, path=here)), fg=None if problem.severity == "error" else "yellow")
 
 
 def error(problem: CovaltError, *, as_json: bool) -> None:

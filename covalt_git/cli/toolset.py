@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli import output
+from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import json_option, project
 from covalt_git.installs import set_enabled
 
@@ -81,7 +82,7 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
         for title, names in _declared(toolset).items():
             if names:
                 output.say(f"{title}: {', '.join(names)}")
-        output.problems(toolset.problems, opened.root)
+        print_problems(toolset.problems, opened.root)
 
 
 @command.command("enable")

@@ -1,0 +1,108 @@
+"""The line that a problem is about, with carets below the word that is meant.
+
+Widths are those of terminal cells (Unicode Standard Annex 11), a tab reaches the next multiple of
+four, and characters that move the cursor or cannot be seen are written out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.errors import Problem
+
+_MAX_BYTES: Final = 4 << 20
+_TAB: Final = 4
+_LINE_END = re.compile(r"\r\n?|\n")
+_WORD = re.compile(r"""\"[^"]*\"|'[^']*'|[^\s,:\[\]{}"'<>()=]+|.""")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A line as a terminal shows it, and the cells that are pointed at, from 0."""
+
+    line: int
+    text: str
+    start: int
+    width: int
+
+
+class Sources:
+    """The lines of a project's files, each file read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lines: dict[str, list[str]] = {}
+
+    def excerpt(self, problem: Problem, room: int) -> Excerpt | None:
+        """Return the line of a problem in at most ``room`` cells; None where there is none."""
+        if not problem.line:
+            return None
+        lines = self._read(problem.path)
+        if problem.line > len(lines):
+            return None
+        return excerpt(problem.line, lines[problem.line - 1], problem.col, room)
+
+    def _read(self, path: str) -> list[str]:
+        if path not in self._lines:
+            file = self._root / path
+            try:
+                if not file.is_file():  # a pipe would be waited for
+                    return []
+                with file.open("rb") as stream:
+                    text = stream.read(_MAX_BYTES).decode("utf-8-sig", "replace")
+            except OSError:
+                return []
+            self._lines[path] = _LINE_END.split(text)
+        return self._lines[path]
+
+
+def excerpt(number: int, line: str, col: int, room: int) -> Excerpt:
+    """Return ``line`` as it is shown, its word at ``col`` (a character, from 1) pointed at."""
+    start = min(col - 1, len(line))
+    found = _WORD.match(line, start)
+    end = found.end() if found else start
+    cells: list[str] = []
+    edges = [0]
+    for character in line:
+        cells.append(_shown(character, edges[-1]))
+        edges.append(edges[-1] + width(cells[-1]))
+    first, after = 0, len(line)
+    if edges[-1] > room:
+        # What is before the word is cut first, so that the carets are always there.
+        while first < start and edges[min(end + _TAB, len(line))] - edges[first] + 1 > room:
+            first += 1
+        while after > start and edges[after] - edges[first] + 2 > room:
+            after -= 1
+    cut_before, cut_after = "…" * (first > 0), "…" * (after < len(line))
+    text = cut_before + "".join(cells[first:after]) + cut_after
+    at = edges[start] - edges[first] + len(cut_before)
+    pointed = edges[min(end, after)] - edges[start]
+    return Excerpt(number, text, at, max(pointed, 1))
+
+
+def width(text: str) -> int:
+    """Return how many cells of a terminal a text takes that holds no control characters."""
+    return sum(_cells(character) for character in text)
+
+
+def _cells(character: str) -> int:
+    if character.isascii():
+        return 1
+    if unicodedata.category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _shown(character: str, at: int) -> str:
+    """Return a character as it is shown at a cell."""
+    if character == "\t":
+        return " " * (_TAB - at % _TAB)
+    if not character.isprintable():
+        return f"\\u{ord(character):04x}"
+    return character

@@ -1,0 +1,70 @@
+"""Problems as JUnit XML, which CI servers show among the tests.
+
+There is no one schema: the elements are those that Jenkins' xUnit, GitLab, Azure and CircleCI read.  A
+suite is a file with problems, a case one of them; a warning is a case that passes and says something.
+What has no problem is a case that passes, because readers take a report without cases for an error.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from covalt_git.errors import Problem
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_report(problems: Sequence[Problem], sound: Collection[str], failing: set[str]) -> str:
+    """Return the report: ``problems`` sorted by path, ``sound`` the files without any.
+
+    ``failing`` holds the severities that are failures.
+    """
+    suites = ET.Element("testsuites", name="covalt-git validate")
+    for path, group in groupby(problems, lambda one: one.path):
+        suite = ET.SubElement(suites, "testsuite", name=_text(path))
+        for problem in group:
+            _add_case(suite, problem, fails=problem.severity in failing)
+        _count(suite)
+    for path in sorted(sound):
+        suite = ET.SubElement(suites, "testsuite", name=_text(path))
+        ET.SubElement(suite, "testcase", classname=_text(path), name="no problems")
+        _count(suite)
+    for name in ("tests", "failures", "errors"):
+        suites.set(name, str(sum(int(suite.get(name, "0")) for suite in suites)))
+    ET.indent(suites)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(suites, encoding="unicode")}'
+
+
+def _add_case(suite: ET.Element, problem: Problem, *, fails: bool) -> None:
+    place = f":{problem.line}:{problem.col}" if problem.line else ""
+    case = ET.SubElement(
+        suite,
+        "testcase",
+        classname=_text(problem.path),
+        name=_text(f"{problem.code} {problem.item}{place}"),
+        file=_text(problem.path),
+    )
+    if problem.line:
+        case.set("line", str(problem.line))
+    if fails:
+        told = ET.SubElement(case, "failure", message=_text(problem.message), type=problem.code)
+    else:
+        told = ET.SubElement(case, "system-out")
+    told.text = _text(str(problem))
+
+
+def _count(suite: ET.Element) -> None:
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", "0")
+
+
+def _text(text: str) -> str:
+    """Return a text with what cannot stand in XML 1.0 written out."""
+    return _NOT_IN_XML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,0 +1,81 @@
+"""The line of a problem as a terminal shows it: the carets stand below what is meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.errors import Problem
+from covalt_git.reports.excerpts import Sources, excerpt, width
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def drawn(line: str, col: int, room: int = 80) -> list[str]:
+    found = excerpt(1, line, col, room)
+    return [found.text, " " * found.start + "^" * found.width]
+
+
+@pytest.mark.parametrize(
+    ("line", "col", "carets"),
+    [
+        pytest.param("  entrypont: a", 3, "  ^^^^^^^^^", id="key"),
+        pytest.param("name: 'two words' # a", 7, "      ^^^^^^^^^^^", id="quoted-text"),
+        pytest.param("a: [b, c]", 4, "   ^", id="bracket"),
+        pytest.param("a:", 3, "  ^", id="behind-the-end"),
+        pytest.param("a: 日本 b: 2", 7, "        ^", id="wide-characters"),
+        pytest.param("a: e\u0301 b", 7, "     ^", id="combining-accent"),
+        pytest.param("a: 日本", 4, "   ^^^^", id="pointing-at-wide-ones"),
+    ],
+)
+def test_carets_stand_below_the_word_that_is_meant(line: str, col: int, carets: str) -> None:
+    assert drawn(line, col) == [line, carets]
+
+
+def test_a_tab_takes_as_much_room_as_it_is_shown_with() -> None:
+    assert drawn("a:\tb", 4) == ["a:  b", "    ^"]
+    assert drawn("\ta: b", 2) == ["    a: b", "    ^"]
+
+
+def test_characters_that_hide_or_turn_the_line_are_written_out() -> None:
+    assert drawn("a\u202eb: \x1b[2Jc", 1)[0] == "a\\u202eb: \\u001b[2Jc"
+
+
+def test_of_a_long_line_the_part_around_the_word_is_shown() -> None:
+    line = f"{'a' * 50} wrong {'b' * 50}"
+
+    shown, carets = drawn(line, 52, room=30)
+
+    assert width(shown) <= 30
+    assert shown.startswith("…")
+    assert shown.endswith("…")
+    assert shown[carets.index("^") : carets.rindex("^") + 1] == "wrong"
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60), st.integers(1, 80), st.integers(20, 60))
+def test_whatever_stands_in_a_line_it_fits_and_something_is_pointed_at(
+    line: str, col: int, room: int
+) -> None:
+    found = excerpt(1, line, col, room)
+
+    assert found.text.isprintable()
+    assert width(found.text) <= room
+    assert 0 <= found.start <= room
+    assert found.width >= 1
+
+
+def test_a_problem_without_a_line_or_of_a_file_that_is_gone_has_no_excerpt(tmp_path: Path) -> None:
+    sources = Sources(tmp_path)
+    (tmp_path / "a.yaml").write_bytes(b"\xff\r\nb: 1")
+
+    assert sources.excerpt(Problem("a.yaml", 0, 0, "CG101", ""), 80) is None
+    assert sources.excerpt(Problem("gone.yaml", 1, 1, "CG101", ""), 80) is None
+    assert sources.excerpt(Problem("a.yaml", 9, 1, "CG101", ""), 80) is None
+    found = sources.excerpt(Problem("a.yaml", 2, 1, "CG201", ""), 80)
+    assert found is not None
+    assert found.text == "b: 1"
