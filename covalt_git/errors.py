@@ -91,6 +91,12 @@ class CovaltError(Exception):
         }
 
 
+class WrongCallError(CovaltError):
+    """A call that could not be understood."""
+
+    exit_code = 2
+
+
 class UnknownNameError(CovaltError):
     """Nothing of that kind has that name; the hint names the nearest that does exist."""
 

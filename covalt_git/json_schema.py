@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.base import JsonObject
 
-_META = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+_META = canonical_json.dumps({"$ref": "https://json-schema.org/draft/2020-12/schema"})
 _NAMES = {
     "object": "an object",
     "array": "a list",
@@ -62,7 +62,7 @@ class BadSchemaError(CovaltError):
 def schema_problems(schema: JsonObject) -> list[tuple[Loc, str]]:
     """Return what is wrong with a schema itself: the place in it, and the problem in words."""
     try:
-        errors = _validator(canonical_json.dumps(_META)).iter_errors(schema)
+        errors = _validator(_META).iter_errors(schema)
         found = [(tuple(error.instance_path), _in_schema_words(error)) for error in errors]
     except ValueError:
         return [((), _TOO_DEEP)]

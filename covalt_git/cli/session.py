@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.project import Project
 
@@ -68,6 +68,4 @@ def synced(index: Index) -> None:
 
 def wrong_call(message: str) -> CovaltError:
     """Return the error of a call that could not be understood."""
-    error = CovaltError(message)
-    error.exit_code = 2
-    return error
+    return WrongCallError(message)

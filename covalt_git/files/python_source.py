@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import docstring_parser
+from docstring_parser import DocstringStyle
 
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.files.python_fields import Parameter, read_parameter
@@ -210,6 +211,15 @@ class _Docstring:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
+def _style(text: str) -> DocstringStyle:
+    """Return the style to read a docstring in: all of them are tried only where a mark of one is.
+
+    Epydoc marks with ``@``, NumPy with a line of dashes, the others with a colon.
+    """
+    marked = any(mark in text for mark in (":", "@", "---"))
+    return DocstringStyle.AUTO if marked else DocstringStyle.REST
+
+
 def _read_docstring(node: FunctionNode) -> _Docstring:
     """Read a docstring in Google, NumPy or reStructuredText style."""
     text = ast.get_docstring(node)
@@ -218,7 +228,7 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
     if len(text) > MAX_DOCSTRING:
         return _Docstring(text)
     try:
-        parsed = docstring_parser.parse(text)
+        parsed = docstring_parser.parse(text, _style(text))
     except docstring_parser.ParseError:
         return _Docstring(text)
     said = (parsed.short_description, parsed.long_description)

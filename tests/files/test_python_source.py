@@ -7,7 +7,9 @@ import types
 from pathlib import Path
 from typing import Any
 
+import docstring_parser
 import pytest
+from docstring_parser import DocstringStyle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +18,7 @@ from covalt_git.files.python_source import (
     NoFunctionError,
     PythonSyntaxError,
     ToolSource,
+    _style,
     read_tool,
 )
 from covalt_git.files.python_text import MAX_SOURCE_BYTES
@@ -617,6 +620,27 @@ def test_a_model_with_settings_that_make_no_sense_is_unknown() -> None:
     )
 
     assert found.input_schema["properties"] == {"m": {}}
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["Args", "Parameters", "----------", "--", "a, b", "  text", "", "x : int", "@param a"]
+        ),
+        max_size=9,
+    ).map("\n".join)
+)
+def test_a_docstring_without_marks_reads_as_if_all_styles_were_tried(text: str) -> None:
+    def read(style: DocstringStyle) -> object:
+        try:
+            parsed = docstring_parser.parse(text, style)
+        except docstring_parser.ParseError:
+            return None
+        arguments = [(one.arg_name, one.description) for one in parsed.params]
+        return parsed.short_description, parsed.long_description, arguments
+
+    assert read(_style(text)) == read(DocstringStyle.AUTO)
 
 
 def test_descriptions_come_from_every_docstring_style() -> None:

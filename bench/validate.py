@@ -1,0 +1,123 @@
+"""How long ``covalt-git validate`` takes, whole processes, beside what others would use, in one run.
+
+Ours checks 300 toolsets with their Python and pages; the others hold the same 300 ``toolset.yaml`` to the
+JSON Schema of our model and check nothing else.  Rounds alternate, so that a busy machine is busy for each.
+
+    python bench/validate.py [rounds] [check-jsonschema] [ajv]
+
+The peers are not ours to install: give the paths of their programs, made in a folder elsewhere, with
+``pip install check-jsonschema`` and ``npm install ajv-cli``; one that is left out or ``-`` has no row.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from covalt_git.models.toolset_manifest import ToolsetManifest
+
+FILES = 300
+MANIFEST = """\
+# What the assistant uses to make small web applications.
+manifest_version: "1"
+id: tools-{number}
+name: Tools {number}
+version: "1.0.0"
+description: Build and preview web applications
+tools:
+  - id: write_file
+    name: Write file
+    entrypoint: tools.files:write_file
+    input_schema:
+      type: object
+      required: [path, content]
+      properties:
+        path: {{type: string, minLength: 1, maxLength: 255}}
+        content: {{type: string, description: "the whole text, UTF-8"}}
+    annotations: {{read_only: false, destructive: true, idempotent: true}}
+    limits: {{timeout_s: 30, memory_mb: 512}}
+    examples:
+      - args: {{path: index.html, content: hi}}
+  - id: read_file
+    name: Read file
+    entrypoint: tools.files:read_file
+    annotations: {{read_only: true}}
+tool_overrides:
+  - tool_id: read_file
+    renderer: code
+    renderer_config: {{file: $args.path}}
+"""
+PYTHON = '''\
+from pathlib import Path
+
+
+def write_file(workspace: Path, path: str, content: str) -> dict[str, object]:
+    """Write a text file."""
+    (workspace / path).write_text(content, encoding="utf-8")
+    return {"written": path}
+
+
+def read_file(workspace: Path, path: str) -> str:
+    """Read a text file."""
+    return (workspace / path).read_text(encoding="utf-8")
+'''
+
+
+def main(rounds: int, check_jsonschema: str, ajv: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        files = _project(root)
+        schema = root / "schema.json"
+        schema.write_text(json.dumps(ToolsetManifest.model_json_schema()), encoding="utf-8")
+        commands = {"covalt-git validate": [sys.executable, "-m", "covalt_git", "validate"]}
+        if check_jsonschema != "-":
+            commands["check-jsonschema"] = [check_jsonschema, "--schemafile", str(schema), *files]
+        if ajv != "-":
+            every = str(root / "toolsets/*/toolset.yaml")
+            commands["ajv-cli"] = [
+                ajv, "validate", "--spec=draft2020", "--strict=false", "-s", str(schema), "-d", every
+            ]  # fmt: skip
+        times: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(rounds):
+            for name, argv in commands.items():
+                times[name].append(_timed(argv, root))
+    ours = statistics.median(times["covalt-git validate"])
+    print(f"{FILES} files, whole processes, median of {rounds} rounds (least)")
+    for name, taken in times.items():
+        median = statistics.median(taken)
+        print(
+            f"{name:20} {median * 1000:7.0f} ms ({min(taken) * 1000:.0f}),"
+            f" ours is {ours / median:.2f} of it"
+        )
+
+
+def _project(root: Path) -> list[str]:
+    (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    files = []
+    for number in range(FILES):
+        toolset = root / f"toolsets/tools-{number}"
+        (toolset / "tools").mkdir(parents=True)
+        (toolset / "tools/files.py").write_text(PYTHON, encoding="utf-8")
+        file = toolset / "toolset.yaml"
+        file.write_text(MANIFEST.format(number=number), encoding="utf-8")
+        files.append(str(file))
+    return files
+
+
+def _timed(argv: list[str], root: Path) -> float:
+    started = time.perf_counter()
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    taken = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"{argv[0]} found problems: {done.stdout[-500:]}{done.stderr[-500:]}")
+    return taken
+
+
+if __name__ == "__main__":
+    given = [*sys.argv[1:], *["3", "-", "-"][len(sys.argv) - 1 :]]
+    main(int(given[0]), given[1], given[2])
