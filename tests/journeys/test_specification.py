@@ -55,7 +55,7 @@ def test_section_10_validates_and_only_its_old_renderers_warn(app_builder: Termi
 
     assert {problem["code"] for problem in said["problems"]} == {"CG206"}
     assert {problem["severity"] for problem in said["problems"]} == {"warning"}
-    assert app_builder.covalt("validate").endswith("3 problems in 1 file\n")
+    assert "3 problems in 1 file\n" in app_builder.covalt("validate")
 
 
 def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
