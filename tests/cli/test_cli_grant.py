@@ -1,0 +1,118 @@
+"""``covalt-git grant``: for the files as they are, by whoever may do everything, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from covalt_git import yaml_text
+from covalt_git.calls.engine import Request
+from covalt_git.project import Project
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+secrets: [API_KEY]
+tools:
+  - {id: web, http: {url: "https://example.com/", headers: {X-Key: "${API_KEY}"}}}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "toolsets/demo").mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    return tmp_path
+
+
+def covalt(root: Path, *args: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def grants(root: Path) -> dict[str, dict[str, object]]:
+    state = yaml_text.load_file(root / "toolsets/state/demo.yaml", "demo.yaml").data
+    found: dict[str, dict[str, object]] = state["grants"]
+    return found
+
+
+def test_what_a_call_asks_for_can_be_typed_one_after_the_other(root: Path) -> None:
+    covalt(root, "chat", "new", "--id", "c1")
+    hints = []
+    for _ in range(2):
+        _, said = covalt(root, "call", "c1", "demo:web")
+        hints.append(said.rpartition("hint: ")[2].strip())
+        covalt(root, *hints[-1].split()[1:])
+
+    assert hints == [
+        "covalt-git grant add demo network example.com",
+        "covalt-git grant add demo secret API_KEY example.com",
+    ]
+    assert {key: one["hosts"] for key, one in grants(root).items()} == {
+        "network": ["example.com"],
+        "secret-API_KEY": ["example.com"],
+    }
+    Project.open(root).engine().check(Request("demo:web", {}))
+
+
+def test_more_is_added_to_what_holds_and_nothing_to_what_is_of_other_files(root: Path) -> None:
+    covalt(root, "grant", "add", "demo", "network", "b.example.com")
+    _, said = covalt(root, "grant", "add", "demo", "network", "a.example.com", "--json")
+    assert json.loads(said)["hosts"] == ["a.example.com", "b.example.com"]
+
+    manifest = root / "toolsets/demo/toolset.yaml"
+    manifest.write_text(MANIFEST.replace('"1"', '"2"'), encoding="utf-8")
+    covalt(root, "grant", "add", "demo", "network", "c.example.com")
+
+    assert grants(root)["network"]["hosts"] == ["c.example.com"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        pytest.param(["network", "a b"], 1, "'a b'", id="no-host"),
+        pytest.param(["secret", "API_KEI", "example.com"], 1, "'API_KEY'", id="no-such-secret"),
+        pytest.param(["network"], 2, "Missing argument", id="no-host-given"),
+    ],
+)
+def test_what_cannot_be_granted_is_refused_and_nothing_is_written(
+    root: Path, args: list[str], code: int, said: str
+) -> None:
+    done = covalt(root, "grant", "add", "demo", *args)
+
+    assert done[0] == code
+    assert said in done[1]
+    assert not (root / "toolsets/state").exists()
+
+
+def test_a_toolset_with_errors_is_granted_nothing(root: Path) -> None:
+    (root / "toolsets/demo/toolset.yaml").write_text("id: demo\n", encoding="utf-8")
+
+    code, said = covalt(root, "grant", "add", "demo", "network", "example.com")
+
+    assert code == 1
+    assert said.endswith("the toolset 'demo' has errors\n  hint: covalt-git validate\n")
+
+
+def test_a_role_that_may_not_do_everything_grants_nothing(root: Path) -> None:
+    roles = 'roles: {maker: {allow: ["**"]}, owner: {admin: true}}\n'
+    (root / "covalt.yaml").write_text(f"version: 1\n{roles}", encoding="utf-8")
+    wanted = ("grant", "add", "demo", "network", "example.com")
+
+    assert covalt(root, "--role", "maker", *wanted) == (
+        1,
+        "your role may not grant anything\n  hint: a role with admin: true may\n",
+    )
+    assert covalt(root, "--role", "owner", *wanted)[0] == 0
