@@ -9,7 +9,10 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.problem_lines import print_problems
+from covalt_git.cli.first_steps import first_steps
 from covalt_git.cli.session import json_option, project
+from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs import set_enabled
 
 if TYPE_CHECKING:
@@ -19,7 +22,34 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """List toolsets, look at one, switch them on and off."""
+    """Make toolsets, list them, look at one, switch them on and off."""
+
+
+@command.command("new")
+@click.argument("toolset_id", metavar="ID")
+@click.option(
+    "--template",
+    type=click.Choice(TEMPLATES),
+    default="python",
+    show_default=True,
+    help="What to begin with.",
+)
+@click.option("--name", default="", help="Its name for people; made from ID where it is left out.")
+@json_option
+def new_toolset(toolset_id: str, template: Template, name: str, *, as_json: bool) -> None:
+    """Make the toolset ID from a template: Python, HTTP, an MCP server, or a page for results."""
+    opened = project()
+    made = create_toolset(opened.root, toolset_id, template=template, name=name)
+    toolset = read_toolset(opened.root, toolset_id)
+    chats = opened.chats.ids()
+    steps = first_steps(toolset, chats[0] if chats else None)
+    if as_json:
+        output.as_json({"toolset_id": toolset_id, "made": made, "next": steps})
+        return
+    output.say(f"made toolsets/{toolset_id}: {', '.join(path.split('/', 2)[2] for path in made)}")
+    output.say("next:")
+    for step in steps:
+        output.say(f"  {step}")
 
 
 @command.command("list")

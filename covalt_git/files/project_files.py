@@ -129,6 +129,16 @@ def _namespace_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Probl
     return problems
 
 
+def declared_namespaces(root: Path) -> dict[str, str]:
+    """Return the namespaces of servers and sources, as they are called here, and their toolsets."""
+    found = {}
+    for name in toolset_ids(root / "toolsets"):
+        toolset = read_toolset(root, name)
+        for _, declared in _declared_namespaces(toolset.manifest):
+            found[toolset.state.aliases.get(declared, declared)] = toolset.id
+    return found
+
+
 def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, str]]:
     if manifest is None:
         return

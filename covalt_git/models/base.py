@@ -10,6 +10,7 @@ from pydantic.types import Strict, StrictBool, StrictInt
 from pydantic_core import PydanticCustomError
 
 from covalt_git.names import is_id, is_pattern, is_tool_name, suggest_id
+from covalt_git.paths import check_path
 
 _ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -99,6 +100,17 @@ def _only_integer(value: object) -> object:
     return value if type(value) is int else str(value).lower()
 
 
+def _check_workspace_path(text: str) -> str:
+    verdict = check_path(text)
+    if verdict.kind == "good":
+        return text
+    raise PydanticCustomError(
+        "one_of",
+        "{text} cannot be a file of a workspace: {why}",
+        {"text": repr(text), "why": verdict.reason, "hint": "write a path such as src/notes.md"},
+    )
+
+
 Int = StrictInt
 One = Annotated[Literal[1], BeforeValidator(_only_integer)]
 """The version of a format that has had one."""
@@ -108,6 +120,8 @@ Id = Annotated[str, AfterValidator(_check_id)]
 ToolName = Annotated[str, AfterValidator(_check_tool_name)]
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
+WorkspacePath = Annotated[str, AfterValidator(_check_workspace_path)]
+"""A file by its path below the workspace, which every system can hold."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 EnvName = Annotated[str, StringConstraints(pattern=_ENV_NAME)]
 Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]

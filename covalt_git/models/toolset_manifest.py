@@ -24,6 +24,7 @@ from covalt_git.models.base import (
     StrictModel,
     Text,
     ToolName,
+    WorkspacePath,
 )
 from covalt_git.models.renderers import RendererType
 
@@ -83,6 +84,9 @@ class Example(StrictModel):
     """A call that shows how the tool is used; with ``expected`` it is a test as well."""
 
     description: str = ""
+    files: dict[WorkspacePath, str] = Field(
+        default_factory=dict, description="Text files that the workspace holds before the call."
+    )
     args: JsonObject = Field(default_factory=dict, description="Arguments of the call.")
     expected: Any = Field(None, description="What the call returns.")
 

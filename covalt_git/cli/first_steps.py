@@ -1,0 +1,37 @@
+"""What to type next in a toolset that was just made."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from covalt_git import canonical_json
+from covalt_git.hosts import origin_of
+from covalt_git.url_templates import UrlTemplate
+
+if TYPE_CHECKING:
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.tool import Tool
+
+
+def first_steps(toolset: Toolset, chat_id: str | None) -> list[str]:
+    """Return commands for a shell in the project; calls are made in a chat, a new one if there is none."""
+    steps = [f"covalt-git validate toolsets/{toolset.id}"]
+    tool = next(iter(toolset.tools), None)
+    if tool is None:
+        return [*steps, f"covalt-git toolset show {toolset.id}"]
+    if tool.http is not None:
+        steps.append(_granting(toolset, tool))
+    steps.append(f"covalt-git tool test {toolset.id}")
+    if chat_id is None:
+        chat_id = "c1"
+        steps.append(f"covalt-git chat new --id {chat_id}")
+    example = next(iter(tool.examples), None)
+    args = canonical_json.dumps(example.args).decode() if example else "{}"
+    return [*steps, f"covalt-git call {chat_id} {tool.tool_id} {shlex.quote(args)}"]
+
+
+def _granting(toolset: Toolset, tool: Tool) -> str:
+    assert tool.http is not None
+    origin, _ = origin_of(UrlTemplate.parse(tool.http.url).begins)
+    return f"covalt-git grant add {toolset.id} network {origin.shown_host}"
