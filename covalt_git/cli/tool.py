@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
+from covalt_git.cli import output, tool_test
 from covalt_git.cli.session import json_option, project
 from covalt_git.models.http_placement import placement
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """List the tools you may call, look at one."""
+    """List the tools you may call, look at one, run its examples."""
+
+
+command.add_command(tool_test.command)
 
 
 @command.command("list")
