@@ -15,10 +15,14 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import select
 import struct
 import weakref
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 Kind = Literal[
     "made", "folder", "moved", "deleted", "changed", "opened", "closed", "written", "ended"
@@ -52,9 +56,13 @@ class Event(NamedTuple):
 
 
 class FolderEvents:
-    """The queue of any number of watched folders."""
+    """The queue of any number of watched folders.
 
-    def __init__(self) -> None:
+    ``unheard`` kinds are none of its events: who reads what it watches, and hears of that, too, fills
+    the queue by reading.
+    """
+
+    def __init__(self, *, unheard: Collection[Kind] = ()) -> None:
         """Open a queue.
 
         Raises:
@@ -75,6 +83,7 @@ class FolderEvents:
             (bits.IN_OPEN, "opened"),
             (bits.IN_CLOSE_NOWRITE, "closed"),
         ]
+        self._meanings = [(some, kind) for some, kind in self._meanings if kind not in unheard]
         self._kinds: dict[int, Kind | None] = {}
         self._handle: int = self._binding.inotify_init()
         if self._handle < 0:
@@ -86,6 +95,11 @@ class FolderEvents:
     def close(self) -> None:
         """Forget all watches."""
         self._close()
+
+    def wait(self, timeout_s: float, *others: int) -> bool:
+        """Wait until something was done, or one of ``others`` can be read; False if nothing was."""
+        ready, _, _ = select.select([self._handle, *others], [], [], max(timeout_s, 0))
+        return self._handle in ready
 
     def watch(self, folder: int) -> int:
         """Watch the folder of an open handle, whatever its path; return the number of its watch.

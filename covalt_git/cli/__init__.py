@@ -30,6 +30,7 @@ COMMANDS = {
     "chat": "Make chats; look at, branch and change their workspaces.",
     "call": "Call a tool in a chat.",
     "approval": "Settle the calls that wait for a person.",
+    "dev": "Show it while you edit toolsets, and check every save.",
     "serve": "Show the project in your browser.",
     "index": "Rebuild or inspect the index, a cache of the files.",
     "doctor": "Show how well tools are shut in on this machine.",

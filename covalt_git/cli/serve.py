@@ -46,7 +46,7 @@ def command(
     given = click.get_current_context().find_root().obj
 
     def ready(serving: Serving) -> None:
-        _tell(serving, as_json=as_json)
+        tell(serving, as_json=as_json)
         if opened:
             # In a thread, as a browser of the terminal would keep us until it is closed.
             threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
@@ -62,7 +62,8 @@ def command(
     output.say("stopped", err=True)
 
 
-def _tell(serving: Serving, *, as_json: bool) -> None:
+def tell(serving: Serving, *, as_json: bool) -> None:
+    """Print the address of what is served."""
     listener = serving.listener
     if listener.moved_from is not None:
         output.say(f"port {listener.moved_from} is taken, so it is {listener.port}", err=True)

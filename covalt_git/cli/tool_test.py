@@ -88,9 +88,7 @@ def _chosen(opened: Project, patterns: Sequence[str]) -> list[Tool]:
             meant = f"; did you mean {near!r}?" if near else ""
             raise wrong_call(f"{pattern!r} names no tool{meant}")
         chosen |= found
-    return [
-        _from_files(opened, tool) for tool in visible if not patterns or tool.tool_id in chosen
-    ]
+    return [_from_files(opened, tool) for tool in visible if not patterns or tool.tool_id in chosen]
 
 
 def _from_files(opened: Project, tool: Tool) -> Tool:

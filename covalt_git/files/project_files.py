@@ -89,9 +89,13 @@ def read_project(
 
     The toolsets' names go through ``passing``, which may tell how far the work is.
     """
-    config = _read_config(root)
     names = toolset_ids(root / "toolsets")
-    toolsets = tuple(read_toolset(root, name) for name in passing(names))
+    return read_around(root, tuple(read_toolset(root, name) for name in passing(names)))
+
+
+def read_around(root: Path, toolsets: tuple[Toolset, ...]) -> ProjectReading:
+    """Read and check all but the toolsets themselves, which were read before."""
+    config = _read_config(root)
     problems = [*config.problems, *(problem for one in toolsets for problem in one.problems)]
     problems += _namespace_problems(root, toolsets)
     problems += _orphan_problems(root, toolsets)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from covalt_git.following import FollowedProject
     from covalt_git.serving.asgi import App
 
 GIT_THREADS = 8
@@ -60,10 +61,12 @@ def serve(
     host: str | None = None,
     port: int | None = None,
     role: str | None = None,
+    followed: FollowedProject | None = None,
 ) -> None:
     """Serve the project that ``start`` is in until Ctrl-C or SIGTERM, which end the calls that run.
 
-    ``on_ready`` is told once requests are answered, ``on_request`` a line for each of them.
+    ``on_ready`` is told once requests are answered, ``on_request`` a line for each of them.  The pages
+    of a ``followed`` project tell what is wrong with it, and load again when it changes.
 
     Raises:
         NotAProjectError: when there is no project.
@@ -78,7 +81,7 @@ def serve(
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
     with listener.socket:
-        app = faces(project.root, token=token, port=listener.port, role=role)
+        app = faces(project.root, token=token, port=listener.port, role=role, followed=followed)
         serving = Serving(project.root, listener, token)
         server = Server(
             app if on_request is None else told(app, on_request), lambda: on_ready(serving)
@@ -91,13 +94,20 @@ def serve(
             watches.end()
 
 
-def faces(root: Path, *, token: str, port: int, role: str | None = None) -> App:
+def faces(
+    root: Path,
+    *,
+    token: str,
+    port: int,
+    role: str | None = None,
+    followed: FollowedProject | None = None,
+) -> App:
     """Return all that answers for the project at ``root`` on ``port``, each in its place.
 
     Raises:
         BrokenConfigError: when ``covalt.yaml`` cannot be used.
     """
-    pages = create_app(root, token=token, port=port, role=role)
+    pages = create_app(root, token=token, port=port, role=role, followed=followed)
     git = create_git_app(root, token=token, port=port, role=role)
     # The places of /mcp and /.well-known/oauth-protected-resource are free.
     return Places(WSGIBridge(pages), {"/git": WSGIBridge(git, threads=GIT_THREADS)})

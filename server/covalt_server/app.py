@@ -29,6 +29,7 @@ from covalt_server import (
     pages_calls,
     pages_chats,
     pages_home,
+    pages_live,
     pages_tools,
     pages_toolsets,
     pages_workspace,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from werkzeug.wrappers import Response
+
+    from covalt_git.following import FollowedProject
 
 MAX_BODY_BYTES = 16 << 20
 """What a request may send; only an upload may send more, as its operation says."""
@@ -72,10 +75,18 @@ PAGES = (
 )
 
 
-def create_app(root: Path, *, token: str, port: int, role: str | None = None) -> Flask:
+def create_app(
+    root: Path,
+    *,
+    token: str,
+    port: int,
+    role: str | None = None,
+    followed: FollowedProject | None = None,
+) -> Flask:
     """Return the server of the project at ``root``, which listens on ``port``.
 
     Whoever brings ``token`` acts as the person at this machine, under ``role`` where it is given.
+    With ``followed``, every page tells what is wrong with the project, and loads again when it changes.
 
     Raises:
         BrokenConfigError: when ``covalt.yaml`` cannot be used.
@@ -94,6 +105,8 @@ def create_app(root: Path, *, token: str, port: int, role: str | None = None) ->
     app.add_url_rule("/api/openapi.json", "openapi", _document)
     for pages in PAGES:
         app.register_blueprint(pages)
+    if followed is not None:
+        pages_live.install(app, followed)
     shell.install(app)
     refusals.install(app, [one.name for one in OPERATIONS])
     return app

@@ -1,0 +1,169 @@
+"""``covalt-git dev``: the preview server, and every save checked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.cli.serve import tell
+from covalt_git.cli.session import json_option
+from covalt_git.files.project_files import find_root
+from covalt_git.following import Changes, FollowedProject
+from covalt_git.serving.server import Serving, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.errors import Problem
+    from covalt_git.following import Look
+    from covalt_git.models.project_config import ServerConfig
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Listen on this port; 0 stands for any that is free.",
+)
+@click.option("--host", help="Listen on this host, 127.0.0.1 by default.")
+@click.option("--poll", is_flag=True, help="Look at intervals, where no events tell of changes.")
+@click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
+@json_option
+def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_json: bool) -> None:
+    """Show the project in your browser while you edit it, and check every save, until Ctrl-C.
+
+    A toolset with errors is shown as it was before them, here and on every page, and its tools wait
+    until it is mended.  Open pages load again by themselves.  With --json, every line is an object.
+    """
+    given = click.get_current_context().find_root().obj
+    followed = FollowedProject(find_root(given["root"]))
+    teller = _Teller(followed, as_json=as_json)
+
+    def ready(serving: Serving) -> None:
+        tell(serving, as_json=as_json)
+        teller.first()
+        if opened:
+            threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
+
+    with _following(followed, teller, poll=poll):
+        serve(
+            followed.root,
+            on_ready=ready,
+            host=host,
+            port=port,
+            role=given["role"],
+            followed=followed,
+        )
+    output.say("stopped", err=True)
+
+
+@contextlib.contextmanager
+def _following(followed: FollowedProject, teller: _Teller, *, poll: bool) -> Iterator[None]:
+    changes = Changes(followed.root, poll=poll)
+
+    def follow() -> None:
+        # What changed between the first look and the first watch was told by nobody.
+        why, waiting = "", True
+        while waiting:
+            if changes.why_polling != why and not poll:
+                why = changes.why_polling
+                output.say(f"{why}: looking every moment instead, as with --poll", err=True)
+            began = time.monotonic()
+            try:
+                look = followed.look()
+            except OSError as error:  # such as too many open files: it may pass
+                output.say(f"cannot look at the files: {error.strerror}", err=True, fg="red")
+                look = None
+            changes.looked(time.monotonic() - began)
+            if look is not None:
+                teller.changed(look)
+            waiting = changes.wait()
+
+    thread = threading.Thread(target=follow, name="follow", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        changes.close()
+        thread.join()
+
+
+class _Teller:
+    """Says on the terminal what each look found, one look after the other."""
+
+    def __init__(self, followed: FollowedProject, *, as_json: bool) -> None:
+        self._followed = followed
+        self._as_json = as_json
+        self._speaking = threading.Lock()
+        self._told: tuple[Problem, ...] = ()
+        self._server: ServerConfig | None = None
+        self._begun = False
+
+    def first(self) -> None:
+        """Say how the project is, once its address was told."""
+        with self._speaking:
+            self._begun = True
+            look = self._followed.last
+            self._server = _server(look)
+            self._tell(look, look.reading.problems)
+
+    def changed(self, look: Look) -> None:
+        """Say what changed."""
+        with self._speaking:
+            if not self._begun:  # what comes first says all of it
+                return
+            new = tuple(one for one in look.reading.problems if _concerns(one, look, self._told))
+            self._tell(look, new)
+
+    def _tell(self, look: Look, problems: tuple[Problem, ...]) -> None:
+        reading, broken = look.reading, look.broken
+        self._told = reading.problems
+        tools = sum(len(toolset.tools) for toolset in reading.toolsets)
+        if self._as_json:
+            told = {
+                "changed": look.changed,
+                "mended": look.mended,
+                "broken": sorted(broken),
+                "problems": [one.as_json() for one in reading.problems],
+                "toolsets": len(reading.toolsets),
+                "tools": tools,
+            }
+            click.echo(json.dumps(told))
+            return
+        output.problems(problems, reading.root)
+        for name in look.changed:
+            if name in broken:
+                kept = "it is shown as it was, and its tools wait until it is mended"
+                output.say(f"{name} has errors: {kept}", fg="red")
+            elif name in look.mended:
+                output.say(f"{name} is sound again", fg="green")
+        counted = (
+            f"{output.plural(len(reading.toolsets), 'toolset')}, {output.plural(tools, 'tool')}"
+        )
+        count = len(reading.problems)
+        result = output.plural(count, "problem") if count else "no problems"
+        output.say(
+            f"{time.strftime('%H:%M:%S')} {counted}: {result}", fg="red" if broken else "green"
+        )
+        server = _server(look)
+        if server is not None and server != self._server:
+            self._server = server
+            output.say("start again for the new 'server' of covalt.yaml", fg="yellow")
+
+
+def _server(look: Look) -> ServerConfig | None:
+    config = look.reading.config
+    return None if config is None else config.server
+
+
+def _concerns(problem: Problem, look: Look, told: tuple[Problem, ...]) -> bool:
+    """Tell whether a problem is new, or of a toolset that was saved just now."""
+    mine = any(problem.path.startswith(f"toolsets/{name}/") for name in look.changed)
+    return mine or problem not in told

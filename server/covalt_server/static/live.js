@@ -1,0 +1,63 @@
+// Under `covalt-git dev` a page loads again when a toolset changes, unless that would lose what
+// somebody has typed: then it says so.  The browser keeps the place that was scrolled to.
+
+const PAUSE = 500; // ms between two questions
+const place = document.getElementById("live");
+let shown = place.dataset.version;
+let typed = false;
+
+document.addEventListener("input", (event) => {
+  if (!event.target.closest("[role=search]")) typed = true;
+});
+
+// A box that the browser has filled in again by itself holds what somebody typed, too.
+function differs(box) {
+  if (box.closest("[role=search]") || box.type === "hidden") return false;
+  if (box.type === "checkbox" || box.type === "radio") return box.checked !== box.defaultChecked;
+  if (box.type === "file") return box.files.length > 0;
+  if (box.tagName === "SELECT") {
+    const options = [...box.options];
+    const given = options.some((one) => one.defaultSelected);
+    return given && options.some((one) => one.selected !== one.defaultSelected);
+  }
+  return "defaultValue" in box && box.value !== box.defaultValue;
+}
+
+function holdsInput() {
+  return typed || "form" in place.dataset || [...document.querySelectorAll("input, select, textarea")].some(differs);
+}
+
+function offer() {
+  const line = document.createElement("p");
+  line.className = "notice warn";
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = "Reload";
+  // Not reload(), which may send a form again.
+  button.addEventListener("click", () => location.assign(location.href));
+  line.append("The project has changed; what you typed here is not sent yet. ", button);
+  place.append(line);
+}
+
+async function look() {
+  if (document.hidden) return;
+  const answer = await fetch("/live").catch(() => null);
+  if (!answer?.ok) return; // it was ended, or starts again
+  const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("live");
+  if (!found || found.dataset.version === shown) return;
+  shown = found.dataset.version;
+  if (holdsInput()) {
+    place.replaceChildren(...found.children);
+    offer();
+  } else {
+    location.reload();
+  }
+}
+
+async function follow() {
+  await look();
+  setTimeout(follow, PAUSE);
+}
+
+document.addEventListener("visibilitychange", look);
+setTimeout(follow, PAUSE);
