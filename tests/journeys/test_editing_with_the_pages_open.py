@@ -1,0 +1,135 @@
+"""An author keeps a page open beside the editor: `covalt-git dev` tells what is wrong, and reloads it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.browser import launched
+from tests.journeys.terminal import Terminal
+
+PROBLEM = "data-lab has errors, so it is shown as it was"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        browser = launched(driver)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def url(project: Terminal) -> Iterator[str]:
+    command = [str(project.scripts / "covalt-git"), "dev", "--port", "0", "--json"]
+    with subprocess.Popen(
+        command, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        yield json.loads(server.stdout.readline())["url"]
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=30)
+        assert server.returncode == 0
+        assert "Traceback" not in err
+
+
+@pytest.fixture
+def page(chromium: Browser, url: str) -> Iterator[Page]:
+    """A browser at the printed address; whatever its console calls an error fails the test."""
+    with chromium.new_context(viewport={"width": 1280, "height": 400}) as context:
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(url)
+        yield page
+        # What is broken answers with an error, which the console tells of, too.
+        assert [one for one in errors if not one.startswith("Failed to load resource")] == []
+
+
+def edit(project: Terminal, old: str, new: str) -> None:
+    manifest = project.folder / "toolsets/data-lab/toolset.yaml"
+    text = manifest.read_text(encoding="utf-8")
+    assert old in text
+    manifest.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_a_save_shows_its_problem_on_every_page_and_mending_takes_it_away(
+    page: Page, project: Terminal
+) -> None:
+    home = page.url
+    page.goto(f"{home}tools")
+    edit(project, "\ndescription:", "\ndescriptoin:")
+
+    expect(page.get_by_text(PROBLEM)).to_be_visible()
+    expect(
+        page.get_by_text("toolsets/data-lab/toolset.yaml:9: unknown key 'descriptoin'")
+    ).to_be_visible()
+    expect(page.get_by_role("link", name="Summarize Table", exact=True)).to_be_visible()
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    serious = [one for one in found if one["impact"] in {"serious", "critical"}]
+    assert [node["html"] for one in serious for node in one["nodes"]] == []
+    page.goto(f"{home}chats")
+    expect(page.get_by_text(PROBLEM)).to_be_visible()
+    page.locator("#live").get_by_role("link", name="data-lab").click()
+    page.wait_for_url("**/toolsets/data-lab")
+
+    edit(project, "\ndescriptoin:", "\ndescription:")
+
+    expect(page.get_by_text(PROBLEM)).to_have_count(0)
+    expect(page.get_by_text("unknown key")).to_have_count(0)
+
+
+def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
+    page: Page, project: Terminal
+) -> None:
+    page.goto(f"{page.url}toolsets/data-lab/files/toolset.yaml")
+    page.evaluate("scrollTo(0, 300)")
+    page.evaluate("window.old = true")
+
+    edit(project, "# Data Lab reads", "# Data Lab really reads")
+
+    expect(page.get_by_text("Data Lab really reads")).to_have_count(1)
+    assert page.evaluate("window.old") is None
+    page.wait_for_function("scrollY === 300")
+
+
+def test_what_somebody_typed_is_kept_and_the_page_only_says_that_it_is_old(
+    page: Page, project: Terminal
+) -> None:
+    page.goto(f"{page.url}tools/data-lab:summarize")
+    box = page.get_by_label(re.compile("^path"))
+    box.fill("weather.csv")
+
+    edit(project, "\ndescription:", "\ndescriptoin:")
+
+    expect(page.get_by_text("The project has changed")).to_be_visible()
+    expect(page.get_by_text(PROBLEM)).to_be_visible()
+    expect(box).to_have_value("weather.csv")
+    edit(project, "\ndescriptoin:", "\ndescription:")
+    expect(page.get_by_text(PROBLEM)).to_have_count(0)
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_text("The project has changed")).to_have_count(0)
+    expect(page.get_by_label(re.compile("^path"))).to_have_value("")
+
+
+def test_settings_that_cannot_be_used_are_told_too_and_the_page_comes_back(
+    page: Page, project: Terminal
+) -> None:
+    settings = project.folder / "covalt.yaml"
+    sound = settings.read_text(encoding="utf-8")
+    page.goto(f"{page.url}toolsets")
+
+    with page.expect_response(re.compile("/toolsets$")):
+        settings.write_text(sound.replace("version: 1", "version: 9"), encoding="utf-8")
+    expect(page.locator("#live").get_by_text("covalt.yaml has errors")).to_be_visible()
+    settings.write_text(sound, encoding="utf-8")
+
+    expect(page.get_by_role("link", name="Data Lab", exact=True)).to_be_visible()

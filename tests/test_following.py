@@ -1,0 +1,225 @@
+"""A project that is followed: what a look finds, and that every change is a reason for one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.files.project_files import read_project
+from covalt_git.following import Changes, FollowedProject
+
+SOUND = 'id: {0}\nname: Some\nversion: "1"\n'
+BROKEN = "id: {0}\n"
+
+
+def write(root: Path, toolset_id: str, text: str) -> Path:
+    file = root / "toolsets" / toolset_id / "toolset.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text.format(toolset_id), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    write(tmp_path, "one", SOUND)
+    write(tmp_path, "two", SOUND)
+    return tmp_path
+
+
+@pytest.fixture
+def changes(root: Path) -> Iterator[Changes]:
+    made = Changes(root)
+    assert made.why_polling == ""
+    yield made
+    made.close()
+
+
+def test_a_look_finds_what_changed_since_the_last(root: Path) -> None:
+    followed = FollowedProject(root)
+    first = followed.last
+
+    assert followed.look() is None
+    write(root, "two", BROKEN)
+    broken = followed.look()
+    assert followed.look() is None
+    write(root, "two", SOUND)
+    shutil.rmtree(root / "toolsets/one")
+    mended = followed.look()
+
+    assert first.broken == {}
+    assert broken is not None
+    assert (broken.changed, broken.mended) == (("two",), ())
+    assert broken.broken["two"].path == "toolsets/two/toolset.yaml"
+    assert mended is not None
+    assert (mended.changed, mended.mended, mended.broken) == (("one", "two"), ("two",), {})
+    assert len({first.version, broken.version, mended.version}) == 3
+    assert followed.last is mended
+
+
+def test_what_stands_beside_the_toolsets_is_looked_at_too(root: Path) -> None:
+    followed = FollowedProject(root)
+
+    (root / "covalt.yaml").write_text("version: 2\n", encoding="utf-8")
+    look = followed.look()
+
+    assert look is not None
+    assert look.changed == ()
+    assert look.reading.config is None
+    assert look.reading == read_project(root)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["one", "two", "three"]),
+        st.sampled_from([SOUND, BROKEN, SOUND + "mcp_servers: [{{id: two, command: x}}]\n", None]),
+    ),
+    max_size=8,
+)
+
+
+@given(STEPS)
+@settings(max_examples=40, deadline=None)
+def test_followed_it_is_as_read_anew(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str | None]]
+) -> None:
+    root = tmp_path_factory.mktemp("project")
+    (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    followed = FollowedProject(root)
+    for toolset_id, text in steps:
+        if text is None:
+            shutil.rmtree(root / "toolsets" / toolset_id, ignore_errors=True)
+        else:
+            write(root, toolset_id, text)
+        followed.look()
+
+        assert followed.last.reading == read_project(root)
+
+
+def new_file(root: Path) -> None:
+    (root / "toolsets/one/more.py").write_text("", encoding="utf-8")
+
+
+def new_deep_folder(root: Path) -> None:
+    (root / "toolsets/one/a/b/c").mkdir(parents=True)
+
+
+def saved_by_renaming(root: Path) -> None:
+    other = root / "toolsets/one/.toolset.yaml.swp"
+    other.write_text(BROKEN, encoding="utf-8")
+    other.rename(root / "toolsets/one/toolset.yaml")
+
+
+def removed(root: Path) -> None:
+    shutil.rmtree(root / "toolsets/one")
+
+
+def moved_away(root: Path) -> None:
+    (root / "toolsets/one").rename(root / "elsewhere")
+
+
+def other_mode(root: Path) -> None:
+    (root / "toolsets/one/toolset.yaml").chmod(0o755)
+
+
+def settings_changed(root: Path) -> None:
+    (root / "covalt.yaml").write_text("version: 1\nlimits: {timeout_s: 5}\n", encoding="utf-8")
+
+
+def state_written(root: Path) -> None:
+    state = root / "toolsets/state/one.yaml"
+    state.parent.mkdir()
+    state.write_text("enabled: false\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        new_file,
+        new_deep_folder,
+        saved_by_renaming,
+        removed,
+        moved_away,
+        other_mode,
+        settings_changed,
+        state_written,
+    ],
+)
+def test_every_kind_of_change_ends_the_waiting(
+    root: Path, changes: Changes, change: Callable[[Path], None]
+) -> None:
+    change(root)
+
+    assert changes.wait() is True
+
+
+def test_a_folder_that_came_later_is_watched_with_all_below_it(
+    root: Path, changes: Changes
+) -> None:
+    write(root, "three", SOUND)
+    (root / "toolsets/three/deep/er").mkdir(parents=True)
+    assert changes.wait() is True
+
+    (root / "toolsets/three/deep/er/x.txt").write_text("x", encoding="utf-8")
+
+    assert changes.wait() is True
+
+
+def test_our_own_reading_is_no_reason_to_look_again(root: Path, changes: Changes) -> None:
+    write(root, "one", BROKEN)
+    assert changes.wait() is True
+    FollowedProject(root)
+    ended = threading.Event()
+    answers: list[bool] = []
+    waiting = threading.Thread(target=lambda: (answers.append(changes.wait()), ended.set()))
+
+    waiting.start()
+    assert not ended.wait(0.5)
+    changes.close()
+    waiting.join(30)
+
+    assert answers == [False]
+
+
+def test_after_a_storm_that_the_queue_could_not_hold_nothing_is_missed(
+    root: Path, changes: Changes
+) -> None:
+    followed = FollowedProject(root)
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text(encoding="utf-8"))
+    busy = root / "toolsets/two/busy"
+    for number in range(most // 2 + 10):  # each is made and removed, which is several events
+        os.close(os.open(busy, os.O_CREAT | os.O_WRONLY))
+        busy.unlink()
+        if number == most // 2:
+            write(root, "new", SOUND)
+
+    assert changes.wait() is True
+    look = followed.look()
+    assert look is not None
+    assert "new" in look.changed
+    write(root, "new", BROKEN)
+    assert changes.wait() is True  # its folder is watched, though no event told of it
+    mended = followed.look()
+    assert mended is not None
+    assert list(mended.broken) == ["new"]
+
+
+def test_where_it_polls_it_needs_no_events(root: Path) -> None:
+    polling = Changes(root, poll=True)
+    followed = FollowedProject(root)
+    write(root, "one", BROKEN)
+
+    assert polling.wait() is True
+    look = followed.look()
+    polling.close()
+
+    assert look is not None
+    assert list(look.broken) == ["one"]
+    assert polling.wait() is False
