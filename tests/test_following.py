@@ -178,8 +178,12 @@ def test_our_own_reading_is_no_reason_to_look_again(root: Path, changes: Changes
     FollowedProject(root)
     ended = threading.Event()
     answers: list[bool] = []
-    waiting = threading.Thread(target=lambda: (answers.append(changes.wait()), ended.set()))
 
+    def wait() -> None:
+        answers.append(changes.wait())
+        ended.set()
+
+    waiting = threading.Thread(target=wait)
     waiting.start()
     assert not ended.wait(0.5)
     changes.close()

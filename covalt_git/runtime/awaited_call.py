@@ -300,6 +300,7 @@ def _request(job: Job) -> dict[str, Any]:
         "message_id": job.message_id,
         "confirmed": job.confirmed,
         "secrets": dict(job.secrets),
+        "describe": job.describe,
         "check_result": job.check_result,
         "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.written_mb},
     }

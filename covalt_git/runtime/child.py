@@ -135,6 +135,7 @@ def rehearse() -> None:
         request: dict[str, Any] = dict.fromkeys(("chat_id", "toolset_id", "call_id"), "")
         request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": ".", "limits": {}}
         request |= {"message_id": None, "confirmed": True, "secrets": {}, "check_result": True}
+        request["describe"] = False
         wire.send(here, request, (here.fileno(),))
         asked = wire.receive(there)
         assert asked is not None
@@ -165,6 +166,8 @@ def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[st
         marked = covalt_toolset.get_tool_metadata(function)
     except BaseException as error:  # noqa: BLE001 - whatever stands there in a function's place
         return failure("cannot_load", error, folder)
+    if request["describe"]:
+        return _described(function, folder)
     if marked is not None and marked.requires_confirmation and not request["confirmed"]:
         return {"status": "confirmation"}
     context = covalt_toolset.ToolContext(
@@ -180,6 +183,16 @@ def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[st
     os.chdir(context.workspace)
     with covalt_toolset.set_context(context):
         return _call(function, request, folder)
+
+
+def _described(function: Callable[..., object], folder: Path) -> dict[str, Any]:
+    """Return what a function says of itself; its types' own code may run for it."""
+    try:
+        found = covalt_toolset.describe(function)
+        said = {"input_schema": found.input_schema, "output_schema": found.output_schema}
+        return {"status": "success", "result": covalt_toolset.to_json(said)}
+    except BaseException as error:  # noqa: BLE001 - whatever a type's own schema raises
+        return failure("cannot_load", error, folder)
 
 
 def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Job:
         secrets: the values that the tool may have, by name.
         hosts: that were granted; no others are reached, and none at all but at the level ``full``.
         python: the interpreter, which has what the toolset needs.
+        describe: whether the function is only to say what it is, and is not called.
         check_result: whether the result has to be what the function's annotation promises.
         tell: is told what happens meanwhile, in the thread that waits for the run.
         cancel: set by anybody, ends the run.
@@ -68,6 +69,7 @@ class Job:
     digest: str | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     hosts: tuple[str, ...] = ()
+    describe: bool = False
     check_result: bool = True
     python: Path = Path(sys.executable)
     tell: Callable[[Progress | Log], None] | None = None
