@@ -143,3 +143,34 @@ def test_without_a_project_it_does_not_start(tmp_path: Path) -> None:
 
     assert done.returncode == 2
     assert done.stderr.startswith("there is no covalt.yaml in ")
+
+
+def in_a_namespace(limit: str, *command: str) -> list[str]:
+    """Return a command in a user namespace of its own, where the kernel gives it no more watches."""
+    script = f'echo 2 > /proc/sys/user/{limit} && exec "$@"'
+    return ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", *command]
+
+
+@pytest.mark.skipif(
+    subprocess.run(
+        in_a_namespace("max_inotify_watches", "true"), capture_output=True, check=False
+    ).returncode
+    != 0,
+    reason="this machine lets nobody make a namespace with limits of its own",
+)
+def test_where_the_limit_of_watches_is_reached_it_polls_and_says_so_once(root: Path) -> None:
+    command = in_a_namespace("max_inotify_watches", *PROGRAM, "dev", "--port", "0")
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        dev = Following(program)
+        dev.until("no problems")
+        save(root, MANIFEST.replace("entrypoint", "entrypont"))
+        dev.until("1 problem")
+        save(root, MANIFEST)
+        dev.until("no problems")
+        err = dev.end()
+
+    told = [line for line in err.splitlines() if "looking every moment" in line]
+    why = "the limit fs.inotify.max_user_watches is reached"
+    assert told == [f"{why}: looking every moment instead, as with --poll"]

@@ -38,7 +38,7 @@ def test_a_person_edits_calls_branches_and_rebuilds(
         *("call", "c1", "app-builder:write_file"),
         '{"path": "index.html", "content": "<h1>hi</h1>"}',
     )
-    assert list(call) == TOOL_CALL_COLUMNS
+    assert list(call) == [*TOOL_CALL_COLUMNS, "repeated"]
     assert call["result"] == {"written": "index.html", "size": 11}
     assert call["status"] == "success"
     assert call["pre_manifest_id"] is None
@@ -66,6 +66,9 @@ def test_a_person_edits_calls_branches_and_rebuilds(
     here.covalt("index", "rebuild")
     assert _every_row(here.folder / "data/index.db") == before
     assert len(before["tool_calls"]) == 2
+
+    here.covalt("toolset", "new", "mine", "--template", "html")
+    assert here.json("tool", "test", "mine")["ok"] == 1
 
     assert here.git("-C", "data/chats/c1/store.git", "fsck", "--strict") == ""
     here.git("clone", "--quiet", "data/chats/c1/store.git", "copy")
