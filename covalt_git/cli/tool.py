@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.calls.exact_schemas import exact_schema
 from covalt_git.cli import output, tool_test
 from covalt_git.cli.session import json_option, project
 from covalt_git.models.http_placement import placement
@@ -78,6 +77,8 @@ def show_schema(tool_id: str, *, exact: bool, as_json: bool) -> None:
     Reading runs nothing, and so comes only near to computed types and imported models.  With --exact the
     module is imported in the sandbox, once for each state of the toolset's files.
     """
+    from covalt_git.calls.exact_schemas import exact_schema  # noqa: PLC0415 - lists make no calls
+
     opened = project()
     tool = opened.catalog.find(tool_id).tool
     said = exact_schema(opened.engine(), tool.tool_id) if exact else None
