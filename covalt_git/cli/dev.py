@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
+from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.serve import tell
 from covalt_git.cli.session import json_option
 from covalt_git.files.project_files import find_root
@@ -137,7 +138,7 @@ class _Teller:
             }
             click.echo(json.dumps(told))
             return
-        output.problems(problems, reading.root)
+        print_problems(problems, reading.root)
         for name in look.changed:
             if name in broken:
                 kept = "it is shown as it was, and its tools wait until it is mended"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.first_steps import first_steps
+from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import json_option, project
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
