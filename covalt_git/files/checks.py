@@ -6,19 +6,24 @@ them, and every file that is named is there.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.files.expression_checks import check_expressions
 from covalt_git.files.http_checks import check_http
+from covalt_git.files.parameter_checks import check_parameters
 from covalt_git.files.python_source import (
     NoFunctionError,
     PythonSyntaxError,
     ToolSource,
+    imported_from,
     read_tool,
 )
 from covalt_git.files.python_text import MAX_SOURCE_BYTES
 from covalt_git.files.reading import Reading, part_problems
+from covalt_git.files.reference_checks import check_references
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
 from covalt_git.models.renderers import CONFIGS, config_model
@@ -34,9 +39,6 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 Sources = dict[str, ToolSource]
-
-_COMPOSING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
-"""Keywords through which a schema can declare arguments elsewhere than in ``properties``."""
 
 _SHOWS = {
     "html": (("artifact", "content"), "{artifact: artifacts/page.html}"),
@@ -66,6 +68,11 @@ def read_sources(
             with (folder / path).open("rb") as file:
                 source = file.read(MAX_SOURCE_BYTES + 1)
             sources[tool.id] = read_tool(source, function)
+            origin = imported_from(source, function)
+            if origin and origin.partition(".")[0] in sys.stdlib_module_names:
+                message = f"{function!r} is {origin}, a function of Python itself"
+                hint = f"write a function in {path} that calls it"
+                problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
         except PythonSyntaxError as error:
             place = f"{manifest.path.rpartition('/')[0]}/{path}"
             problems.append(
@@ -95,7 +102,8 @@ def check_manifest(
     return [
         *_check_ids(manifest, manifest.value, toolset_id),
         *_check_tools(manifest, manifest.value, files, sources),
-        *_check_overrides(manifest, manifest.value, files),
+        *_check_overrides(manifest, manifest.value, files, sources),
+        *check_references(manifest, manifest.value),
         *_check_named_files(manifest, manifest.value, files),
     ]
 
@@ -159,7 +167,7 @@ def _check_tools(
             yield from check_http(reading, loc, tool, manifest)
         source = sources.get(tool.id)
         if source and tool.input_schema and not broken:
-            yield from _check_parameters(reading, loc, tool, source)
+            yield from check_parameters(reading, loc, tool, source)
         schema = tool.input_schema or (source.input_schema if source else None)
         if schema and not broken:
             yield from _check_examples(reading, loc, tool, schema)
@@ -172,9 +180,10 @@ def _check_tools(
                 key=True,
                 severity="warning",
             )
-            yield from _check_config(
-                reading, (*loc, "renderer"), tool.renderer.type, tool.renderer.config, files
-            )
+            place: Loc = (*loc, "renderer")
+            config = tool.renderer.config
+            yield from _check_config(reading, place, tool.renderer.type, config, files)
+            yield from _check_config_of(tool, reading, place, config, sources)
 
 
 def _check_schemas(
@@ -197,45 +206,6 @@ def _check_schemas(
             )
 
 
-def _check_parameters(
-    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolSource
-) -> Iterator[Problem]:
-    """Find arguments that only one side knows; the manifest wins, so these are warnings."""
-    schema = tool.input_schema or {}
-    if schema.keys() & _COMPOSING:
-        return  # which arguments these declare, only a value could tell
-    declared = schema.get("properties", {})
-    takes = source.input_schema
-    known = list(takes.get("properties", {}))
-    function = str(tool.entrypoint).partition(":")[2]
-    if takes.get("additionalProperties") is False:
-        for name in declared:
-            if name not in known:
-                message = f"{function}() takes no argument {name!r}"
-                near = nearest_name(name, known)
-                listed = f"it takes {', '.join(known)}" if known else "it takes none"
-                hint = f"did you mean {near!r}?" if near else listed
-                yield reading.problem(
-                    codes.WRONG_PARAMETERS,
-                    (*loc, "input_schema", "properties", name),
-                    message,
-                    hint=hint,
-                    key=True,
-                    severity="warning",
-                )
-    for name in takes.get("required", []):
-        if name not in declared:
-            message = f"{function}() needs an argument {name!r} that is not declared"
-            yield reading.problem(
-                codes.WRONG_PARAMETERS,
-                (*loc, "input_schema", "properties"),
-                message,
-                hint=f"add {name} to properties, or give it a default in the function",
-                key=True,
-                severity="warning",
-            )
-
-
 def _check_examples(
     reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, schema: dict[str, Any]
 ) -> Iterator[Problem]:
@@ -251,7 +221,10 @@ def _check_examples(
 
 
 def _check_overrides(
-    reading: Reading[ToolsetManifest], manifest: ToolsetManifest, files: BundleFiles
+    reading: Reading[ToolsetManifest],
+    manifest: ToolsetManifest,
+    files: BundleFiles,
+    sources: Mapping[str, ToolSource],
 ) -> Iterator[Problem]:
     tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
     servers = {server.id for server in manifest.mcp_servers}
@@ -287,6 +260,22 @@ def _check_overrides(
             continue
         place = (*loc, "renderer_config")
         yield from _check_config(reading, place, kind, override.renderer_config, files)
+        if declared is not None:
+            yield from _check_config_of(declared, reading, place, override.renderer_config, sources)
+
+
+def _check_config_of(
+    tool: ToolDeclaration,
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    config: dict[str, Any],
+    sources: Mapping[str, ToolSource],
+) -> Iterator[Problem]:
+    """Check the expressions of a renderer's configuration against what its tool is known to be."""
+    source = sources.get(tool.id)
+    takes = tool.input_schema or (source.input_schema if source else None)
+    gives = tool.output_schema or (source.output_schema if source else None)
+    yield from check_expressions(reading, loc, config, takes=takes, gives=gives)
 
 
 def _check_config(
@@ -362,6 +351,10 @@ def _no_module(
     dotted = [
         path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules
     ]
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        message = f"the module {module!r} is Python's own, not one of the toolset"
+        hint = "write a function in tools/ that calls it, and name that one"
+        return reading.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint)
     near = nearest_name(module, dotted)
     hint = f"did you mean {near}?" if near else f"write it: {module.replace('.', '/')}.py"
     return reading.problem(codes.NO_MODULE, loc, f"there is no module {module!r}", hint=hint)

@@ -10,11 +10,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.files.parameter_checks import COMPOSING
+from covalt_git.files.reference_checks import reference_problems
 from covalt_git.interpolate import expressions
 from covalt_git.models import problems as codes
 from covalt_git.models.http_placement import FILE_BEGINS, Placement, placement
 from covalt_git.models.toolset_manifest import HttpBody
-from covalt_git.references import malformed, references, texts
+from covalt_git.references import texts
 from covalt_git.url_templates import BadTemplateError, UrlTemplate
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.models.toolset_manifest import HttpRequest, ToolDeclaration, ToolsetManifest
 
-_COMPOSING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS = frozenset(
     {
@@ -48,7 +49,8 @@ def check_http(
     at: Loc = (*loc, "http")
     yield from _check_names(reading, at, http)
     yield from _check_texts(reading, at, http)
-    yield from _check_references(reading, at, http, manifest)
+    parts = {"url": http.url, **_written(http)}
+    yield from reference_problems(reading, at, parts, manifest.secrets)
     try:
         placed = placement(http)
     except BadTemplateError as error:
@@ -149,31 +151,6 @@ def _check_texts(
                 )
 
 
-def _check_references(
-    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest, manifest: ToolsetManifest
-) -> Iterator[Problem]:
-    parts = {"url": http.url, **_written(http)}
-    for loc, text in texts(parts):
-        for wrong in malformed(text):
-            yield reading.problem(
-                codes.BAD_REFERENCE,
-                (*at, *loc),
-                f"{wrong[:60]!r} is no reference",
-                hint="write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar",
-            )
-    for loc, reference in references(parts):
-        if reference.name in manifest.secrets:
-            continue
-        near = nearest_name(reference.name, manifest.secrets)
-        every = ", ".join([*manifest.secrets, reference.name])
-        yield reading.problem(
-            codes.BAD_REFERENCE,
-            (*at, *loc),
-            f"the toolset does not declare {reference.name!r}",
-            hint=f"did you mean {near!r}?" if near else f"add a line: secrets: [{every}]",
-        )
-
-
 def _check_places(
     reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest, placed: Placement
 ) -> Iterator[Problem]:
@@ -203,7 +180,7 @@ def _check_arguments(
     """Find arguments that the request names and the schema does not."""
     properties: Any = schema.get("properties", {})
     open_ended = not properties and schema.get("additionalProperties") is not False
-    if schema.keys() & _COMPOSING or open_ended or not isinstance(properties, dict):
+    if schema.keys() & COMPOSING or open_ended or not isinstance(properties, dict):
         return  # which arguments there are, only a value could tell
     required = schema.get("required", [])
     for name in _named(http, placed):

@@ -9,6 +9,7 @@ from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.bundle_files import MANIFEST, readable
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_lock
+from covalt_git.files.text_checks import check_text, without
 from covalt_git.files.toolsets import (
     LOCK_FOLDER,
     STATE_FOLDER,
@@ -96,7 +97,10 @@ def read_project(
 def read_around(root: Path, toolsets: tuple[Toolset, ...]) -> ProjectReading:
     """Read and check all but the toolsets themselves, which were read before."""
     config = _read_config(root)
-    problems = [*config.problems, *(problem for one in toolsets for problem in one.problems)]
+    problems = [
+        *_config_problems(config),
+        *(problem for one in toolsets for problem in one.problems),
+    ]
     problems += _namespace_problems(root, toolsets)
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
@@ -106,6 +110,14 @@ def read_around(root: Path, toolsets: tuple[Toolset, ...]) -> ProjectReading:
 
 def _read_config(root: Path) -> Reading[ProjectConfig]:
     return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)
+
+
+def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
+    """Return what is wrong with ``covalt.yaml`` in its form and in its text."""
+    if config.document is None:
+        return list(config.problems)
+    found, values = check_text(config.document.text, config.path)
+    return without(values, [*config.problems, *found])
 
 
 def _namespace_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:

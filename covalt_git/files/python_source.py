@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
     from covalt_git.models.base import JsonObject
 
-__all__ = ["NoFunctionError", "Parameter", "PythonSyntaxError", "ToolSource", "read_tool"]
+__all__ = [
+    "NoFunctionError",
+    "Parameter",
+    "PythonSyntaxError",
+    "ToolSource",
+    "imported_from",
+    "read_tool",
+]
 
 MAX_DOCSTRING = 64 * 1024
 
@@ -98,6 +105,17 @@ def read_tool(source: bytes, function: str) -> ToolSource:
         return _read_definitions(definitions, names, source)
     except RecursionError:
         raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
+
+
+def imported_from(source: bytes, name: str) -> str | None:
+    """Return what a module imports under that name, as ``os.system``; None where it imports nothing.
+
+    Raises:
+        PythonSyntaxError: where the source does not parse.
+    """
+    bound = _names_of(source).bindings.get(name, ())
+    origins = {binding.origin for binding in bound}
+    return origins.pop() if len(origins) == 1 else None
 
 
 @lru_cache(maxsize=8)

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.files.artifact_checks import check_artifacts
 from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
-from covalt_git.files.checks import check_manifest, read_sources
+from covalt_git.files.checks import Sources, check_manifest, read_sources
+from covalt_git.files.module_names import check_names
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
+from covalt_git.files.text_checks import (
+    check_hidden_escapes,
+    check_texts,
+    once_for_each_cause,
+    without,
+)
 from covalt_git.files.tools_in_force import is_on, tools_in_force
 from covalt_git.models import problems as codes
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -111,6 +118,7 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
         *_name_problems(toolset_id, shown),
     ]
     tools: tuple[Tool, ...] = ()
+    sources: Sources = {}
     if manifest.value is not None:
         sources, found = read_sources(manifest, folder, files)
         problems += found
@@ -120,6 +128,8 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
             tools = tools_in_force(manifest.value, in_force, sources, files.digest)
         problems += _state_problems(manifest.value, state)
     problems += check_artifacts(manifest, folder, files)
+    found, credentials = check_texts(folder, shown, files)
+    problems += [*found, *check_hidden_escapes(manifest, sources), *check_names(shown, files)]
     return Toolset(
         id=toolset_id,
         folder=folder,
@@ -127,7 +137,7 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
         state=state.value or ToolsetState(enabled=False),
         files=files,
         tools=tools,
-        problems=tuple(sorted(set(problems))),
+        problems=tuple(sorted(set(without(credentials, once_for_each_cause(problems))))),
     )
 
 

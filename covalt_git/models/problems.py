@@ -27,6 +27,9 @@ BAD_EXAMPLE = "CG208"
 BAD_REQUEST = "CG209"
 UNKNOWN_ARGUMENT = "CG210"
 BAD_REFERENCE = "CG211"
+CREDENTIAL = "CG212"
+HIDDEN_CHARACTER = "CG213"
+UNKNOWN_EXPRESSION = "CG214"
 
 NO_MODULE = "CG301"
 NO_FUNCTION = "CG302"
@@ -40,6 +43,9 @@ PAGE_CONNECTS = "CG309"
 PAGE_STORES = "CG310"
 PAGE_LEAVES = "CG311"
 PAGE_POWERS = "CG312"
+SHADOWED_MODULE = "CG313"
+MERGE_CONFLICT = "CG314"
+FOREIGN_ENTRYPOINT = "CG315"
 
 NAMESPACE_TAKEN = "CG401"
 ORPHAN_STATE = "CG402"
@@ -65,6 +71,9 @@ TITLES = {
     BAD_REQUEST: "an HTTP request that could not be sent as it is written",
     UNKNOWN_ARGUMENT: "a request with an argument that its schema does not declare",
     BAD_REFERENCE: "a reference to a value that is none, or that the toolset does not declare",
+    CREDENTIAL: "a credential in plain text",
+    HIDDEN_CHARACTER: "a character that nobody sees, or that shows a text in another order",
+    UNKNOWN_EXPRESSION: "an expression that stands for nothing the tool takes or returns",
     NO_MODULE: "an entrypoint's module does not exist",
     NO_FUNCTION: "an entrypoint's function does not exist",
     WRONG_PARAMETERS: "a function that does not take what its schema declares",
@@ -77,6 +86,9 @@ TITLES = {
     PAGE_STORES: "a page that would keep something in the browser",
     PAGE_LEAVES: "a page that would leave its frame, or hold another one",
     PAGE_POWERS: "a page that uses what its frame has switched off",
+    SHADOWED_MODULE: "a module with the name of one of Python's own",
+    MERGE_CONFLICT: "a file with a merge conflict that nobody resolved",
+    FOREIGN_ENTRYPOINT: "an entrypoint that is not the toolset's own function",
     NAMESPACE_TAKEN: "a namespace with two owners",
     ORPHAN_STATE: "a state file without its toolset",
 }

@@ -1,0 +1,229 @@
+"""Credentials that stand in a text: tokens of known shapes, and values that look random behind a telling key.
+
+The shapes are those that their makers document and that gitleaks' rules collect.  A shape is certain;
+a value behind ``api_key:`` is a guess, and told as one.  Placeholders are neither: ``<YOUR_API_KEY>``,
+``sk-xxxx``, ``${NAME}``.  No more than the first characters of what is found is ever shown.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+SHOWN = 4
+"""How many of its first characters a credential is shown with."""
+
+_RECOGNIZED = 8
+"""A text that goes on like a credential for so many characters is taken for a part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What stands at the character ``place`` of a text; ``certain`` where its shape alone tells."""
+
+    place: int
+    kind: str
+    value: str
+    certain: bool
+
+    @property
+    def shown(self) -> str:
+        """As much of it as anybody is shown."""
+        return f"{self.value[:SHOWN]}..."
+
+
+def _shape(begins: str, kind: str, pattern: str) -> tuple[tuple[str, ...], str, re.Pattern[str]]:
+    return tuple(begins.split()), kind, re.compile(rf"(?<![A-Za-z0-9_-]){pattern}(?![A-Za-z0-9_])")
+
+
+_SHAPES = (
+    _shape("ghp_ gho_ ghu_ ghs_ ghr_", "a GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,255}"),
+    _shape("github_pat_", "a GitHub token", r"github_pat_[A-Za-z0-9_]{50,255}"),
+    _shape("glpat- gldt- glrt-", "a GitLab token", r"gl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,64}"),
+    _shape("AKIA ASIA ABIA ACCA", "an AWS access key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}"),
+    _shape("xoxb- xoxp- xoxa- xoxr- xoxs- xoxe", "a Slack token", r"xox[abeprs](?:\.xox[bp])?-[A-Za-z0-9-]{20,250}"),
+    _shape("xapp-", "a Slack token", r"xapp-[0-9]-[A-Za-z0-9-]{30,250}"),
+    _shape("hooks.slack.com/", "a Slack webhook", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/+]{40,80}"),
+    _shape("/api/webhooks/", "a Discord webhook", r"discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/[A-Za-z0-9_-]{60,80}"),
+    _shape("sk-ant-", "an Anthropic key", r"sk-ant-[a-z0-9]{3,10}-[A-Za-z0-9_-]{40,200}"),
+    _shape("sk-proj- sk-svcacct- sk-admin-", "an OpenAI key", r"sk-(?:proj|svcacct|admin)-[A-Za-z0-9_-]{40,250}"),
+    _shape("T3BlbkFJ", "an OpenAI key", r"sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"),
+    _shape("sk-or-v1-", "an OpenRouter key", r"sk-or-v1-[0-9a-f]{64}"),
+    _shape("AIza", "a Google API key", r"AIza[A-Za-z0-9_-]{35}"),
+    _shape("GOCSPX-", "a Google client secret", r"GOCSPX-[A-Za-z0-9_-]{28}"),
+    _shape("ya29.", "a Google access token", r"ya29\.[A-Za-z0-9_-]{40,}"),
+    _shape("sk_live_ rk_live_ sk_test_ rk_test_", "a Stripe key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{20,200}"),
+    _shape("whsec_", "a webhook secret", r"whsec_[A-Za-z0-9+/]{30,80}"),
+    _shape("npm_", "an npm token", r"npm_[A-Za-z0-9]{36}"),
+    _shape("pypi-AgE", "a PyPI token", r"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    _shape("hf_", "a Hugging Face token", r"hf_[A-Za-z0-9]{34}"),
+    _shape("SG.", "a SendGrid key", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    _shape(":AA", "a Telegram bot token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),
+    _shape("dop_v1_ doo_v1_ dor_v1_", "a DigitalOcean token", r"do[opr]_v1_[0-9a-f]{64}"),
+    _shape("dapi", "a Databricks token", r"dapi[0-9a-f]{32}(?:-[0-9])?"),
+    _shape("shpat_ shpca_ shppa_ shpss_", "a Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}"),
+    _shape("lin_api_", "a Linear key", r"lin_api_[A-Za-z0-9]{40}"),
+    _shape("ntn_", "a Notion token", r"ntn_[A-Za-z0-9]{40,50}"),
+    _shape("gsk_", "a Groq key", r"gsk_[A-Za-z0-9]{52}"),
+    _shape("xai-", "an xAI key", r"xai-[A-Za-z0-9]{70,90}"),
+    _shape("pplx-", "a Perplexity key", r"pplx-[A-Za-z0-9]{48}"),
+    _shape("r8_", "a Replicate token", r"r8_[A-Za-z0-9]{37}"),
+    _shape("tvly-", "a Tavily key", r"tvly-(?:dev-|prod-)?[A-Za-z0-9]{32}"),
+    _shape("hvs. hvb.", "a Vault token", r"hv[sb]\.[A-Za-z0-9_-]{90,300}"),
+    _shape("ATATT3", "an Atlassian token", r"ATATT3[A-Za-z0-9_=-]{100,250}"),
+    _shape("PMAK-", "a Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}"),
+    _shape("figd_", "a Figma token", r"figd_[A-Za-z0-9_-]{40}"),
+    _shape("sntrys_ sntryu_", "a Sentry token", r"sntry[su]_[A-Za-z0-9+/=_]{64,300}"),
+    _shape("glsa_", "a Grafana token", r"glsa_[A-Za-z0-9]{32}_[0-9a-fA-F]{8}"),
+    _shape("NRAK-", "a New Relic key", r"NRAK-[A-Z0-9]{27}"),
+    _shape("dp.pt.", "a Doppler token", r"dp\.pt\.[A-Za-z0-9]{43}"),
+    _shape("AGE-SECRET-KEY-1", "an age key", r"AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
+    _shape("eyJ", "a JSON web token", r"eyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{20,}"),
+)  # fmt: skip
+"""How each begins, what it is, and its whole shape: a text without the beginnings is not searched."""
+
+_SHORTEST = 20
+_BEGINNINGS = re.compile("|".join(re.escape(one) for begins, _, _ in _SHAPES for one in begins))
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?P<value>(?:(?!-----)[\s\S]){0,300}?[A-Za-z0-9+/=]{32,}+)"
+)
+
+_KEY_WORDS = ("key", "secret", "password", "passwd", "passphrase", "token", "authorization")
+_KEY_BEGINS = re.compile(r"[\w.-]{0,40}\Z")
+_KEY_OF_A_LOCK = re.compile(
+    r"(?:api|access|private|secret|auth|account|signing)[_-]?\Z", re.IGNORECASE
+)
+"""What stands before ``key`` where it is no key of a mapping, a table or a piano."""
+
+_VALUE = re.compile(
+    r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
+        ["'`]? (?:(?:bearer|basic|token)\s{1,3})?
+        (?P<value> [A-Za-z0-9+/=_.~-]{16,512}+ ) (?![\w(\[{<$%*.])""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_USER_AND_PASSWORD = re.compile(
+    r"""(?P<user>[^\s/:@"'`<>{}$%*]{1,100}):
+        (?P<value>[^\s/:@"'`<>{}$*\\]{6,200})@(?=[A-Za-z0-9\[])""",
+    re.VERBOSE,
+)
+
+_PLACEHOLDER = re.compile(
+    r"example|your|placeholder|change.?me|redacted|dummy|sample|insert|replace|fake|secret.?here"
+    r"|xxxx|0000000|1234567|abcdefg|\*\*\*|(.)\1{5}",
+    re.IGNORECASE,
+)
+_PLAIN_PASSWORDS = re.compile(r"pass(?:w(?:or)?d)?|secret|token|user(?:name)?|admin|root|postgres")
+_RANDOM_BITS = 3.5
+"""Bits of entropy a character, above which a value is no word: gitleaks' own bound."""
+
+_KNOWN_BITS = 2.5
+"""The same for what has a known shape: only what somebody typed as a placeholder has less."""
+
+_WORDS = re.compile(r"[A-Za-z]*[0-9]{0,4}|[0-9]+|v?[0-9]+[a-z]?", re.IGNORECASE)
+_LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
+_SWITCH = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
+
+
+def credentials(text: str) -> Iterator[Credential]:
+    """Yield the credentials of a text, each once, those of a known shape first."""
+    certain = list(_of_known_shape(text))
+    yield from certain
+    taken = [(one.place, one.place + len(one.value)) for one in certain]
+    for guess in (*_assigned(text), *_in_addresses(text)):
+        start, end = guess.place, guess.place + len(guess.value)
+        if not any(start < until and begin < end for begin, until in taken):
+            taken.append((start, end))
+            yield guess
+
+
+def masked(text: str, values: Iterable[str] | None = None) -> str:
+    """Return ``text`` with its credentials cut to their first characters, also where they are cut off.
+
+    ``values`` are those to look for, of a text that shows a part of another one; else its own.
+    """
+    for value in sorted(
+        {one.value for one in credentials(text)} if values is None else set(values),
+        key=lambda value: (-len(value), value),
+    ):
+        begins = value[:_RECOGNIZED]
+        at = text.find(begins)
+        while at >= 0:
+            end = at + len(begins)
+            while end - at < len(value) and text[end : end + 1] == value[end - at]:
+                end += 1
+            text = f"{text[: at + SHOWN]}...{text[end:].removeprefix('...')}"
+            at = text.find(begins, at + SHOWN)
+    return text
+
+
+def _of_known_shape(text: str) -> Iterator[Credential]:
+    # No shape holds a space, and all of them are long: most of a text need not be searched.
+    long = "\n".join([word for word in text.split() if len(word) >= _SHORTEST])
+    for begins, kind, pattern in _SHAPES if _BEGINNINGS.search(long) else ():
+        if any(begin in text for begin in begins):
+            for found in pattern.finditer(text):
+                if _bits(found[0]) >= _KNOWN_BITS and not _PLACEHOLDER.search(found[0]):
+                    yield Credential(found.start(), kind, found[0], certain=True)
+    if "PRIVATE KEY" in text:
+        for found in _PRIVATE_KEY.finditer(text):
+            if not _PLACEHOLDER.search(found["value"]):
+                yield Credential(found.start(), "a private key", found[0], certain=True)
+
+
+def _assigned(text: str) -> Iterator[Credential]:
+    lower = text.lower() if text.isascii() else text.translate(_LOWER)
+    for word in _KEY_WORDS:
+        for at in _places(lower, word):
+            found = _VALUE.match(text, at + len(word))
+            if found is None or not _looks_random(found["value"]):
+                continue
+            begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
+            before = begins[0] if begins else ""
+            if word != "key" or _KEY_OF_A_LOCK.search(before):
+                kind = f"the value of {text[at - len(before) : at + len(word)]!r} looks like a credential"
+                yield Credential(found.start("value"), kind, found["value"], certain=False)
+
+
+def _in_addresses(text: str) -> Iterator[Credential]:
+    for at in _places(text, "://") if "@" in text else ():
+        found = _USER_AND_PASSWORD.match(text, at + 3)
+        if found is None:
+            continue
+        value = found["value"]
+        plain = _PLAIN_PASSWORDS.fullmatch(value.lower()) or value == found["user"]
+        if not plain and not _PLACEHOLDER.search(value):
+            kind = "an address with a password in it"
+            yield Credential(found.start("value"), kind, value, certain=False)
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    """Yield where a word stands; far quicker than a pattern over all of them."""
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + len(word))
+
+
+def _looks_random(value: str) -> bool:
+    """Tell what a machine made from words, versions and paths that people wrote."""
+    if _PLACEHOLDER.search(value) or _bits(value) < _RANDOM_BITS:
+        return False
+    parts = [part for part in re.split(r"[_.~/+=-]", value) if part]
+    if all(_WORDS.fullmatch(part) for part in parts):
+        return False
+    return len(_SWITCH.findall(value)) >= 3  # noqa: PLR2004 - "utf8", "sha256sum" have two
+
+
+def _bits(value: str) -> float:
+    """Return the Shannon entropy of a text in bits a character."""
+    length = len(value)
+    return -sum(n / length * math.log2(n / length) for n in Counter(value).values())
