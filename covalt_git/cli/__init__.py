@@ -24,6 +24,7 @@ COMMANDS = {
     "init": "Make a project with two sample toolsets.",
     "validate": "Check everything that is checked in; run nothing of it.",
     "explain": "Tell what a problem code means, and how to mend it.",
+    "schema": "Print the JSON Schema of a file, for editors.",
     "toolset": "Make toolsets, list them, look at one, switch them on and off.",
     "tool": "List the tools you may call, look at one, run its examples.",
     "grant": "Let a toolset reach hosts and send secrets to them.",

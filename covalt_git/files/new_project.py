@@ -6,12 +6,19 @@ import shutil
 from pathlib import Path
 
 from covalt_git.errors import CovaltError
+from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.project_files import CONFIG
 from covalt_git.git_objects import create_work_repository
+from covalt_git.models.json_schemas import NAMES, file_name, modeline, schema_text
 
 SAMPLES = ("app-builder", "data-lab", "text-kit")
 
+SCHEMAS = ".covalt/schemas"
+"""Where a project keeps the JSON Schemas that the first lines of its YAML files name: checked in, so
+that an editor needs neither covalt-git nor a network."""
+
 CONFIG_TEXT = """\
+# yaml-language-server: $schema=.covalt/schemas/covalt.schema.json
 # The settings of this covalt-git project; this file marks its root.
 # Everything but `version` may be left out.  Check it with: covalt-git validate
 version: 1
@@ -85,6 +92,8 @@ def create_project(folder: Path) -> list[str]:
         if not target.exists():
             _copy_whole(sample_toolset(sample), target)
             made.append(f"toolsets/{sample}")
+    write_schemas(folder)
+    made.append(SCHEMAS)
     ignore = folder / ".gitignore"
     if not ignore.exists():
         ignore.write_text(GITIGNORE_TEXT, encoding="utf-8")
@@ -97,6 +106,19 @@ def create_project(folder: Path) -> list[str]:
     return [CONFIG, *made]
 
 
+def write_schemas(folder: Path) -> None:
+    """Write the JSON Schemas of this version into a project, over those of another one."""
+    for name in NAMES:
+        file = folder / SCHEMAS / file_name(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(schema_text(name), encoding="utf-8", newline="\n")
+
+
+def toolset_modeline() -> str:
+    """Return the first line of a ``toolset.yaml``: the schema that an editor follows, relative to it."""
+    return modeline(f"../../{SCHEMAS}/{file_name('toolset')}")
+
+
 def sample_toolset(name: str) -> Path:
     """Return the folder of a toolset that comes with covalt-git."""
     package = Path(__file__).parents[1]
@@ -105,11 +127,14 @@ def sample_toolset(name: str) -> Path:
 
 
 def _copy_whole(source: Path, target: Path) -> None:
-    """Copy a folder so that it is there whole or not at all, even after a kill."""
+    """Copy a toolset so that it is there whole or not at all, even after a kill."""
     unfinished = target.with_name(f".{target.name}.new")
     shutil.rmtree(unfinished, ignore_errors=True)
     # The bytes only: an installed package may be read-only, what it gives to people is not.
     shutil.copytree(source, unfinished, ignore=_leftovers, copy_function=shutil.copyfile)
+    manifest = unfinished / MANIFEST
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(f"{toolset_modeline()}\n{text}", encoding="utf-8", newline="\n")
     for path in (unfinished, *unfinished.rglob("*")):
         path.chmod(path.stat().st_mode | 0o600 | (0o100 if path.is_dir() else 0))
     unfinished.rename(target)

@@ -19,7 +19,7 @@ DEFAULT_LIMITS = Limits(timeout_s=60, output_mb=16)
 class RoleConfig(StrictModel):
     """What the holders of a role may call and approve; ``deny`` wins over ``allow``."""
 
-    name: str = ""
+    name: str = Field("", description="Name shown to people.")
     allow: tuple[Pattern, ...] = Field((), description="Patterns of tools it may call.")
     deny: tuple[Pattern, ...] = Field((), description="Patterns of tools it may not call.")
     approve: tuple[Pattern, ...] = Field((), description="Patterns of calls it may approve.")
@@ -39,9 +39,11 @@ class ApprovalCondition(StrictModel):
 class ApprovalRule(StrictModel):
     """Whether a person is asked before matching calls; the first rule that applies decides."""
 
-    pattern: Pattern
-    when: ApprovalCondition = ApprovalCondition()
-    require: Bool = True
+    pattern: Pattern = Field(description="Pattern of the tools it is about.")
+    when: ApprovalCondition = Field(
+        ApprovalCondition(), description="Which of their calls it is about."
+    )
+    require: Bool = Field(default=True, description="Whether a person is asked.")
 
 
 class WorkspaceConfig(StrictModel):
@@ -72,8 +74,10 @@ class LimitsConfig(Limits):
 class ServerConfig(StrictModel):
     """Where the server listens."""
 
-    host: str = "127.0.0.1"
-    port: Annotated[Int, Field(ge=0, le=65535)] = 8787
+    host: str = Field("127.0.0.1", description="Address it listens on.")
+    port: Annotated[Int, Field(ge=0, le=65535)] = Field(
+        8787, description="Port it listens on; 0 takes a free one."
+    )
     allowed_hosts: tuple[str, ...] = Field(
         (), description="Host names it answers to, besides its own."
     )
@@ -82,9 +86,9 @@ class ServerConfig(StrictModel):
 class Issuer(StrictModel):
     """Somebody whose tokens are accepted."""
 
-    issuer: str
+    issuer: str = Field(description="Who issues the tokens, as they name it.")
     jwks_file: str = Field(description="Their public keys, a file of the project.")
-    audience: str
+    audience: str = Field(description="Whom the tokens are for.")
     role: Id | None = Field(None, description="Role of the tokens' holders.")
 
 
@@ -93,12 +97,20 @@ class ProjectConfig(StrictModel):
 
     version: One = Field(description="Version of this format.")
     default_role: Id | None = Field(None, description="Role of the person at this machine.")
-    roles: dict[Id, RoleConfig] = Field(default_factory=dict)
-    approvals: tuple[ApprovalRule, ...] = ()
-    workspace: WorkspaceConfig = WorkspaceConfig()
-    limits: LimitsConfig = LimitsConfig()
-    server: ServerConfig = ServerConfig()
-    issuers: tuple[Issuer, ...] = ()
+    roles: dict[Id, RoleConfig] = Field(
+        default_factory=dict, description="Who may call and approve what, by the role's id."
+    )
+    approvals: tuple[ApprovalRule, ...] = Field(
+        (), description="Which calls wait for a person; the first rule that applies decides."
+    )
+    workspace: WorkspaceConfig = Field(
+        WorkspaceConfig(), description="How chat workspaces are kept."
+    )
+    limits: LimitsConfig = Field(
+        LimitsConfig(), description="What calls may take where the tool does not say."
+    )
+    server: ServerConfig = Field(ServerConfig(), description="Where the server listens.")
+    issuers: tuple[Issuer, ...] = Field((), description="Whose tokens are accepted.")
     signers: tuple[str, ...] = Field((), description="Lines of OpenSSH's allowed-signers format.")
     secret_command: tuple[str, ...] = Field(
         (), description="Command that prints a secret, {name} standing for its name."

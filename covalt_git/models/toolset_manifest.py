@@ -83,7 +83,7 @@ class Limits(StrictModel):
 class Example(StrictModel):
     """A call that shows how the tool is used; with ``expected`` it is a test as well."""
 
-    description: str = ""
+    description: str = Field("", description="What the call shows.")
     files: dict[WorkspacePath, str] = Field(
         default_factory=dict, description="Text files that the workspace holds before the call."
     )
@@ -114,7 +114,7 @@ class LegacyRenderer(StrictModel):
 
     model_config = ConfigDict(extra="allow")
 
-    type: RendererType
+    type: RendererType = Field(description="Name of the renderer.")
 
     @property
     def config(self) -> JsonObject:
@@ -130,7 +130,9 @@ class HttpParameter(StrictModel):
     joined by commas elsewhere, and an object is JSON.
     """
 
-    location: Literal["path", "query", "header", "cookie", "body"] = Field(alias="in")
+    location: Literal["path", "query", "header", "cookie", "body"] = Field(
+        alias="in", description="Where the argument goes."
+    )
     name: str | None = Field(None, description="Its name there, when it differs.")
     style: Literal["repeat", "comma", "deep", "json"] | None = Field(
         None, description="How lists and objects are written."
@@ -184,12 +186,22 @@ class HttpRequest(StrictModel):
     otherwise into the body.
     """
 
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = Field(
+        "GET", description="Method of the request."
+    )
     url: str = Field(pattern=ADDRESS, description="Address, with {name} for arguments.")
-    query: dict[str, Scalar] = Field(default_factory=dict)
-    headers: dict[str, str] = Field(default_factory=dict)
-    cookies: dict[str, Scalar] = Field(default_factory=dict)
-    parameters: dict[str, HttpParameter] = Field(default_factory=dict)
+    query: dict[str, Scalar] = Field(
+        default_factory=dict, description="Parameters of the query; texts may hold $args.name."
+    )
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Headers; texts may hold $args.name and ${SECRET}."
+    )
+    cookies: dict[str, Scalar] = Field(
+        default_factory=dict, description="Cookies; texts may hold $args.name and ${SECRET}."
+    )
+    parameters: dict[str, HttpParameter] = Field(
+        default_factory=dict, description="Where single arguments go, by their names."
+    )
     body: Annotated[
         Annotated[Literal["json", "form", "multipart", "text"], Tag("kind")]
         | Annotated[HttpBody, Tag("written")],
@@ -203,20 +215,22 @@ class HttpRequest(StrictModel):
 class ToolDeclaration(StrictModel):
     """One tool: a Python function of the toolset, or an HTTP request."""
 
-    id: ToolName
+    id: ToolName = Field(description="Name of the tool within the toolset.")
     name: Text | None = Field(None, description="Name shown to people.")
     description: str | None = Field(None, description="What it does, for people and models.")
     entrypoint: Entrypoint | None = Field(
         None, description="module:function, the module relative to the toolset."
     )
-    http: HttpRequest | None = None
+    http: HttpRequest | None = Field(None, description="The request of an HTTP tool.")
     input_schema: JsonObject | None = Field(None, description="JSON Schema of the arguments.")
     output_schema: JsonObject | None = Field(None, description="JSON Schema of the result.")
-    annotations: Annotations = Annotations()
-    limits: Limits = Limits()
-    examples: tuple[Example, ...] = ()
-    security: Security | None = None
-    renderer: LegacyRenderer | None = None
+    annotations: Annotations = Field(Annotations(), description="What it does to the world.")
+    limits: Limits = Field(Limits(), description="The most that one call may take.")
+    examples: tuple[Example, ...] = Field((), description="Calls that show its use.")
+    security: Security | None = Field(None, description="What a caller's token must carry.")
+    renderer: LegacyRenderer | None = Field(
+        None, description="Old place of a renderer; write tool_overrides instead."
+    )
     requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
     enabled: Bool | None = Field(None, description="Whether the tool is on.")
 
@@ -238,31 +252,39 @@ class ToolOverride(StrictModel):
     """What is changed about one tool, of this toolset or of an MCP server it declares."""
 
     tool_id: str = Field(description="A tool of this toolset, or server:tool.")
-    renderer: RendererType | None = None
-    renderer_config: JsonObject | None = None
-    name_override: Text | None = None
-    description_override: str | None = None
-    requires_confirmation: Bool | None = None
-    enabled: Bool | None = None
+    renderer: RendererType | None = Field(None, description="What shows the result of a call.")
+    renderer_config: JsonObject | None = Field(
+        None, description="What the renderer shows; values may be expressions: $args.path."
+    )
+    name_override: Text | None = Field(None, description="Name shown to people.")
+    description_override: str | None = Field(
+        None, description="What it does, for people and models."
+    )
+    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
+    enabled: Bool | None = Field(None, description="Whether the tool is on.")
 
 
 class McpServer(StrictModel):
     """An MCP server that the toolset wants: a command to start, or an address."""
 
-    id: Id
+    id: Id = Field(description="Id of the server, and the namespace of its tools.")
     transport: Literal["stdio", "sse", "streamable-http"] | None = Field(
         None, description="stdio for a command, else streamable-http unless it says sse."
     )
-    command: str | None = None
-    args: tuple[str, ...] = ()
-    cwd: str | None = None
-    env: dict[EnvName, str] = Field(default_factory=dict)
-    url: str | None = Field(None, pattern=ADDRESS)
-    headers: dict[str, str] = Field(default_factory=dict)
+    command: str | None = Field(None, description="Program to start.")
+    args: tuple[str, ...] = Field((), description="Arguments of the program.")
+    cwd: str | None = Field(None, description="Folder that the program starts in.")
+    env: dict[EnvName, str] = Field(
+        default_factory=dict, description="Variables of the program; ${NAME} stands for a secret."
+    )
+    url: str | None = Field(None, pattern=ADDRESS, description="Address of the server.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Headers that are sent; ${NAME} stands for a secret."
+    )
     requires_confirmation: Bool = Field(
         default=True, description="Whether a person is asked before its tools run."
     )
-    enabled: Bool = True
+    enabled: Bool = Field(default=True, description="Whether the server is used.")
 
     @model_validator(mode="after")
     def _one_address(self) -> McpServer:
@@ -295,17 +317,17 @@ class SourceAuth(StrictModel):
     """How a source's requests prove who asks; every value is a reference, never a credential."""
 
     use: Id | None = Field(None, description="An entry of the toolset's auth.")
-    bearer: str | None = None
+    bearer: str | None = Field(None, description="Reference to a bearer token: ${TOKEN}.")
     header: str | None = Field(None, description="Header that carries 'value'.")
     query: str | None = Field(None, description="Query parameter that carries 'value'.")
-    value: str | None = None
+    value: str | None = Field(None, description="Reference to what is sent: ${API_KEY}.")
 
 
 class Source(StrictModel):
     """Another document that gives tools: an OpenAPI or GraphQL description, or a plugin."""
 
-    id: Id
-    type: Literal["openapi", "graphql", "mcp", "plugin"]
+    id: Id = Field(description="Id of the source, and the namespace of its tools.")
+    type: Literal["openapi", "graphql", "mcp", "plugin"] = Field(description="Kind of document.")
     spec: str | None = Field(None, description="OpenAPI document, relative to the toolset.")
     schema_file: str | None = Field(
         None, alias="schema", description="GraphQL schema, relative to the toolset."
@@ -314,21 +336,23 @@ class Source(StrictModel):
     base_url: str | None = Field(None, description="Address in place of the document's own.")
     server: Id | None = Field(None, description="MCP server whose tools these are.")
     module: str | None = Field(None, description="Python module of a plugin.")
-    headers: dict[str, str] = Field(default_factory=dict)
-    auth: SourceAuth | None = None
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Headers that are sent; ${NAME} stands for a secret."
+    )
+    auth: SourceAuth | None = Field(None, description="How its requests prove who asks.")
     include: tuple[str, ...] = Field((), description="Patterns of tools to take; none: all.")
     exclude: tuple[str, ...] = Field((), description="Patterns of tools to leave out.")
-    requires_confirmation: Bool | None = None
-    enabled: Bool = True
+    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
+    enabled: Bool = Field(default=True, description="Whether its tools are on.")
 
 
 class Auth(StrictModel):
     """A way to sign in that the toolset's tools share: ``ctx.auth.get_token("github")``."""
 
-    id: Id
-    type: Literal["oauth2", "bearer", "api_key"]
-    provider: str | None = None
-    scopes: tuple[str, ...] = ()
+    id: Id = Field(description="Name that tools and sources call it by.")
+    type: Literal["oauth2", "bearer", "api_key"] = Field(description="Way to sign in.")
+    provider: str | None = Field(None, description="Who signs in: github.")
+    scopes: tuple[str, ...] = Field((), description="What the token has to allow.")
     token: str | None = Field(None, description="Reference to a token, as ${GITHUB_TOKEN}.")
 
 
@@ -346,14 +370,18 @@ class ToolsetManifest(StrictModel):
     name: Text = Field(description="Name shown to people.")
     version: Text = Field(description="Version of the toolset, a string.")
     description: str = Field("", description="What the toolset is for.")
-    defaults: Defaults = Defaults()
-    python: PythonEnvironment = PythonEnvironment()
+    defaults: Defaults = Field(
+        Defaults(), description="What holds for tools that do not say otherwise."
+    )
+    python: PythonEnvironment = Field(PythonEnvironment(), description="What its Python needs.")
     secrets: tuple[EnvName, ...] = Field((), description="The only secrets it may ask for.")
-    tools: tuple[ToolDeclaration, ...] = ()
-    tool_overrides: tuple[ToolOverride, ...] = ()
-    mcp_servers: tuple[McpServer, ...] = ()
-    sources: tuple[Source, ...] = ()
-    auth: tuple[Auth, ...] = ()
+    tools: tuple[ToolDeclaration, ...] = Field((), description="The tools of the toolset.")
+    tool_overrides: tuple[ToolOverride, ...] = Field(
+        (), description="How single tools are shown, named or asked about."
+    )
+    mcp_servers: tuple[McpServer, ...] = Field((), description="MCP servers that it wants.")
+    sources: tuple[Source, ...] = Field((), description="Documents that give tools.")
+    auth: tuple[Auth, ...] = Field((), description="Ways to sign in that its tools share.")
     extensions: JsonObject = Field(
         default_factory=dict, description="Other systems' keys, carried along untouched."
     )

@@ -43,57 +43,59 @@ GrantedHost = Annotated[str, AfterValidator(_check_host)]
 class LocalOverride(StrictModel):
     """What this project changed about one tool; it wins over the toolset's own overrides."""
 
-    name_override: Text | None = None
-    description_override: str | None = None
-    renderer: RendererType | None = None
-    renderer_config: JsonObject | None = None
-    requires_confirmation: Bool | None = None
-    enabled: Bool | None = None
+    name_override: Text | None = Field(None, description="Name shown to people.")
+    description_override: str | None = Field(
+        None, description="What it does, for people and models."
+    )
+    renderer: RendererType | None = Field(None, description="What shows the result of a call.")
+    renderer_config: JsonObject | None = Field(None, description="What the renderer shows.")
+    requires_confirmation: Bool | None = Field(None, description="Whether a person is asked first.")
+    enabled: Bool | None = Field(None, description="Whether the tool is on.")
 
 
 class _Grant(StrictModel):
     digest: Digest = Field(description="Digest of exactly what was granted.")
-    granted_at: Time
-    granted_by: str
+    granted_at: Time = Field(description="When it was granted, in UTC.")
+    granted_by: str = Field(description="Who granted it.")
 
 
 class NetworkGrant(_Grant):
     """The toolset's tools may reach these hosts."""
 
-    kind: Literal["network"]
-    hosts: tuple[GrantedHost, ...]
+    kind: Literal["network"] = Field(description="What is granted: hosts.")
+    hosts: tuple[GrantedHost, ...] = Field(description="Hosts that may be reached.")
 
 
 class SecretGrant(_Grant):
     """The toolset may use a secret, towards these hosts."""
 
-    kind: Literal["secret"]
-    name: EnvName
-    hosts: tuple[GrantedHost, ...] = ()
+    kind: Literal["secret"] = Field(description="What is granted: a secret.")
+    name: EnvName = Field(description="Name of the secret.")
+    hosts: tuple[GrantedHost, ...] = Field((), description="Hosts that it may be sent to.")
 
 
 class ProcessGrant(_Grant):
     """An MCP server may be started with exactly this command."""
 
-    kind: Literal["process"]
-    server: Id
-    argv: tuple[str, ...]
-    env: tuple[EnvName, ...] = ()
+    kind: Literal["process"] = Field(description="What is granted: a program.")
+    server: Id = Field(description="Id of the MCP server.")
+    argv: tuple[str, ...] = Field(description="The program and its arguments, exactly.")
+    env: tuple[EnvName, ...] = Field((), description="Names of the variables it gets.")
 
 
 class ServerGrant(_Grant):
     """An MCP server at this address may be used."""
 
-    kind: Literal["server"]
-    server: Id
-    url: str
+    kind: Literal["server"] = Field(description="What is granted: an MCP server.")
+    server: Id = Field(description="Id of the MCP server.")
+    url: str = Field(description="Its address.")
     headers: tuple[str, ...] = Field((), description="Names of the headers sent.")
 
 
 class UnsandboxedGrant(_Grant):
     """The toolset's tools may run without a sandbox that holds."""
 
-    kind: Literal["unsandboxed"]
+    kind: Literal["unsandboxed"] = Field(description="What is granted: no sandbox.")
 
 
 Grant = Annotated[
@@ -110,11 +112,13 @@ class ToolsetState(StrictModel):
     )
     source_ref: str | None = Field(None, description="The path or address it came from.")
     version: str | None = Field(None, description="The version that was imported.")
-    installed_at: Time | None = None
+    installed_at: Time | None = Field(None, description="When it was imported, in UTC.")
     digest: Digest | None = Field(None, description="Digest of the toolset as imported.")
-    enabled: Bool | None = None
-    overrides: dict[ToolName, LocalOverride] = Field(default_factory=dict)
-    grants: dict[str, Grant] = Field(default_factory=dict)
+    enabled: Bool | None = Field(None, description="Whether the toolset is on.")
+    overrides: dict[ToolName, LocalOverride] = Field(
+        default_factory=dict, description="What is changed about its tools, by their names."
+    )
+    grants: dict[str, Grant] = Field(default_factory=dict, description="What it may reach and use.")
     accepted: dict[ToolName, Digest] = Field(
         default_factory=dict, description="Definitions of lock entries that were accepted."
     )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git import json_schema, yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.files.new_project import (
     SAMPLES,
     ProjectExistsError,
     create_project,
     sample_toolset,
+    toolset_modeline,
 )
 from covalt_git.files.project_files import read_project
 
@@ -36,7 +39,7 @@ def test_a_new_project_is_sound(tmp_path: Path) -> None:
     assert made == [
         "covalt.yaml",
         *(f"toolsets/{name}" for name in SAMPLES),
-        *(".gitignore", "a git repository"),
+        *(".covalt/schemas", ".gitignore", "a git repository"),
     ]
     assert reading.problems == ()
     assert [one.id for one in reading.toolsets] == list(SAMPLES)
@@ -49,7 +52,24 @@ def test_the_samples_are_those_that_come_with_us_without_leftovers(tmp_path: Pat
     for name in SAMPLES:
         original = contents(sample_toolset(name))
         expected = {path: text for path, text in original.items() if "__pycache__" not in path}
+        expected["toolset.yaml"] = f"{toolset_modeline()}\n".encode() + expected["toolset.yaml"]
         assert contents(tmp_path / "toolsets" / name) == expected
+
+
+def test_the_first_line_of_each_file_leads_to_its_schema(tmp_path: Path) -> None:
+    """As the YAML language server reads it: relative to the file, with no network."""
+    create_project(tmp_path)
+    files = [tmp_path / "covalt.yaml", *sorted(tmp_path.glob("toolsets/*/toolset.yaml"))]
+
+    assert len(files) == 1 + len(SAMPLES)
+    for file in files:
+        first = file.read_text(encoding="utf-8").splitlines()[0]
+        found = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)
+        assert found is not None
+        schema = json.loads((file.parent / found[1]).read_text(encoding="utf-8"))
+        data = yaml_text.load_file(file, file.name).data
+        assert schema["title"] == file.name
+        assert json_schema.value_problems(schema, data) == []
 
 
 def test_git_sees_what_belongs_to_a_project_and_not_its_data(tmp_path: Path) -> None:
@@ -64,7 +84,7 @@ def test_git_sees_what_belongs_to_a_project_and_not_its_data(tmp_path: Path) -> 
         check=True,
     ).stdout.splitlines()
 
-    assert seen == ["?? .gitignore", "?? covalt.yaml", "?? toolsets/"]
+    assert seen == ["?? .covalt/", "?? .gitignore", "?? covalt.yaml", "?? toolsets/"]
 
 
 def test_the_settings_that_are_commented_out_are_sound_too(tmp_path: Path) -> None:
@@ -92,7 +112,7 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
 
     assert made == [
         *("covalt.yaml", "toolsets/data-lab", "toolsets/text-kit"),
-        "a git repository",
+        *(".covalt/schemas", "a git repository"),
     ]
     assert {path: (tmp_path / path).read_text() for path in mine} == mine
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()

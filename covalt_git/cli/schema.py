@@ -1,0 +1,34 @@
+"""``covalt-git schema``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.errors import CovaltError
+from covalt_git.models.json_schemas import NAMES, file_name, schema_text
+
+
+@click.command()
+@click.argument("name", type=click.Choice(NAMES), required=False)
+@click.option("--out", type=click.Path(path_type=Path), help="Write it to this file instead.")
+def command(name: str | None, out: Path | None) -> None:
+    """Print the JSON Schema of toolset.yaml, covalt.yaml or a state file.
+
+    An editor with the YAML language server completes and checks by it. Without NAME it is that of
+    toolset.yaml; with --out, all three are written into that folder.
+    """
+    if out is None:
+        click.echo(schema_text(name or NAMES[0]), nl=False)
+        return
+    files = {out: name} if name else {out / file_name(one): one for one in NAMES}
+    for file, one in files.items():
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(schema_text(one), encoding="utf-8", newline="\n")
+        except (FileExistsError, NotADirectoryError, IsADirectoryError):
+            hint = f"covalt-git schema {name or ''} --out {file_name(one)}".replace("  ", " ")
+            raise CovaltError(f"{str(file)!r} cannot be a file", hint=hint) from None
+        output.say(f"wrote {file}")
