@@ -17,6 +17,7 @@ NAMES = (
     "killed_writers",
     "failing_disk",
     "url_prefix",
+    "validate_touches_nothing",
 )
 
 

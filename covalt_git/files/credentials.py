@@ -12,6 +12,7 @@ import re
 import string
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SHOWN = 4
 """How many of its first characters a credential is shown with."""
+
+MAX_FOUND = 500
+"""How many tokens, and how many guesses, are looked for in one text."""
 
 _RECOGNIZED = 8
 """A text that goes on like a credential for so many characters is taken for a part of it."""
@@ -107,7 +111,7 @@ _KEY_OF_A_LOCK = re.compile(
 _VALUE = re.compile(
     r"""(?: ["'`\]]{1,2}\s{0,3}, | ["'`\]]{0,2}\s{0,3}(?::=|=>|:|=) ) \s{0,3}
         ["'`]? (?:(?:bearer|basic|token)\s{1,3})?
-        (?P<value> [A-Za-z0-9+/=_.~-]{16,512}+ ) (?![\w(\[{<$%*.])""",
+        (?P<value> [A-Za-z0-9+/_.~-]{16,200}+ ={0,2} ) (?![\w(\[{<$%*.=])""",
     re.VERBOSE | re.IGNORECASE,
 )
 _USER_AND_PASSWORD = re.compile(
@@ -133,16 +137,14 @@ _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 _SWITCH = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
 
 
-def credentials(text: str) -> Iterator[Credential]:
-    """Yield the credentials of a text, each once, those of a known shape first."""
-    certain = list(_of_known_shape(text))
-    yield from certain
-    taken = [(one.place, one.place + len(one.value)) for one in certain]
-    for guess in (*_assigned(text), *_in_addresses(text)):
+def credentials(text: str) -> list[Credential]:
+    """Return the credentials of a text, each once and in their order; of very many only the first."""
+    found = list(islice(_of_known_shape(text), MAX_FOUND))
+    for guess in islice(chain(_assigned(text), _in_addresses(text)), MAX_FOUND):
         start, end = guess.place, guess.place + len(guess.value)
-        if not any(start < until and begin < end for begin, until in taken):
-            taken.append((start, end))
-            yield guess
+        if not any(start < one.place + len(one.value) and one.place < end for one in found):
+            found.append(guess)
+    return sorted(found, key=lambda one: one.place)
 
 
 def masked(text: str, values: Iterable[str] | None = None) -> str:

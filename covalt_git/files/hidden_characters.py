@@ -28,6 +28,9 @@ _TURNING = re.compile(f"[{_TURNS}]")
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff]")
 _FLAG = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{1,6}\U000e007f")
+_NEAR = 80
+"""How many characters from a mark the letters may stand that it is there for."""
+
 _KEYCAPS = "0123456789#*"
 
 
@@ -43,11 +46,10 @@ def hidden_characters(text: str, *, only_turning: bool = False) -> Iterator[Hidd
     """Yield the hidden characters of a text; with ``only_turning`` those that change its order."""
     if text.isascii():
         return
-    flags = [found.span() for found in _FLAG.finditer(text)]
+    text = _FLAG.sub(lambda flag: "x" * len(flag[0]), text)
     for found in (_TURNING if only_turning else _SUSPECT).finditer(text):
         character, place = found[0], found.start()
-        in_flag = any(start <= place < end for start, end in flags)
-        if in_flag or _is_written(text, place, character):
+        if _is_written(text, place, character):
             continue
         does = "shows the text in another order" if _TURNING.match(character) else "is not seen"
         name = unicodedata.name(character, "a character without a name")
@@ -60,9 +62,7 @@ def _is_written(text: str, place: int, character: str) -> bool:
     if character in _JOINERS:
         return bool(before and after) and not before.isascii() and not after.isascii()
     if character in _MARKS:
-        start = text.rfind("\n", 0, place) + 1
-        end = text.find("\n", place)
-        return bool(_RIGHT_TO_LEFT.search(text, start, end if end >= 0 else len(text)))
+        return bool(_RIGHT_TO_LEFT.search(text, max(0, place - _NEAR), place + _NEAR))
     if "\ufe00" <= character <= "\ufe0f":
         return before in _KEYCAPS if before.isascii() else not _SUSPECT.match(before)
     return False

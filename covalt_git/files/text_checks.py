@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.credentials import Credential
     from covalt_git.files.python_source import ToolSource
     from covalt_git.files.reading import Reading
     from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -64,7 +66,8 @@ def check_texts(folder: Path, shown: str, files: BundleFiles) -> tuple[list[Prob
 
 def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
     """Return what is wrong with one text, and the credentials that stand in it."""
-    found = [*_credentials(text, shown), *_hidden(text, shown)]
+    secret = credentials(text)
+    found = [*_told(secret, shown), *_hidden(text, shown)]
     if not shown.endswith(_YAML):  # the reader of YAML tells of its own conflicts
         found += _conflict(text)
     if not found:
@@ -75,18 +78,18 @@ def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
         line = bisect_right(starts, place)
         col = place - starts[line - 1] + 1
         problems.append(Problem(shown, line, col, code, message, hint, severity))
-    return problems, {one.value for one in credentials(text)}
+    return problems, {one.value for one in secret}
 
 
 _Found = tuple[int, str, str, str, str]
 
 
-def _credentials(text: str, shown: str) -> Iterator[_Found]:
+def _told(found: list[Credential], shown: str) -> Iterator[_Found]:
     hint = "keep it in the environment or in secrets.env, and revoke what stands here"
     for ends, instead in _INSTEAD.items():
         if shown.endswith(ends):
             hint = f"write {instead}, add NAME to secrets, and revoke what stands here"
-    for one, _ in zip(credentials(text), range(_MAX_TOLD), strict=False):
+    for one in found[:_MAX_TOLD]:
         said = f"{one.kind} in plain text" if one.certain else one.kind
         message = f"{said}: {one.shown!r}"
         yield one.place, codes.CREDENTIAL, message, hint, "error" if one.certain else "warning"
@@ -96,7 +99,7 @@ def _hidden(text: str, shown: str) -> Iterator[_Found]:
     if not shown.endswith((*_YAML, ".py")):
         return
     found = hidden_characters(text, only_turning=shown.endswith(".py"))
-    for one, _ in zip(found, range(_MAX_TOLD), strict=False):
+    for one in islice(found, _MAX_TOLD):
         hint = f"remove it, or write `{_escape(one.character)}` between double quotes"
         yield one.place, codes.HIDDEN_CHARACTER, one.message, hint, "error"
 

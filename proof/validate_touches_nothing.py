@@ -1,0 +1,145 @@
+"""What ``validate`` does to the world, as the kernel sees it: it reads, and no more."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+from proof.nasty_toolsets import REPOSITORY, put_toolset, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from proof.figures import Proof
+
+PROMISE = (
+    "`covalt-git validate` writes nothing, starts nothing and connects to nothing, ends, and names "
+    "problems instead of failing, whatever the files of a project hold."
+)
+COUNT = 3_000
+
+_AT_ONCE = 250
+_MOST_SECONDS = 300
+_CANARY = Path("/tmp/covalt-git-was-run")
+_TRACED = ",".join(
+    [
+        *("%network", "execve", "execveat", "fork", "vfork", "clone", "clone3", "kill", "ptrace"),
+        *("open", "openat", "openat2", "creat", "truncate", "ftruncate", "mkdir", "mkdirat"),
+        *("rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "link", "linkat"),
+        *("symlink", "symlinkat", "mknod", "mknodat", "chmod", "fchmod", "fchmodat", "chown"),
+        *("lchown", "fchown", "fchownat", "utimensat", "setxattr", "fsetxattr", "removexattr"),
+        *("mount", "umount2", "chroot", "memfd_create", "fallocate", "copy_file_range", "sendfile"),
+    ]
+)
+_CALL = re.compile(r"^(?:\d+ +)?(?P<name>\w+)\((?P<rest>.*)", re.MULTILINE)
+_WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
+_ALLOWED = re.compile(r'AT_FDCWD, "/dev/null", O_RDWR|"/dev/null", O_(?:WRONLY|RDWR)')
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:
+    """Validate ``count`` nasty toolsets, some hundred at once, each time under strace."""
+    strace = shutil.which("strace")
+    proof.check(strace, "strace is needed, to see what validate does")
+    files = sources()
+    random = Random(seed)
+    told = calls = read = 0
+    _CANARY.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="covalt-proof-") as name:
+        for done in range(0, count, _AT_ONCE):
+            root = Path(name) / str(done)
+            many = min(_AT_ONCE, count - done)
+            for number in range(many):
+                put_toolset(root / "toolsets" / f"t{number}", random, files)
+            (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+            before = _state(root)
+            trace, problems = _validate(proof, root, Path(name) / "trace")
+            wrong = list(_more_than_reading(trace))
+            proof.check(not wrong, f"validate did more than read: {wrong[:3]}")
+            proof.check(_state(root) == before, "a file of the project is not as it was")
+            proof.check(not _CANARY.exists(), "a line of a tool's Python was run")
+            told += problems
+            found = [match["name"] for match in _CALL.finditer(trace)]
+            calls += len(found)
+            read += sum(one.startswith("open") for one in found)
+            shutil.rmtree(root)
+            proof.progress(done + many, count)
+    proof.note("toolsets", count)
+    proof.note("problems told in them", told)
+    proof.note("system calls looked at", calls)
+    proof.note("files and folders opened for reading", read)
+    proof.note("opened for writing, made, renamed or removed", 0)
+    proof.note("programs started", 0)
+    proof.note("sockets", 0)
+
+
+def _validate(proof: Proof, root: Path, trace: Path) -> tuple[str, int]:
+    """Run the command under strace; return what it did, and how many problems it told."""
+    place = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
+    # Whether Python may keep its own bytecode is not what is asked here.
+    environment = os.environ | {"PYTHONPATH": place, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "covalt_git", "-C", str(root), "validate", "--json"]
+    try:
+        done = subprocess.run(
+            [
+                "strace",
+                "-f",
+                "-qq",
+                "-e",
+                f"trace={_TRACED}",
+                "-e",
+                "signal=none",
+                "-o",
+                str(trace),
+                *command,
+            ],
+            capture_output=True,
+            timeout=_MOST_SECONDS,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        proof.check(False, f"validate did not end within {_MOST_SECONDS} s")
+        raise
+    errors = done.stderr.decode("utf-8", "replace")
+    proof.check(done.returncode in (0, 1) and not errors, f"it ended otherwise: {errors[-2000:]}")
+    return trace.read_text(encoding="utf-8", errors="replace"), len(
+        json.loads(done.stdout)["problems"]
+    )
+
+
+def _more_than_reading(trace: str) -> Iterator[str]:
+    """Yield the calls that could change something; the first program started is validate itself."""
+    started = False
+    for call in _CALL.finditer(trace):
+        name, line = call["name"], call[0][:200]
+        if name == "execve" and not started:
+            started = True
+        elif name in {"open", "openat", "openat2"}:
+            if _WRITES.search(call["rest"]) and not _ALLOWED.search(call["rest"]):
+                yield line
+        elif name in {"clone", "clone3"}:
+            if "CLONE_THREAD" not in call["rest"]:
+                yield line
+        else:
+            yield line
+
+
+def _state(root: Path) -> str:
+    """Return a digest of all that is below a folder: names, kinds, modes, times and contents."""
+    whole = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        whole.update(f"{path}\0{status.st_mode}\0{status.st_mtime_ns}\0".encode())
+        if stat.S_ISREG(status.st_mode):
+            whole.update(path.read_bytes())
+    return whole.hexdigest()
