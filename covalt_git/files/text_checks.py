@@ -123,39 +123,40 @@ def _conflict(text: str) -> list[_Found]:
     return [(places[1], codes.MERGE_CONFLICT, message, hint, "error")]
 
 
-def check_hidden_escapes(
-    reading: Reading[ToolsetManifest], sources: Mapping[str, ToolSource]
-) -> list[Problem]:
-    """Find hidden characters in what agents and people read, where the manifest shows escapes or none.
-
-    ``sources`` are what the manifest's Python tools say of themselves.
-    """
-    if reading.document is None:
-        return []
-    problems = []
-    for loc, text in texts(reading.document.data):
+def check_hidden_escapes(reading: Reading[ToolsetManifest]) -> Iterator[Problem]:
+    """Find hidden characters in what agents and people read, that the manifest writes as escapes."""
+    document = reading.document
+    written = document.text.lower() if document else ""
+    if document is None or not any(escape in written for escape in ("\\u", "\\x")):
+        return
+    for loc, text in texts(document.data):
         named = [part for part in loc if isinstance(part, str)]
         if not named or named[-1] not in _SHOWN_TO_AGENTS or "examples" in named:
             continue
         for one in hidden_characters(text):
-            if _escape(one.character) in reading.document.text:
-                problem = reading.problem(
-                    codes.HIDDEN_CHARACTER, loc, one.message, hint="remove it"
-                )
-                problems.append(problem)
+            number = ord(one.character)
+            if any(
+                f"\\{kind}" in written
+                for kind in (f"u{number:04x}", f"u{number:08x}", f"x{number:02x}")
+            ):
+                yield reading.problem(codes.HIDDEN_CHARACTER, loc, one.message, hint="remove it")
                 break
+
+
+def check_docstrings(
+    reading: Reading[ToolsetManifest], sources: Mapping[str, ToolSource]
+) -> Iterator[Problem]:
+    """Find hidden characters in the names and descriptions that Python gives its tools."""
     for position, tool in enumerate(reading.value.tools if reading.value else ()):
         source = sources.get(tool.id)
         said = {"name": source.name, "description": source.description} if source else {}
         for what, words in said.items():
-            for one in hidden_characters(words or ""):
+            for one in islice(hidden_characters(words or ""), 1):
                 message = f"its {what} holds {one.message}"
                 at = ("tools", position, "entrypoint")
-                problems.append(
-                    reading.problem(codes.HIDDEN_CHARACTER, at, message, hint="remove it there")
+                yield reading.problem(
+                    codes.HIDDEN_CHARACTER, at, message, hint="remove it from the function"
                 )
-                break
-    return problems
 
 
 def once_for_each_cause(problems: list[Problem]) -> list[Problem]:

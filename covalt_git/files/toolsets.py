@@ -19,6 +19,7 @@ from covalt_git.files.module_names import check_names
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
 from covalt_git.files.text_checks import (
+    check_docstrings,
     check_hidden_escapes,
     check_texts,
     once_for_each_cause,
@@ -129,7 +130,12 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
         problems += _state_problems(manifest.value, state)
     problems += check_artifacts(manifest, folder, files)
     found, credentials = check_texts(folder, shown, files)
-    problems += [*found, *check_hidden_escapes(manifest, sources), *check_names(shown, files)]
+    problems += [
+        *found,
+        *check_hidden_escapes(manifest),
+        *check_docstrings(manifest, sources),
+        *check_names(shown, files),
+    ]
     return Toolset(
         id=toolset_id,
         folder=folder,

@@ -69,3 +69,14 @@ def test_an_escape_in_an_example_is_there_to_be_seen(tmp_path: Path) -> None:
     put_hello(tmp_path, MANIFEST + '    examples: [{args: {name: "a\\u200bb"}}]\n')
 
     assert read_project(tmp_path).problems == ()
+
+
+@pytest.mark.parametrize("escape", ["\\u202e", "\\u202E", "\\U0000202E", "\\xAD"])
+def test_a_description_hides_nothing_in_any_spelling_of_an_escape(
+    tmp_path: Path, escape: str
+) -> None:
+    put_hello(tmp_path, MANIFEST + f'    description: "Say {escape} hello"\n')
+
+    (problem,) = read_project(tmp_path).problems
+
+    assert (problem.code, problem.line) == (codes.HIDDEN_CHARACTER, 11)
