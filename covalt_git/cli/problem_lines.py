@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
+from covalt_git.files.credentials import blotted
 from covalt_git.reports.excerpts import Excerpt, Sources
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _WIDTH = 100
 def print_problems(found: Iterable[Problem], root: Path) -> None:
     """Print problems with their files named as seen from here, so that they can be clicked."""
     watched = sys.stdout.isatty()
-    sources = Sources(root)
+    sources = Sources(root, blotted)
     room = shutil.get_terminal_size((_WIDTH, 24)).columns
     for problem in found:
         shown = replace(problem, path=os.path.relpath(root / problem.path))

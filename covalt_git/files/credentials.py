@@ -24,6 +24,7 @@ SHOWN = 4
 MAX_FOUND = 500
 """How many tokens, and how many guesses, are looked for in one text."""
 
+_INK = re.compile(r"[^\r\n]")
 _RECOGNIZED = 8
 """A text that goes on like a credential for so many characters is taken for a part of it."""
 
@@ -164,6 +165,14 @@ def masked(text: str, values: Iterable[str] | None = None) -> str:
                 end += 1
             text = f"{text[: at + SHOWN]}...{text[end:].removeprefix('...')}"
             at = text.find(begins, at + SHOWN)
+    return text
+
+
+def blotted(text: str) -> str:
+    """Return ``text`` with its credentials blotted out but for their first characters, in place."""
+    for value in sorted({one.value for one in credentials(text)}, key=len, reverse=True):
+        blot = value[:SHOWN] + _INK.sub("*", value[SHOWN:])
+        text = text.replace(value, blot)
     return text
 
 

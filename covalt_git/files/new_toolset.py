@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
+from covalt_git.files.new_project import SCHEMAS, toolset_modeline, write_schemas
 from covalt_git.files.project_files import declared_namespaces
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.names import (
@@ -66,6 +67,8 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
         for source in _files_of(template):
             path = source.relative_to(_FOLDER / template)
             text = source.read_text(encoding="utf-8")
+            if path.name == "toolset.yaml":
+                text = f"{toolset_modeline()}\n{text}"
             (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
             (unfinished / path).write_text(_filled(text, toolset_id, name), encoding="utf-8")
             made.append(f"toolsets/{toolset_id}/{path.as_posix()}")
@@ -75,6 +78,8 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
             raise _taken(toolset_id, taken) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+    if not (root / SCHEMAS).is_dir():
+        write_schemas(root)
     return made
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.errors import Problem
@@ -33,10 +34,14 @@ class Excerpt:
 
 
 class Sources:
-    """The lines of a project's files, each file read once."""
+    """The lines of a project's files, each file read once.
 
-    def __init__(self, root: Path) -> None:
+    Its text goes through ``blot``, which may cover what nobody is to read, and moves nothing.
+    """
+
+    def __init__(self, root: Path, blot: Callable[[str], str] = str) -> None:
         self._root = root
+        self._blot = blot
         self._lines: dict[str, list[str]] = {}
 
     def excerpt(self, problem: Problem, room: int) -> Excerpt | None:
@@ -58,7 +63,7 @@ class Sources:
                     text = stream.read(_MAX_BYTES).decode("utf-8-sig", "replace")
             except OSError:
                 return []
-            self._lines[path] = _LINE_END.split(text)
+            self._lines[path] = _LINE_END.split(self._blot(text))
         return self._lines[path]
 
 

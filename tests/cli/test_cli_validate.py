@@ -85,6 +85,16 @@ def test_a_terminal_gets_the_line_with_carets_and_a_pipe_gets_plain_lines(projec
     assert "\x1b" not in piped
 
 
+def test_no_excerpt_shows_a_credential(tmp_path: Path) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    put_hello(tmp_path, MANIFEST + f"description: use {token} for it\n")
+    shown = on_a_terminal("validate", cwd=tmp_path, NO_COLOR="1")
+
+    assert "CG212" in shown
+    assert "| description: use ghp_***" in shown
+    assert token[:12] not in shown
+
+
 def test_colours_come_on_a_terminal_that_wants_them(project: Path) -> None:
     environment = dict.fromkeys(("NO_COLOR",), "")
 
