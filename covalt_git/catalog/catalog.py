@@ -6,6 +6,7 @@ A tool that a role may not call is treated as one that does not exist, down to t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git.access import decide, sees_everything
@@ -47,6 +48,7 @@ class Found:
     toolset: Toolset
 
 
+@lru_cache(maxsize=1 << 14)
 def named_tool(tool_id: str) -> Tool:
     """Return a tool of which no more than its id is known, to ask the door about."""
     namespace = tool_id.partition(":")[0]
@@ -64,6 +66,19 @@ class Catalog:
     def visible(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return those of the tools that exist for the principal."""
         return [tool for tool in tools if self._decide("see", tool).allowed]
+
+    def search(self, index: Index, text: str, *, limit: int, toolset_id: str = "") -> list[Tool]:
+        """Return the tools most like a query, of those that exist for the principal, the best first.
+
+        At most ``limit``, and only a toolset's where one is named.  The index is asked as it is.
+        """
+        begins = f"{toolset_id}:" if toolset_id else ""
+
+        def is_wanted(tool_id: str) -> bool:
+            return tool_id.startswith(begins) and self.sees(tool_id)
+
+        found = [index.tool(tool_id) for tool_id in index.search(text, is_wanted, limit)]
+        return self.visible(tool for tool in found if tool is not None)
 
     def sees(self, tool_id: str) -> bool:
         """Tell whether a tool of that id exists for the principal, or would, were it not gone."""

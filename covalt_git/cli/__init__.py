@@ -26,7 +26,7 @@ COMMANDS = {
     "explain": "Tell what a problem code means, and how to mend it.",
     "schema": "Print the JSON Schema of a file, for editors.",
     "toolset": "Make toolsets, list them, look at one, switch them on and off.",
-    "tool": "List the tools you may call, look at one, run its examples.",
+    "tool": "List the tools you may call, find some, look at one, run its examples.",
     "grant": "Let a toolset reach hosts and send secrets to them.",
     "chat": "Make chats; look at, branch and change their workspaces.",
     "call": "Call a tool in a chat.",

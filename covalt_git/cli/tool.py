@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """List the tools you may call, look at one, run its examples."""
+    """List the tools you may call, find some, look at one, run its examples."""
 
 
 command.add_command(tool_test.command)
@@ -46,6 +47,30 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
         output.say(f"{name} has errors, its tools are as they were: covalt-git validate", err=True)
 
 
+@command.command("search")
+@click.argument("query", nargs=-1, required=True)
+@click.option("--role", help="Search as this role; else as the one that stands before the command.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many to list."
+)
+@json_option
+def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_json: bool) -> None:
+    """Find tools by words of their names, descriptions, parameters and tags, the best first."""
+    opened = project()
+    if role is not None:
+        opened = replace(opened, principal=replace(opened.principal, role=role))
+    with opened.index() as index:
+        index.sync_toolsets()
+        tools = opened.catalog.search(index, " ".join(query), limit=limit)
+        broken = [row["id"] for row in index.toolsets() if not row["sound"]]
+    if as_json:
+        output.as_json([_summary(tool, broken) for tool in tools])
+    elif tools:
+        output.table([_line(tool, broken) for tool in tools], titles=_TITLES)
+    else:
+        output.say("no tool is like that; list them with `covalt-git tool list`")
+
+
 @command.command("show")
 @click.argument("tool_id")
 @json_option
@@ -61,7 +86,7 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
         needed = "needed" if name in tool.input_schema.get("required", []) else "optional"
         kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"
         output.say(f"  {name}  {kind}, {needed}{_place(tool, name)}  {_described(schema)}".rstrip())
-    for title, value in _facts(tool).items():
+    for title, value in filter(all, _facts(tool).items()):
         output.say(f"{title}: {value}")
 
 
@@ -135,6 +160,7 @@ def _facts(tool: Tool) -> dict[str, str]:
         "runs": tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else ""),
         "shown as": tool.renderer.type if tool.renderer else "JSON",
         "asks first": f"yes ({asks})" if asks else "no",
+        "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
         "state": "on" if tool.enabled else "off",
     }

@@ -96,6 +96,7 @@ def _tool(
         annotations=declared.annotations,
         limits=declared.limits,
         examples=declared.examples,
+        tags=declared.tags,
         security=declared.security,
         renderer=_renderer(declared, override, local),
         confirmation=_confirmation(manifest, declared, source, override, local),

@@ -103,8 +103,20 @@ def empty(connection: sqlite3.Connection) -> None:
 
     The file stays: deleting it would pull it from under whoever else has it open.
     """
-    for name in _names(connection, "table"):
+    for name in tables(connection):
         connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - names of our schema
+
+
+def tables(connection: sqlite3.Connection, kind: str = "table") -> list[str]:
+    """Return the names of the tables of a kind, sorted: ``table``, ``virtual`` or ``view``.
+
+    Those in which a virtual table keeps what it has are its own (``shadow``), and go with it.
+    """
+    query = """
+        SELECT name FROM pragma_table_list
+        WHERE schema = 'main' AND type = ? AND name NOT LIKE 'sqlite_%' ORDER BY name
+    """
+    return [str(row[0]) for row in connection.execute(query, (kind,)).fetchall()]
 
 
 @contextlib.contextmanager
@@ -123,12 +135,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def put(connection: sqlite3.Connection, table: str, row: Row) -> None:
-    """Write one row of a table, in place of the one of the same key."""
+def put(connection: sqlite3.Connection, table: str, row: Row) -> int:
+    """Write one row of a table, in place of the one of the same key; return its row id if it has one."""
     columns = ", ".join(row)
     marks = ", ".join("?" for _ in row)
     statement = f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 - our own names
-    connection.execute(statement, list(row.values()))
+    return connection.execute(statement, list(row.values())).lastrowid or 0
 
 
 def as_text(value: Any) -> str:
@@ -161,17 +173,12 @@ def _make_once(connection: sqlite3.Connection) -> None:
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    for kind in ("view", "table"):
-        for name in _names(connection, kind):
-            connection.execute(f'DROP {kind} "{name}"')
+    for kind, noun in (("view", "VIEW"), ("virtual", "TABLE"), ("table", "TABLE")):
+        for name in tables(connection, kind):
+            connection.execute(f'DROP {noun} "{name}"')
     for statement in _statements(SCHEMA):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _names(connection: sqlite3.Connection, kind: str) -> list[str]:
-    query = "SELECT name FROM sqlite_schema WHERE type = ? AND name NOT LIKE 'sqlite_%'"
-    return [str(row[0]) for row in connection.execute(query, (kind,)).fetchall()]
 
 
 def _statements(script: str) -> Iterator[str]:

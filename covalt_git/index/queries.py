@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.errors import Problem, UnknownNameError
-from covalt_git.index import chat_rows, database, toolset_rows
+from covalt_git.index import chat_rows, database, search, toolset_rows
 from covalt_git.index.history import (
     ALL_BRANCHES,
     ANCESTORS,
@@ -168,10 +168,7 @@ class Index:
 
     def counts(self) -> dict[str, int]:
         """Return how many rows each table has."""
-        names = self._read(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
-            convert=lambda row: str(row["name"]),
-        )
+        names = self._trusted(lambda: database.tables(self.connection))
         query = " UNION ALL ".join(
             f"SELECT '{name}' AS name, count(*) AS rows FROM {name}"  # noqa: S608 - names of our schema
             for name in names
@@ -229,6 +226,13 @@ class Index:
         """Return one tool, or None."""
         query = "SELECT definition FROM tools WHERE tool_id = ?"
         return next(iter(self._read(query, (tool_id,), convert=_tool)), None)
+
+    def search(self, text: str, is_wanted: Callable[[str], bool], limit: int) -> list[str]:
+        """Return the ids of the tools that are most like a query, the best first, at most ``limit``.
+
+        Only those that ``is_wanted`` accepts; it is asked in the order of their rank.
+        """
+        return self._trusted(lambda: search.find(self.connection, text, is_wanted, limit))
 
     def mcp_servers(self, toolset_id: str | None = None) -> list[JsonObject]:
         """Return the MCP servers that toolsets declare, or that one does; their secrets unresolved."""

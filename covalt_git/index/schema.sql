@@ -45,6 +45,14 @@ CREATE TABLE tools (
     definition            TEXT NOT NULL CHECK (json_valid(definition))  -- + models.tool.Tool
 ) STRICT;
 
+-- + What a search looks at, row by row of `tools`: see search.py.  FTS5 keeps it in tables of its own,
+-- whose rows depend on the order of writing; what they answer does not.
+CREATE VIRTUAL TABLE tool_search USING fts5 (
+    name, toolset, description, parameters, parameter_texts, tags,
+    tokenize = 'porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE tool_vocabulary USING fts5vocab (tool_search, row);
+
 -- What is changed about a tool, by its toolset and by this project together.
 CREATE TABLE tool_overrides (
     id                    TEXT PRIMARY KEY,       -- '<toolset>/<tool>'
@@ -178,3 +186,7 @@ CREATE INDEX manifests_by_source ON workspace_manifests (chat_id, source_ref);
 CREATE INDEX manifests_by_message ON workspace_manifests (chat_id, message_id);
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
+
+CREATE TRIGGER tools_are_not_found_any_more AFTER DELETE ON tools BEGIN
+    DELETE FROM tool_search WHERE rowid = old.rowid;
+END;

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.index.database import Row, as_text, put, transaction
+from covalt_git.index.search import put_text
 from covalt_git.index.signatures import Seen, is_as_seen, see
 from covalt_git.models.toolset_manifest import ToolOverride
 
@@ -102,7 +103,7 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
         )
     for tool in toolset.tools:
         definition = tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        put(
+        row_id = put(
             connection,
             "tools",
             {
@@ -118,6 +119,7 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
                 "definition": as_text(definition),
             },
         )
+        put_text(connection, row_id, tool, manifest.name)
     for row in _override_rows(toolset):
         put(connection, "tool_overrides", row)
     for server in manifest.mcp_servers:

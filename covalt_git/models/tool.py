@@ -41,6 +41,7 @@ class Tool(StrictModel):
     annotations: Annotations = Annotations()
     limits: Limits = Limits()
     examples: tuple[Example, ...] = ()
+    tags: tuple[str, ...] = ()
     security: Security | None = None
     renderer: Renderer | None = None
     confirmation: tuple[ConfirmationSource, ...] = ()

@@ -227,6 +227,7 @@ class ToolDeclaration(StrictModel):
     annotations: Annotations = Field(Annotations(), description="What it does to the world.")
     limits: Limits = Field(Limits(), description="The most that one call may take.")
     examples: tuple[Example, ...] = Field((), description="Calls that show its use.")
+    tags: tuple[Text, ...] = Field((), description="Words that a search finds it by.")
     security: Security | None = Field(None, description="What a caller's token must carry.")
     renderer: LegacyRenderer | None = Field(
         None, description="Old place of a renderer; write tool_overrides instead."

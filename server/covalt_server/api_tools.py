@@ -35,6 +35,14 @@ class ListTools(Asked):
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
 
 
+class SearchTools(Asked):
+    """What to search for."""
+
+    query: str = Field(max_length=2000, description="Words, or a question.")
+    toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
+    limit: int = Field(20, ge=1, le=100)
+
+
 class GetTool(Asked):
     """Which tool."""
 
@@ -70,6 +78,12 @@ class ToolRow(ToolFacts):
     renderer: str | None
 
 
+class ToolRows(Answer):
+    """Tools, those most like what was searched first."""
+
+    tools: tuple[ToolRow, ...]
+
+
 class ToolDetail(ToolFacts):
     """All about a tool as it is in force; ``limits`` are those that a call would have."""
 
@@ -80,6 +94,7 @@ class ToolDetail(ToolFacts):
     output_schema: JsonObject | None
     annotations: Annotations
     examples: tuple[Example, ...]
+    tags: tuple[str, ...]
     limits: Limits
     security: Security | None
     entrypoint: str | None
@@ -145,6 +160,20 @@ def list_tools(asked: ListTools) -> ToolGroups:
     return ToolGroups(groups=grouped(found, whole=not asked.q and not asked.toolset_id))
 
 
+@operation("GET")
+def search_tools(asked: SearchTools) -> ToolRows:
+    """Find tools by words of their names, descriptions, parameters and tags, the best first.
+
+    Those that have all of the words come before those that have some; a word may be only the
+    beginning of one, or misspelt.
+    """
+    rows = {row["id"]: row for row in visible_toolsets()}
+    tools = current.catalog().search(
+        current.toolset_index(), asked.query, limit=asked.limit, toolset_id=asked.toolset_id
+    )
+    return ToolRows(tools=tuple(tool_row(tool, rows[tool.toolset_id]) for tool in tools))
+
+
 def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
     """Return the tools whose id, name or description has every one of some words."""
     asked = words.casefold().split()
@@ -152,9 +181,9 @@ def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
 
 
 def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
-    """Return tools by the toolset or MCP server that they belong to.
+    """Return tools by the toolset or MCP server that they belong to, in their order within it.
 
-    ``whole`` tells whether groups are listed that have none of them, too.
+    Toolsets are in the order of the first tools.  ``whole`` tells whether groups are listed that have none of them, too.
     """
     of_toolset: dict[str, list[Tool]] = {}
     for tool in tools:
@@ -171,6 +200,8 @@ def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
         for row in visible_toolsets()
         if whole or row["id"] in of_toolset
     ]
+    if not whole:
+        groups.sort(key=lambda group: list(of_toolset).index(group.id))
     return (*groups, *(_servers() if whole else ()))
 
 
@@ -188,6 +219,7 @@ def get_tool(asked: GetTool) -> ToolDetail:
         output_schema=tool.output_schema,
         annotations=tool.annotations,
         examples=tool.examples,
+        tags=tool.tags,
         limits=engine.limits_of(tool, current.project().config),
         security=tool.security,
         entrypoint=tool.entrypoint,
@@ -317,4 +349,4 @@ def _servers() -> list[ToolGroup]:
     ]
 
 
-OPERATIONS = (list_tools, get_tool, get_available_tools, check_arguments)
+OPERATIONS = (list_tools, search_tools, get_tool, get_available_tools, check_arguments)

@@ -23,6 +23,9 @@ pages = Blueprint("tools", __name__)
 MOST_SHOWN = 120
 """How many tools a page shows; where there are more, each toolset's are a click away."""
 
+MOST_FOUND = 20
+"""How many tools a search shows: those that come later have little of what was asked."""
+
 NEW_CHAT = ""
 """The choice of a chat that is made for the call."""
 
@@ -31,9 +34,11 @@ NEW_CHAT = ""
 def tool_picker() -> str:
     """Offer the tools by where they come from, or those that are like what was searched."""
     asked, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
-    tools = current.catalog().visible(current.toolset_index().tools())
-    wanted = [tool for tool in tools if tool.toolset_id == toolset_id] if toolset_id else tools
-    found = api_tools.matching(wanted, asked)
+    catalog, index = current.catalog(), current.toolset_index()
+    tools = catalog.visible(index.tools())
+    found = [tool for tool in tools if toolset_id in {"", tool.toolset_id}]
+    if asked:
+        found = catalog.search(index, asked, limit=MOST_FOUND, toolset_id=toolset_id)
     whole = not asked and not toolset_id
     shown = [] if whole and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
     return render_template(

@@ -15,6 +15,7 @@ from covalt_git.access import UnknownRoleError
 from covalt_git.catalog.catalog import BrokenToolsetError, DisabledToolError
 from covalt_git.errors import UnknownNameError
 from covalt_git.files.toolsets import read_toolset, toolset_ids
+from covalt_git.index.queries import Index
 from covalt_git.models.project_config import ProjectConfig
 
 if TYPE_CHECKING:
@@ -319,3 +320,21 @@ def test_what_is_found_is_what_is_visible(shelf: Shelf) -> None:
         assert not [name for name in ids if name not in visible and name in caught.value.hint]
 
     check()
+
+
+def test_a_search_finds_only_what_exists_for_the_role(shelf: Shelf) -> None:
+    shelf.configure("roles: {gardener: {allow: [garden.w*]}, owner: {admin: true}}")
+
+    def found(role: str, query: str, limit: int = 10, toolset_id: str = "") -> list[str]:
+        catalog = shelf.catalog(role)
+        with Index.of_project(shelf.root, catalog.config.workspace) as index:
+            index.sync_toolsets()
+            tools = catalog.search(index, query, limit=limit, toolset_id=toolset_id)
+        return [tool.tool_id for tool in tools]
+
+    assert found("owner", "secret") == ["garden:secret_bed", "vault:secret_door"]
+    assert found("owner", "secret", toolset_id="vault") == ["vault:secret_door"]
+    assert found("owner", "secret", limit=1) == ["garden:secret_bed"]
+    assert found("gardener", "secret") == []
+    assert found("gardener", "secert") == []
+    assert found("gardener", "water secret vault", limit=1) == ["garden:water"]

@@ -42,6 +42,8 @@ def covalt(root: Path, role: str, *args: str) -> str:
     [
         pytest.param(["tool", "list"], id="tool-list"),
         pytest.param(["tool", "list", "--json"], id="tool-list-json"),
+        pytest.param(["tool", "search", "run", "a", "command"], id="tool-search"),
+        pytest.param(["tool", "search", "comand", "--json"], id="tool-search-json"),
         pytest.param(["tool", "show", "app-builder:run_comand"], id="tool-show-a-typo"),
         pytest.param(["call", "c1", "app-builder:run_comand"], id="call-a-typo"),
         pytest.param(["toolset", "list"], id="toolset-list"),
@@ -77,3 +79,9 @@ def test_a_role_sees_what_it_may_call(root: Path) -> None:
 
     assert "tools: read_file, list_files\n" in said
     assert "app-builder:read_file" in covalt(root, "reader", "tool", "list")
+
+
+def test_a_search_is_of_the_role_that_is_named_with_it(root: Path) -> None:
+    assert "run_command" in covalt(root, "boss", "tool", "search", "run")
+    assert "run_command" not in covalt(root, "boss", "tool", "search", "run", "--role", "reader")
+    assert "read_file" in covalt(root, "boss", "tool", "search", "read file", "--role", "reader")

@@ -39,10 +39,11 @@ def chats_of(root: Path) -> Chats:
 
 
 def dump(file: Path) -> Rows:
-    """Return every row of every table, all columns."""
+    """Return every row of every table, all columns; of the search what it knows, not how it is kept."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
         names = connection.execute(
-            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
+            "SELECT name FROM pragma_table_list WHERE schema = 'main'"
+            " AND type IN ('table', 'virtual') AND name != 'sqlite_schema' ORDER BY name"
         ).fetchall()
         return {
             name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.files.new_project import SAMPLES
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.database import VERSION, IndexUnusableError, connect
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
@@ -33,13 +35,19 @@ def answers(root: Path) -> Rows:
     """Ask through the doors that commands use, then return the rows."""
     with open_index(root) as index:
         index.sync()
-        assert len(index.tools()) == 10
-        assert len(index.toolsets()) == 2
+        assert [tool.tool_id for tool in index.tools()] == tool_ids(root)
+        assert [row["id"] for row in index.toolsets()] == sorted(SAMPLES)
+        assert index.search("sumary table", lambda _: True, 1) == ["data-lab:summarize"]
         assert [row["id"] for row in index.chat_rows()] == ["c2", "empty", "c1"]
         assert index.calls("c1")
         assert len(index.approvals("pending")) == 1
         index.counts()
     return dump(root / "data" / "index.db")
+
+
+def tool_ids(root: Path) -> list[str]:
+    found = [tool.tool_id for name in SAMPLES for tool in read_toolset(root, name).tools]
+    return sorted(found)
 
 
 def overwrite(file: Path, start: int, content: bytes) -> None:
@@ -119,6 +127,7 @@ def test_a_page_of_garbage_anywhere_never_stops_a_command(
         index.sync()
         index.counts()
         index.tools()
+        index.search("write a file", lambda _: True, 20)
         index.calls("c1")
         index.rebuild()
 
@@ -183,7 +192,7 @@ def test_an_index_damaged_under_an_open_one_is_made_again(root: Path, file: Path
     with open_index(root) as index:
         file.write_bytes(b"garbage" * 9_000)
 
-        assert len(index.tools()) == 10
+        assert len(index.tools()) == len(tool_ids(root))
         index.rebuild()
 
     assert dump(file) == before

@@ -38,8 +38,9 @@ def columns(connection: sqlite3.Connection, table: str) -> list[str]:
 
 
 def tables(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-    return [row["name"] for row in rows if not row["name"].startswith("sqlite_")]
+    rows = connection.execute("PRAGMA table_list").fetchall()
+    own = [row["name"] for row in rows if (row["schema"], row["type"]) == ("main", "table")]
+    return [name for name in own if not name.startswith("sqlite_")]
 
 
 @pytest.mark.skipif(

@@ -71,6 +71,18 @@ def test_searching_finds_the_tools_that_have_every_word(
     assert all(group["tools"] for group in api.get("list_tools", q=asked)["groups"])
 
 
+def test_a_search_answers_with_the_tools_most_alike(api: Api) -> None:
+    def found(query: str, **more: object) -> list[str]:
+        tools = api.get("search_tools", query=query, **more)["tools"]
+        return [tool["tool_id"] for tool in tools]
+
+    assert found("How do I run a shel comand?", limit=1) == ["app-builder:run_command"]
+    assert found("sumarize")[0] == "data-lab:summarize"
+    assert found("summarize", toolset_id="app-builder", limit=1) != ["data-lab:summarize"]
+    assert found("zeppelin") == []
+    refused(api.ask("search_tools", query="a", limit=0), 400, "invalid_request")
+
+
 def test_a_tool_tells_all_that_is_in_force(api: Api) -> None:
     configure(api.root, "limits: {timeout_s: 7}")
     told = api.get("get_tool", tool_id="app-builder:write_file")
