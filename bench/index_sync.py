@@ -1,0 +1,187 @@
+"""How long the index takes to follow the toolsets' files, beside what others take, in one run.
+
+    python -m bench.index_sync [TOOLSETS] [--rounds N] [--folder FOLDER] [--json]
+
+The corpus has TOOLSETS toolsets (10,000) of four files each: a toolset.yaml of 68 lines with four
+tools, their Python, an artifact and an asset.  Both sides of a row take turns, each in a process of
+its own that is not counted; figures are medians in milliseconds, with the page cache warm.
+
+- *cold*: an index that was not there, beside a script that does the least: ``os.walk`` and PyYAML's C
+  loader over every toolset.yaml, nothing checked and nothing stored.  Goal: 0.40 of it.
+- *no-op*: nothing changed, beside ``git status`` of the same tree.  Goal: 1.4 of it.
+- *one change*: one toolset.yaml was saved, beside the no-op.  Goal: 1.1 of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from covalt_git.files.new_project import create_project
+
+MANY = 10_000
+HEAD = """\
+manifest_version: "1"
+id: {id}
+name: {name}
+version: "1.{number}.0"
+description: What the {name} team does with the records of the {word} district
+defaults:
+  enabled: true
+  requires_confirmation: false
+tools:
+"""
+TOOL = """\
+  - id: {verb}_record
+    name: {title} Record
+    description: {title} one record of the {word} district, and tell what became of it
+    entrypoint: tools.records:{verb}_record
+    requires_confirmation: {asks}
+    input_schema:
+      type: object
+      required: [key]
+      properties:
+        key: {{type: string, description: The key of the record, minLength: 1}}
+        note: {{type: string, description: Why it is done}}
+        limit: {{type: integer, minimum: 1, maximum: 100, default: 20}}
+    annotations:
+      read_only: false
+"""
+TAIL = """\
+tool_overrides:
+  - tool_id: read_record
+    renderer: html
+    renderer_config: {artifact: artifacts/record.html}
+"""
+PYTHON = '''\
+def {verb}_record(key: str, note: str = "", limit: int = 20) -> dict:
+    """{title} a record."""
+    return {{"key": key, "note": note, "limit": limit}}
+'''
+VERBS = ("read", "write", "merge", "archive")
+WORDS = ("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "harbor", "indigo", "kelp")
+
+PLAIN = """
+import os, sys, time, yaml
+started = time.perf_counter()
+found = {}
+for folder, _, names in os.walk(sys.argv[1]):
+    if "toolset.yaml" in names:
+        with open(os.path.join(folder, "toolset.yaml"), "rb") as file:
+            found[folder] = yaml.load(file, Loader=yaml.CSafeLoader)
+print(time.perf_counter() - started)
+"""
+OURS = """
+import sys, time
+from pathlib import Path
+from covalt_git.index.queries import Index
+from covalt_git.models.project_config import WorkspaceConfig
+started = time.perf_counter()
+with Index.of_project(Path(sys.argv[1]), WorkspaceConfig()) as index:
+    index.sync_toolsets()
+print(time.perf_counter() - started)
+"""
+
+
+def make(root: Path, count: int) -> None:
+    create_project(root)
+    for number in range(count):
+        word = WORDS[number % len(WORDS)]
+        folder = root / "toolsets" / f"{word}-{number:05}"
+        for part in ("tools", "artifacts", "assets"):
+            (folder / part).mkdir(parents=True)
+        facts = {"id": folder.name, "name": f"{word.title()} {number}", "word": word}
+        manifest = HEAD.format(number=number, **facts)
+        for verb in VERBS:
+            asks = "true" if verb == "write" else "false"
+            manifest += TOOL.format(verb=verb, title=verb.title(), asks=asks, word=word)
+        (folder / "toolset.yaml").write_text(manifest + TAIL, encoding="utf-8")
+        code = f"# of {folder.name}\n" + "\n\n".join(
+            PYTHON.format(verb=verb, title=verb.title()) for verb in VERBS
+        )
+        (folder / "tools/records.py").write_text(code, encoding="utf-8")
+        (folder / "artifacts/record.html").write_text(
+            f"<!doctype html><title>{number}</title><pre id=it></pre>\n", encoding="utf-8"
+        )
+        (folder / "assets/districts.csv").write_text(f"key,district\n{number},{word}\n")
+
+
+def timed(script: str, path: Path) -> float:
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], check=True, capture_output=True, text=True
+    )
+    return float(done.stdout) * 1e3
+
+
+def git_status(root: Path) -> float:
+    started = time.perf_counter()
+    subprocess.run(["git", "-C", str(root), "status", "--porcelain"], check=True, capture_output=True)
+    return (time.perf_counter() - started) * 1e3
+
+
+def commit(root: Path) -> None:
+    for words in (
+        ["init", "-q"],
+        ["config", "core.untrackedCache", "false"],
+        ["add", "-A"],
+        ["-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-qm", "all"],
+    ):
+        subprocess.run(["git", "-C", str(root), *words], check=True)
+
+
+def touch_one(root: Path, number: int) -> None:
+    folder = sorted((root / "toolsets").glob("*-*[0-9]"))[number]
+    manifest = folder / "toolset.yaml"
+    manifest.write_text(manifest.read_text() + f"# {number}\n", encoding="utf-8")
+    time.sleep(0.05)  # a save is older than a tick of the clock when somebody looks
+
+
+def measure(root: Path, rounds: int) -> dict[str, dict[str, float]]:
+    index = root / "data" / "index.db"
+    cold: list[tuple[float, float]] = []
+    for _ in range(rounds):
+        index.unlink(missing_ok=True)
+        cold.append((timed(OURS, root), timed(PLAIN, root / "toolsets")))
+    still, changed = [], []
+    for number in range(rounds):
+        still.append((timed(OURS, root), git_status(root)))
+        touch_one(root, number)
+        changed.append((timed(OURS, root), timed(OURS, root)))
+    pairs = {"cold": cold, "no-op": still, "one change": changed}
+    told = {}
+    for name, times in pairs.items():
+        ours, peer = (statistics.median(side) for side in zip(*times, strict=True))
+        ratio = statistics.median(one / other for one, other in times)
+        told[name] = {"ms": round(ours, 1), "peer_ms": round(peer, 1), "ratio": round(ratio, 2)}
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure how the index follows the files.")
+    parser.add_argument("toolsets", type=int, nargs="?", default=MANY)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="a corpus to make there, or one made before")
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        root = asked.folder or Path(scratch) / "project"
+        if not (root / "covalt.yaml").exists():
+            make(root, asked.toolsets)
+            commit(root)
+        told = measure(root, asked.rounds)
+    if asked.json:
+        print(json.dumps(told, indent=2))
+        return
+    print(f"{'':12}{'ms':>12}{'peer ms':>12}{'ratio':>8}")
+    for name, row in told.items():
+        print(f"{name:12}{row['ms']:12.1f}{row['peer_ms']:12.1f}{row['ratio']:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
