@@ -121,7 +121,9 @@ def timed(script: str, path: Path) -> float:
 
 def git_status(root: Path) -> float:
     started = time.perf_counter()
-    subprocess.run(["git", "-C", str(root), "status", "--porcelain"], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(root), "status", "--porcelain"], check=True, capture_output=True
+    )
     return (time.perf_counter() - started) * 1e3
 
 

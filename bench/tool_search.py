@@ -208,8 +208,9 @@ class Product:
                     "path": tool.path,
                     "definition": "{}",
                 }
-                row_id = database.put(self.connection, "tools", row)
-                search.put_text(self.connection, row_id, tool, owner)
+                found_by = {"rowid": database.put(self.connection, "tools", row)}
+                text = search_text.searched_text(tool, owner)
+                database.put(self.connection, "tool_search", found_by | text)
 
     def find(self, query: str) -> list[str]:
         return search.find(self.connection, query, lambda _: True, DEPTHS[-1])

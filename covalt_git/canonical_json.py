@@ -41,10 +41,30 @@ def dumps(value: Any) -> bytes:
         NotJsonError: naming the place of what JSON cannot hold (``$.rows[3].total``).
     """
     try:
+        if _is_plain(value):
+            return _ENCODER.encode(value).encode()
         return bytes(rfc8785.dumps(value))
     except (ValueError, RecursionError) as error:
         place, why = _first_obstacle(value)
         raise NotJsonError(f"{place}: {why or error}") from None
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether the standard library writes a value as RFC 8785 wants it, in a tenth of the time.
+
+    It does but for doubles, large integers and keys that UTF-16 sorts otherwise than Unicode.
+    """
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER)
+    if kind is dict:
+        for key, item in value.items():
+            if type(key) is not str or not key.isascii() or not _is_plain(item):
+                return False
+        return True
+    return (kind is list or kind is tuple) and all(map(_is_plain, value))
 
 
 def loads(text: bytes | str) -> Any:
@@ -154,6 +174,7 @@ def _first_obstacle(value: Any, place: str = "$", depth: int = 0) -> tuple[str, 
     return place, f"a {type(value).__name__} is not JSON"
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object,
     parse_int=_integer,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,6 +37,12 @@ def test_what_is_written_reads_back_equal(value: Any) -> None:
     assert loads(dumps(value)) == value
     assert dumps(loads(dumps(value))) == dumps(value)
     assert json.loads(dumps(value), parse_int=float) == value
+
+
+@given(value=JSON)
+@settings(deadline=None)
+def test_every_value_is_written_as_the_standards_own_library_writes_it(value: Any) -> None:
+    assert dumps(value) == rfc8785.dumps(value)
 
 
 @given(value=st.dictionaries(TEXT, JSON))

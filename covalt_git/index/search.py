@@ -13,12 +13,11 @@ import sqlite3
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from covalt_git.index.search_text import query_words, searched_text
+from covalt_git.index.search_text import query_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.models.tool import Tool
 
 WEIGHTS = {
     "name": 3.0,
@@ -39,16 +38,6 @@ _FOUND = f"""
     SELECT tool_id FROM tool_search CROSS JOIN tools ON tools.rowid = tool_search.rowid
     WHERE tool_search MATCH ? ORDER BY bm25(tool_search, {", ".join(map(str, WEIGHTS.values()))}), tool_id
 """  # noqa: S608 - our own numbers
-
-
-def put_text(connection: sqlite3.Connection, row_id: int, tool: Tool, toolset_name: str) -> None:
-    """Let a tool be found; ``row_id`` is that of its row in ``tools``, and takes it along when it goes."""
-    text = searched_text(tool, toolset_name)
-    columns, marks = ", ".join(text), ", ".join("?" for _ in text)
-    connection.execute(
-        f"INSERT INTO tool_search (rowid, {columns}) VALUES (?, {marks})",  # noqa: S608 - our columns
-        (row_id, *text.values()),
-    )
 
 
 def find(

@@ -11,17 +11,34 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.index.database import Row, as_text, put, transaction
-from covalt_git.index.search import put_text
+from covalt_git.index.forked import each
+from covalt_git.index.search_text import searched_text
 from covalt_git.index.signatures import Seen, is_as_seen, see
 from covalt_git.models.toolset_manifest import ToolOverride
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
     from pathlib import Path
 
+Reading = tuple[Row, list[tuple[str, Row]]]
+"""What was seen of a toolset, and its rows by their tables; none of an unsound one.
 
-def sync_toolsets(connection: sqlite3.Connection, root: Path) -> None:
-    """Bring in the toolsets whose files changed, and forget those that are gone."""
+All of it is plain values: processes hand it to each other.
+"""
+
+
+def unheard(done: int, total: int) -> None:
+    """Tell nobody how far a sync is."""
+
+
+def sync_toolsets(
+    connection: sqlite3.Connection, root: Path, told: Callable[[int, int], None] = unheard
+) -> None:
+    """Bring in the toolsets whose files changed, and forget those that are gone.
+
+    ``told`` hears how many of those that changed have been read, and how many there are.
+    """
     known = {
         row["toolset_id"]: Seen(row["paths"], row["signature"])
         for row in connection.execute("SELECT toolset_id, paths, signature FROM toolset_readings")
@@ -31,15 +48,23 @@ def sync_toolsets(connection: sqlite3.Connection, root: Path) -> None:
     gone = known.keys() - set(ids)
     if not changed and not gone:
         return
-    # What changes while it is read changes its signature too.
-    seen = {toolset_id: see(root / "toolsets", toolset_id) for toolset_id in changed}
-    toolsets = [read_toolset(root, toolset_id) for toolset_id in changed]
+    readings: list[Reading] = []
+    for reading in each(lambda toolset_id: _read(root, toolset_id), changed):
+        readings.append(reading)
+        told(len(readings), len(changed))
     with transaction(connection):
         for name in gone:
             connection.execute("DELETE FROM toolsets WHERE id = ?", (name,))
             connection.execute("DELETE FROM toolset_readings WHERE toolset_id = ?", (name,))
-        for toolset in toolsets:
-            put_toolset(connection, toolset, seen[toolset.id])
+        for of_readings, of_toolset in readings:
+            _write(connection, of_readings, of_toolset)
+
+
+def _read(root: Path, toolset_id: str) -> Reading:
+    # What changes while it is read changes its signature too.
+    seen = see(root / "toolsets", toolset_id)
+    toolset = read_toolset(root, toolset_id)
+    return _reading_row(toolset, seen), _rows(toolset) if toolset.sound else []
 
 
 def _changed(toolsets: Path, ids: list[str], known: dict[str, Seen]) -> list[str]:
@@ -52,28 +77,41 @@ def _changed(toolsets: Path, ids: list[str], known: dict[str, Seen]) -> list[str
         os.close(folder)
 
 
-def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) -> None:
+def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, Row]]) -> None:
     """Write the rows of one toolset; an unsound one keeps those it had, and its problems."""
-    problems = [problem.as_json() for problem in toolset.problems]
-    put(
-        connection,
-        "toolset_readings",
-        {
-            "toolset_id": toolset.id,
-            "signature": seen.signature,
-            "sound": toolset.sound,
-            "enabled": toolset.enabled,
-            "problems": as_text(problems),
-            "tool_ids": as_text(toolset.tool_ids),
-            "paths": seen.paths,
-        },
-    )
-    if not toolset.sound or toolset.manifest is None:
+    put(connection, "toolset_readings", reading)
+    if not rows:
         return
-    connection.execute("DELETE FROM toolsets WHERE id = ?", (toolset.id,))
+    connection.execute("DELETE FROM toolsets WHERE id = ?", (reading["toolset_id"],))
+    row_id = 0
+    for table, row in rows:
+        # What is searched of a tool comes next to it, and is found by the same row id.
+        found_by = {"rowid": row_id} if table == "tool_search" else {}
+        row_id = put(connection, table, found_by | row)
+
+
+def _reading_row(toolset: Toolset, seen: Seen) -> Row:
+    return {
+        "toolset_id": toolset.id,
+        "signature": seen.signature,
+        "sound": toolset.sound,
+        "enabled": toolset.enabled,
+        "problems": as_text([problem.as_json() for problem in toolset.problems]),
+        "tool_ids": as_text(toolset.tool_ids),
+        "paths": seen.paths,
+    }
+
+
+def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
+    """Return the rows of a sound toolset by their tables, those first that others refer to."""
+    assert toolset.manifest is not None
     manifest, state = toolset.manifest, toolset.state
-    put(
-        connection,
+    rows: list[tuple[str, Row]] = []
+
+    def add(table: str, row: Row) -> None:
+        rows.append((table, row))
+
+    add(
         "toolsets",
         {
             "id": toolset.id,
@@ -89,8 +127,7 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
         },
     )
     for file in toolset.files.files:
-        put(
-            connection,
+        add(
             "toolset_files",
             {
                 "toolset_id": toolset.id,
@@ -103,8 +140,7 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
         )
     for tool in toolset.tools:
         definition = tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        row_id = put(
-            connection,
+        add(
             "tools",
             {
                 "tool_id": tool.tool_id,
@@ -119,12 +155,11 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
                 "definition": as_text(definition),
             },
         )
-        put_text(connection, row_id, tool, manifest.name)
+        add("tool_search", searched_text(tool, manifest.name))
     for row in _override_rows(toolset):
-        put(connection, "tool_overrides", row)
+        add("tool_overrides", row)
     for server in manifest.mcp_servers:
-        put(
-            connection,
+        add(
             "toolset_mcp_servers",
             {
                 "id": server.id,
@@ -141,6 +176,7 @@ def put_toolset(connection: sqlite3.Connection, toolset: Toolset, seen: Seen) ->
                 "created_at": state.installed_at,
             },
         )
+    return rows
 
 
 def _override_rows(toolset: Toolset) -> list[Row]:

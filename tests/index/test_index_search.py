@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.index import database, search
-from covalt_git.index.search_text import query_words
+from covalt_git.index.search_text import query_words, searched_text
 from covalt_git.models.tool import Tool
 from tests.index.rows import open_index
 
@@ -68,7 +68,8 @@ def filled(file: Path, ids: list[str]) -> sqlite3.Connection:
             "path": tool.path,
             "definition": "{}",
         }
-        search.put_text(connection, database.put(connection, "tools", row), tool, "Green Thumb")
+        found_by = {"rowid": database.put(connection, "tools", row)}
+        database.put(connection, "tool_search", found_by | searched_text(tool, "Green Thumb"))
     return connection
 
 
