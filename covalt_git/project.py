@@ -12,6 +12,7 @@ from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
 from covalt_git.files.project_files import find_root, read_config
 from covalt_git.index.queries import Index
+from covalt_git.index.toolset_rows import unheard
 from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
 
@@ -35,6 +36,8 @@ class Project:
     root: Path
     config: ProjectConfig
     principal: Principal
+    told: Callable[[int, int], None] = unheard
+    """Hears how far the index is when it reads toolsets: how many it has, and how many there are."""
 
     @classmethod
     def open(cls, start: Path, *, role: str | None = None) -> Self:
@@ -59,7 +62,7 @@ class Project:
 
     def index(self) -> Index:
         """Open the index; close it after use."""
-        return Index.of_project(self.root, self.config.workspace)
+        return Index.of_project(self.root, self.config.workspace, self.told)
 
     def writing(
         self, chat: ChatStore, waiting: Callable[[Place], None] | None = None

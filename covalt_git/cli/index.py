@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project, synced
+from covalt_git.cli.session import json_option, project, synced, wrong_call
+from covalt_git.index.queries import Index
+
+if TYPE_CHECKING:
+    from covalt_git.project import Project
 
 
 @click.group()
@@ -14,12 +24,45 @@ def command() -> None:
 
 
 @command.command("rebuild")
+@click.option(
+    "--at",
+    "revision",
+    metavar="REV",
+    help="Index the toolsets as of this commit, into a file of its own.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --at: the new file; else one in data/, named for the commit.",
+)
 @json_option
-def rebuild(*, as_json: bool) -> None:
+def rebuild(revision: str | None, out: Path | None, *, as_json: bool) -> None:
     """Delete the index and make every row again from the files and the chats."""
-    with project().index() as index:
+    if out is not None and revision is None:
+        raise wrong_call("'--out' is for the index of a commit: add '--at REV'")
+    opened = project()
+    if revision is not None:
+        _rebuild_at(opened, revision, out, as_json=as_json)
+        return
+    with opened.index() as index:
         index.rebuild()
         _print(index.counts(), as_json=as_json)
+
+
+def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+        made = Path(name) / "index.db"
+        commit, counts = Index.at_revision(opened.root, revision, made, opened.told)
+        file = out or opened.root / "data" / f"index-{commit[: output.SHORT]}.db"
+        if out is not None and out.exists():
+            raise wrong_call(f"{str(out)!r} is there already")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, file)
+    if as_json:
+        output.as_json({"commit": commit, "file": str(file), "rows": counts})
+        return
+    _print(counts, as_json=False)
+    output.say(f"the toolsets of {commit[: output.SHORT]} are in {os.path.relpath(file)}")
 
 
 @command.command("status")

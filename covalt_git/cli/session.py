@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from covalt_git.cli import output
+from covalt_git.cli.reading_progress import Reading
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.project import Project
@@ -27,7 +29,7 @@ chat_argument = click.argument("chat_id", metavar="CHAT")
 def project() -> Project:
     """Open the project that the command line names."""
     given = click.get_current_context().find_root().obj
-    return Project.open(given["root"], role=given["role"])
+    return replace(Project.open(given["root"], role=given["role"]), told=Reading())
 
 
 def waiting(place: Place) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sqlite3
+import tempfile
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from pydantic import ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.errors import Problem, UnknownNameError
+from covalt_git.git_objects.revisions import write_folder
 from covalt_git.index import chat_rows, database, search, toolset_rows
 from covalt_git.index.history import (
     ALL_BRANCHES,
@@ -22,17 +26,17 @@ from covalt_git.index.history import (
     read_history_row,
     read_line,
 )
+from covalt_git.index.toolset_rows import unheard
 from covalt_git.models.calls import RenderPlan, ToolCall
+from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.workspaces.chats import HEADS, RECORD_ID, Chats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
 
     from covalt_git.index.chat_rows import Damaged
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chats import ChatStore
 
     Value = str | int | None
@@ -72,17 +76,53 @@ class Index:
     chats: Chats
     path: Path
     connection: sqlite3.Connection
+    told: Callable[[int, int], None] = unheard
 
     @classmethod
-    def open(cls, root: Path, chats: Chats, path: Path) -> Self:
-        """Open the index at ``path``, made anew where it is missing, damaged or of another version."""
-        return cls(root, chats, path, database.connect(path))
+    def open(
+        cls, root: Path, chats: Chats, path: Path, told: Callable[[int, int], None] = unheard
+    ) -> Self:
+        """Open the index at ``path``, made anew where it is missing, damaged or of another version.
+
+        ``told`` hears during a sync how many toolsets have been read, and how many there are to read.
+        """
+        return cls(root, chats, path, database.connect(path), told)
 
     @classmethod
-    def of_project(cls, root: Path, workspace: WorkspaceConfig) -> Self:
-        """Open the index of the project at ``root``."""
+    def of_project(
+        cls, root: Path, workspace: WorkspaceConfig, told: Callable[[int, int], None] = unheard
+    ) -> Self:
+        """Open the index of the project at ``root``; ``told`` as of :meth:`open`."""
         data = root / "data"
-        return cls.open(root, Chats(data / "chats", workspace), data / "index.db")
+        return cls.open(root, Chats(data / "chats", workspace), data / "index.db", told)
+
+    @classmethod
+    def at_revision(
+        cls, root: Path, revision: str, file: Path, told: Callable[[int, int], None] = unheard
+    ) -> tuple[str, dict[str, int]]:
+        """Write an index of the project's toolsets as they were at a commit into a new file.
+
+        Chats are not checked in, so it has none.  Return the commit's id, and how many rows each
+        table has.  The project's own index and files are not touched; the same commit gives the same
+        rows, whenever and wherever it is asked for.
+
+        Raises:
+            UnknownRevisionError: when there is no such commit.
+            FileExistsError: when there is a file in that place.
+        """
+        with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+            past = Path(name)
+            commit = write_folder(root / "toolsets", revision, past / "toolsets")
+            made = past / "index.db"
+            with cls.open(past, Chats(past / "chats", WorkspaceConfig()), made, told) as index:
+                index.sync_toolsets()
+                # What this file system said of the files tells nothing of the commit.
+                index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
+                counts = index.counts()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("xb") as target, made.open("rb") as source:
+                shutil.copyfileobj(source, target)
+        return commit, counts
 
     def __enter__(self) -> Self:
         return self
@@ -100,7 +140,7 @@ class Index:
 
     def sync_toolsets(self) -> None:
         """Bring in the toolsets that changed."""
-        self._trusted(lambda: toolset_rows.sync_toolsets(self.connection, self.root))
+        self._trusted(self._sync_toolsets)
 
     def sync_chats(self) -> list[Damaged]:
         """Bring in what happened in the chats; return those whose store is damaged, with why."""
@@ -119,8 +159,11 @@ class Index:
             database.empty(self.connection)
             self._sync()
 
+    def _sync_toolsets(self) -> None:
+        toolset_rows.sync_toolsets(self.connection, self.root, self.told)
+
     def _sync(self) -> list[Damaged]:
-        toolset_rows.sync_toolsets(self.connection, self.root)
+        self._sync_toolsets()
         return chat_rows.sync_chats(self.connection, self.chats)
 
     def _read(
