@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dulwich.errors import NotGitRepository
 from dulwich.objects import Commit, Tree
-from dulwich.objectspec import parse_commit
+from dulwich.objectspec import AmbiguousShortId, parse_commit, parse_object
 from dulwich.repo import Repo
 
 from covalt_git.errors import CovaltError
@@ -47,7 +47,7 @@ def write_folder(folder: Path, revision: str, target: Path) -> str:
         ) from None
     with repository:
         try:
-            commit = parse_commit(repository, revision.encode())
+            commit = _commit(repository, revision)
             below = os.fsencode(
                 os.path.relpath(folder.resolve(), os.path.realpath(repository.path))
             )
@@ -56,7 +56,7 @@ def write_folder(folder: Path, revision: str, target: Path) -> str:
             tree = _tree_at(store, commit, [] if below == b"." else below.split(b"/"))
             if tree is not None:
                 _write(store, tree, os.fsencode(target), 0)
-        except (KeyError, ValueError, OSError) as error:
+        except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
             why = (
                 f": {error.strerror.lower()}"
                 if isinstance(error, OSError) and error.strerror
@@ -67,6 +67,15 @@ def write_folder(folder: Path, revision: str, target: Path) -> str:
                 hint="list them with `git log --oneline`",
             ) from None
         return commit.id.decode()
+
+
+def _commit(repository: Repo, revision: str) -> Commit:
+    """Return the commit of a branch, a tag, an id or its beginning, or ``~`` and ``^`` from there."""
+    if not revision or ":" in revision:
+        raise ValueError("the name of a file, if any, and not of a commit")
+    if not {"~", "^"} & set(revision):
+        return parse_commit(repository, revision)
+    return parse_commit(repository, parse_object(repository, revision).id)
 
 
 def _tree_at(store: BaseObjectStore, commit: Commit, names: list[bytes]) -> Tree | None:

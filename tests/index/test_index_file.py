@@ -72,6 +72,19 @@ def drop_a_column(file: Path) -> None:
         connection.execute("UPDATE chats SET refs = '{}'")
 
 
+def break_the_search(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute(
+            "UPDATE tool_search_data SET block = randomblob(length(block)) WHERE id > 1"
+        )
+        connection.commit()
+
+
+def drop_the_search(file: Path) -> None:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("DROP TABLE tool_search")
+
+
 def make_another(file: Path) -> None:
     file.unlink()
     with contextlib.closing(sqlite3.connect(file)) as connection:
@@ -79,6 +92,7 @@ def make_another(file: Path) -> None:
         connection.execute("CREATE TABLE parents (id INTEGER PRIMARY KEY)")
         connection.execute("CREATE TABLE children (id REFERENCES parents)")
         connection.execute("CREATE VIEW toolsets AS SELECT 1 AS id")
+        connection.execute("CREATE VIRTUAL TABLE notes USING fts5(text)")
         connection.execute("INSERT INTO parents VALUES (1)")
         connection.execute("INSERT INTO children VALUES (1)")
         connection.commit()
@@ -100,6 +114,8 @@ def make_another(file: Path) -> None:
         pytest.param(change_version, id="another-version"),
         pytest.param(drop_a_table, id="a-table-is-missing"),
         pytest.param(drop_a_column, id="a-column-is-missing"),
+        pytest.param(break_the_search, id="words-are-garbage"),
+        pytest.param(drop_the_search, id="words-are-missing"),
         pytest.param(make_another, id="another-program's-database"),
     ],
 )
