@@ -7,11 +7,10 @@ import time
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.call_progress import bar
+from covalt_git.cli.progress import BACK, bar
 
 _PATIENCE_S = 1.0
 _BETWEEN_S = 0.1
-_BACK = "\r\x1b[K"
 
 
 class Reading:
@@ -30,9 +29,9 @@ class Reading:
             self._started = now
         if done == total:
             if self._shown:
-                click.echo(_BACK, err=True, nl=False)
+                click.echo(BACK, err=True, nl=False)
             self._started, self._shown = None, 0.0
         elif now - self._started >= _PATIENCE_S and now - self._shown >= _BETWEEN_S:
             self._shown = now
-            line = f"{_BACK}{bar(done, total)} reading toolsets"
+            line = f"{BACK}{bar(done, total)} reading toolsets"
             click.secho(line, err=True, nl=False, dim=True)
