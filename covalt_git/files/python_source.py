@@ -38,6 +38,9 @@ __all__ = [
 
 MAX_DOCSTRING = 64 * 1024
 
+_MARKUP = re.compile(r"[\n:@]")
+"""What every style of docstring has where it tells more than what the function does."""
+
 _TOOL = "covalt_toolset.tool"
 _TOOL_PARAMETERS = ("name", "description", "requires_confirmation", "category")
 _CHANGES_NOTHING = frozenset({"functools.cache", "functools.lru_cache", "typing.override"})
@@ -245,6 +248,8 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
         return _Docstring()
     if len(text) > MAX_DOCSTRING:
         return _Docstring(text)
+    if not _MARKUP.search(text):  # most are one line of plain words, and tools are many
+        return _Docstring(text.strip())
     try:
         parsed = docstring_parser.parse(text, _style(text))
     except docstring_parser.ParseError:
