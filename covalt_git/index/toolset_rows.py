@@ -6,6 +6,7 @@ The same files give the same rows, whichever way they came in.
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.tools_in_force import override_key
@@ -96,7 +97,7 @@ def _reading_row(toolset: Toolset, seen: Seen) -> Row:
         "signature": seen.signature,
         "sound": toolset.sound,
         "enabled": toolset.enabled,
-        "problems": as_text([problem.as_json() for problem in toolset.problems]),
+        "problems": as_text([asdict(problem) for problem in toolset.problems]),
         "tool_ids": as_text(toolset.tool_ids),
         "paths": seen.paths,
     }

@@ -63,11 +63,12 @@ def test_what_goes_wrong_is_raised_here() -> None:
 
 
 def test_no_process_is_left_behind_when_nobody_takes_the_answers() -> None:
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    if not children.exists():
+        pytest.skip("this system does not tell a process's children")
+    before = children.read_text().split()
     answers = each(lambda number: b"x" * 10_000 + bytes(number % 9), ITEMS)
     next(answers)
     answers.close()  # type: ignore[attr-defined]
 
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    if children.exists():
-        ours = [int(one) for one in children.read_text().split()]
-        assert not [one for one in ours if os.waitpid(one, os.WNOHANG) == (0, 0)]
+    assert set(children.read_text().split()) <= set(before)
