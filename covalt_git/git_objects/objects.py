@@ -121,13 +121,22 @@ def tree_differences(
     Raises:
         ValueError: when one is no tree.
     """
-    before, after = set(parse_tree(old, id_length)), set(parse_tree(new, id_length))
-    found: dict[bytes, list[TreeEntry | None]] = {}
-    for side, entries in enumerate((before - after, after - before)):
-        for name, mode, oid in entries:
-            found.setdefault(name, [None, None])[side] = TreeEntry(name, mode, oid.decode())
-    for name, (was, now) in found.items():
-        yield name, was, now
+    before, after = list(parse_tree(old, id_length)), list(parse_tree(new, id_length))
+    if len(before) == len(after):  # mostly the names are the same, in the same order
+        pairs = [(was, now) for was, now in zip(before, after, strict=True) if was != now]
+        if all(was[0] == now[0] for was, now in pairs):
+            yield from ((was[0], _entry(was), _entry(now)) for was, now in pairs)
+            return
+    gone, come = set(before) - set(after), set(after) - set(before)
+    old_entries = {one[0]: _entry(one) for one in gone}
+    new_entries = {one[0]: _entry(one) for one in come}
+    for name in old_entries | new_entries:
+        yield name, old_entries.get(name), new_entries.get(name)
+
+
+def _entry(parsed: tuple[bytes, int, bytes]) -> TreeEntry:
+    name, mode, oid = parsed
+    return TreeEntry(name, mode, oid.decode())
 
 
 def encode_commit(commit: CommitObject) -> bytes:
