@@ -66,7 +66,7 @@ def test_every_tool_needs_a_grant_of_one_public_host(toolset: Toolset) -> None:
             "search_github_issues",
             "https://api.github.com/search/issues?q=repo%3Agit%2Fgit%20is%3Apr&per_page=5",
         ),
-        ("python_package", "https://pypi.org/pypi/flask/json"),
+        ("look_up_paper", "https://api.crossref.org/works/10.1007%2F3-540-48184-2_32"),
     ],
 )
 def test_an_example_makes_this_request(toolset: Toolset, name: str, url: str) -> None:
