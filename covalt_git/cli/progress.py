@@ -22,23 +22,45 @@ _PATIENCE_S: Final = 1.0
 _BETWEEN_S: Final = 0.1
 
 
+class Bar:
+    """Hears how far some work is, and shows it to a person who looks on for longer than the patience."""
+
+    def __init__(self, noun: str, patience_s: float = _PATIENCE_S) -> None:
+        self._noun = noun
+        self._patience_s = patience_s
+        self._next: float | None = None
+        self._is_shown = False
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show the bar, or take it away when all is done."""
+        if not output.is_watched():
+            return
+        if done == total:
+            self.clear()
+            return
+        now = time.monotonic()
+        if self._next is None:
+            self._next = now + self._patience_s
+        if now >= self._next:
+            self._next, self._is_shown = now + _BETWEEN_S, True
+            click.secho(f"{BACK}{bar(done, total)} {self._noun}", err=True, nl=False, dim=True)
+
+    def clear(self) -> None:
+        """Take the bar away; the next work is waited for anew."""
+        if self._is_shown:
+            click.echo(BACK, err=True, nl=False)
+        self._next, self._is_shown = None, False
+
+
 def passing(items: Sequence[Item], noun: str, patience_s: float = _PATIENCE_S) -> Iterator[Item]:
     """Give the items one by one; show their number in a line that is gone after the last."""
-    if not output.is_watched():
-        yield from items
-        return
-    next_told = time.monotonic() + patience_s
-    shown = False
+    told = Bar(noun, patience_s)
     try:
         for done, item in enumerate(items):
-            if time.monotonic() >= next_told:
-                click.echo(f"{BACK}{bar(done, len(items))} {noun}", err=True, nl=False)
-                shown = True
-                next_told = time.monotonic() + _BETWEEN_S
+            told(done, len(items))
             yield item
     finally:
-        if shown:
-            click.echo(BACK, err=True, nl=False)
+        told.clear()
 
 
 def bar(done: float, total: float | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.reading_progress import Reading
+from covalt_git.cli.progress import Bar
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.project import Project
@@ -29,7 +29,7 @@ chat_argument = click.argument("chat_id", metavar="CHAT")
 def project() -> Project:
     """Open the project that the command line names."""
     given = click.get_current_context().find_root().obj
-    return replace(Project.open(given["root"], role=given["role"]), told=Reading())
+    return replace(Project.open(given["root"], role=given["role"]), told=Bar("reading toolsets"))
 
 
 def waiting(place: Place) -> None:

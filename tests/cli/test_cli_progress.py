@@ -9,8 +9,8 @@ import sys
 
 SCRIPT = """
 import time
-from covalt_git.cli.reading_progress import Reading
-told = Reading()
+from covalt_git.cli.progress import Bar
+told = Bar("reading toolsets")
 told(1, 4)
 told(2, 4)
 time.sleep(1.1)
