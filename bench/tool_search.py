@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
 from covalt_git.index import database, search, search_text
+from covalt_git.index.toolset_rows import put_rows, tool_rows
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.names import suggest_id
@@ -198,19 +199,7 @@ class Product:
         self.connection = database.connect(file)
         with database.transaction(self.connection):
             for tool, owner in tools:
-                row = {
-                    "tool_id": tool.tool_id,
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": "{}",
-                    "requires_confirmation": False,
-                    "enabled": True,
-                    "path": tool.path,
-                    "definition": "{}",
-                }
-                found_by = {"rowid": database.put(self.connection, "tools", row)}
-                text = search_text.searched_text(tool, owner)
-                database.put(self.connection, "tool_search", found_by | text)
+                put_rows(self.connection, tool_rows(tool, owner, toolset_id=None))
 
     def find(self, query: str) -> list[str]:
         return search.find(self.connection, query, lambda _: True, DEPTHS[-1])

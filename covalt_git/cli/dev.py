@@ -6,14 +6,13 @@ import contextlib
 import json
 import threading
 import time
-import webbrowser
 from typing import TYPE_CHECKING
 
 import click
 
 from covalt_git.cli import output
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.serve import tell
+from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, tell
 from covalt_git.cli.session import json_option
 from covalt_git.files.project_files import find_root
 from covalt_git.following import Changes, FollowedProject
@@ -28,14 +27,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    help="Listen on this port; 0 stands for any that is free.",
-)
-@click.option("--host", help="Listen on this host, 127.0.0.1 by default.")
+@port_option
+@host_option
 @click.option("--poll", is_flag=True, help="Look at intervals, where no events tell of changes.")
-@click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
+@open_option
 @json_option
 def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_json: bool) -> None:
     """Show the project in your browser while you edit it, and check every save, until Ctrl-C.
@@ -51,7 +46,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
         tell(serving, as_json=as_json)
         teller.first()
         if opened:
-            threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
+            open_pages(serving)
 
     with _following(followed, teller, poll=poll):
         serve(

@@ -14,18 +14,22 @@ from covalt_git.cli import output
 from covalt_git.cli.session import json_option
 from covalt_git.serving.server import Serving, serve
 
-
-@click.command()
-@click.option(
+port_option = click.option(
     "--port",
     type=click.IntRange(0, 65535),
     help="Listen on this port; 0 stands for any that is free.",
 )
-@click.option("--host", help="Listen on this host, 127.0.0.1 by default.")
+host_option = click.option("--host", help="Listen on this host, 127.0.0.1 by default.")
+open_option = click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
+
+
+@click.command()
+@port_option
+@host_option
 @click.option(
     "--root", type=click.Path(path_type=Path), help="Serve the project in this folder instead."
 )
-@click.option("--open", "opened", is_flag=True, help="Open the pages in your browser.")
+@open_option
 @click.option("--verbose", is_flag=True, help="Print a line for every request.")
 @json_option
 def command(
@@ -48,8 +52,7 @@ def command(
     def ready(serving: Serving) -> None:
         tell(serving, as_json=as_json)
         if opened:
-            # In a thread, as a browser of the terminal would keep us until it is closed.
-            threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
+            open_pages(serving)
 
     serve(
         given["root"] if root is None else root,
@@ -81,6 +84,11 @@ def tell(serving: Serving, *, as_json: bool) -> None:
     name = serving.root.name
     output.say(f"serving {name!r} until Ctrl-C; open in your browser:", err=True)
     click.echo(serving.url)
+
+
+def open_pages(serving: Serving) -> None:
+    """Open what is served; in a thread, as a browser of the terminal would keep us until its end."""
+    threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
 
 
 def _tell_request(line: str) -> None:

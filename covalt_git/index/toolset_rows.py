@@ -19,8 +19,10 @@ from covalt_git.models.toolset_manifest import ToolOverride
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from covalt_git.models.tool import Tool
 
 Reading = tuple[Row, list[tuple[str, Row]]]
 """What was seen of a toolset, and its rows by their tables; none of an unsound one.
@@ -84,6 +86,11 @@ def _write(connection: sqlite3.Connection, reading: Row, rows: list[tuple[str, R
     if not rows:
         return
     connection.execute("DELETE FROM toolsets WHERE id = ?", (reading["toolset_id"],))
+    put_rows(connection, rows)
+
+
+def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) -> None:
+    """Write rows by their tables, those of a tool in the order of :func:`tool_rows`."""
     row_id = 0
     for table, row in rows:
         # What is searched of a tool comes next to it, and is found by the same row id.
@@ -101,6 +108,24 @@ def _reading_row(toolset: Toolset, seen: Seen) -> Row:
         "tool_ids": as_text(toolset.tool_ids),
         "paths": seen.paths,
     }
+
+
+def tool_rows(tool: Tool, owner: str, *, toolset_id: str | None) -> list[tuple[str, Row]]:
+    """Return the rows of a tool, which is found by its owner's name too; None where no toolset has it."""
+    definition = tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    row: Row = {
+        "tool_id": tool.tool_id,
+        "toolset_id": toolset_id,
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": as_text(tool.input_schema),
+        "requires_confirmation": tool.requires_confirmation,
+        "enabled": tool.enabled,
+        "entrypoint": tool.entrypoint,
+        "path": tool.path,
+        "definition": as_text(definition),
+    }
+    return [("tools", row), ("tool_search", searched_text(tool, owner))]
 
 
 def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
@@ -140,23 +165,7 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
             },
         )
     for tool in toolset.tools:
-        definition = tool.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        add(
-            "tools",
-            {
-                "tool_id": tool.tool_id,
-                "toolset_id": toolset.id,
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": as_text(tool.input_schema),
-                "requires_confirmation": tool.requires_confirmation,
-                "enabled": tool.enabled,
-                "entrypoint": tool.entrypoint,
-                "path": tool.path,
-                "definition": as_text(definition),
-            },
-        )
-        add("tool_search", searched_text(tool, manifest.name))
+        rows += tool_rows(tool, manifest.name, toolset_id=toolset.id)
     for row in _override_rows(toolset):
         add("tool_overrides", row)
     for server in manifest.mcp_servers:

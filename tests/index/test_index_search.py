@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.index import database, search
-from covalt_git.index.search_text import query_words, searched_text
+from covalt_git.index.search_text import query_words
+from covalt_git.index.toolset_rows import put_rows, tool_rows
 from covalt_git.models.tool import Tool
 from tests.index.rows import open_index
 
@@ -58,18 +59,7 @@ def filled(file: Path, ids: list[str]) -> sqlite3.Connection:
         tool = Tool.model_validate(
             {"tool_id": tool_id, "toolset_id": tool_id.partition(":")[0], **facts}
         )
-        row = {
-            "tool_id": tool_id,
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": "{}",
-            "requires_confirmation": False,
-            "enabled": True,
-            "path": tool.path,
-            "definition": "{}",
-        }
-        found_by = {"rowid": database.put(connection, "tools", row)}
-        database.put(connection, "tool_search", found_by | searched_text(tool, "Green Thumb"))
+        put_rows(connection, tool_rows(tool, "Green Thumb", toolset_id=None))
     return connection
 
 
