@@ -55,6 +55,14 @@ def launched(driver: playwright.sync_api.Playwright) -> playwright.sync_api.Brow
     return driver.chromium.launch(executable_path=_program(), args=OPTIONS)
 
 
+def console_errors(page: playwright.sync_api.Page) -> list[str]:
+    """Return the list that whatever the page's console calls an error goes to from now on."""
+    errors: list[str] = []
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    return errors
+
+
 def _program() -> str:
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:

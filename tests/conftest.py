@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import playwright.sync_api
 import pytest
 
-from tests.browser import Browser, find_browser
+from tests.browser import Browser, find_browser, launched
 
 
 @pytest.fixture(scope="session")
 def browser() -> Browser:
     """Headless Chromium."""
     return find_browser()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[playwright.sync_api.Browser]:
+    """The same to click in, started once a module: while it runs, this process has an event loop."""
+    with playwright.sync_api.sync_playwright() as driver, launched(driver) as browser:
+        yield browser

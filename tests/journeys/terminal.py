@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,20 @@ class Terminal:
         done = self.run("git", *args)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
+
+    @contextmanager
+    def serving(self, command: str, *, end: int = signal.SIGTERM) -> Iterator[str]:
+        """Run a command that serves, yield the address it prints, and end it, which it has to do well."""
+        argv = [str(self.scripts / "covalt-git"), command, "--port", "0", "--json"]
+        with subprocess.Popen(
+            argv, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as server:
+            assert server.stdout is not None
+            yield json.loads(server.stdout.readline())["url"]
+            server.send_signal(end)
+            _, err = server.communicate(timeout=30)
+            assert server.returncode == 0
+            assert "Traceback" not in err
 
     def at(self, folder: Path) -> Terminal:
         return Terminal(folder, self.scripts)

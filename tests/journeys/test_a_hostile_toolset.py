@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -43,17 +42,9 @@ class Served:
 @pytest.fixture
 def served(project: Terminal) -> Iterator[Served]:
     put_hostile(project.folder)
-    command = [str(project.scripts / "covalt-git"), "serve", "--port", "0", "--json"]
-    with subprocess.Popen(
-        command, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        assert server.stderr is not None
-        home, _, token = json.loads(server.stdout.readline())["url"].partition("/?token=")
+    with project.serving("serve") as url:
+        home, _, token = url.partition("/?token=")
         yield Served(project.folder, home, token)
-        server.terminate()
-        assert server.wait(30) == 0
-        assert "Traceback" not in server.stderr.read()
 
 
 def test_all_its_tools_at_once_harm_no_chat_and_no_page(served: Served) -> None:

@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import launched
+from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
 
 PROBLEM = "data-lab has errors, so it is shown as it was"
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        browser = launched(driver)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def url(project: Terminal) -> Iterator[str]:
-    command = [str(project.scripts / "covalt-git"), "dev", "--port", "0", "--json"]
-    with subprocess.Popen(
-        command, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        yield json.loads(server.stdout.readline())["url"]
-        server.send_signal(signal.SIGINT)
-        _, err = server.communicate(timeout=30)
-        assert server.returncode == 0
-        assert "Traceback" not in err
+    with project.serving("dev", end=signal.SIGINT) as url:
+        yield url
 
 
 @pytest.fixture
@@ -45,9 +27,7 @@ def page(chromium: Browser, url: str) -> Iterator[Page]:
     """A browser at the printed address; whatever its console calls an error fails the test."""
     with chromium.new_context(viewport={"width": 1280, "height": 400}) as context:
         page = context.new_page()
-        errors: list[str] = []
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
+        errors = console_errors(page)
         page.goto(url)
         yield page
         # What is broken answers with an error, which the console tells of, too.

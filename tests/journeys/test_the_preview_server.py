@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import launched
+from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
 
 ColorScheme = Literal["light", "dark"]
@@ -35,24 +33,8 @@ class Served:
 
 @pytest.fixture
 def served(project: Terminal) -> Iterator[Served]:
-    command = [str(project.scripts / "covalt-git"), "serve", "--port", "0", "--json"]
-    with subprocess.Popen(
-        command, cwd=project.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdout is not None
-        assert server.stderr is not None
-        yield Served(project, json.loads(server.stdout.readline())["url"])
-        server.terminate()
-        assert server.wait(10) == 0
-        assert "Traceback" not in server.stderr.read()
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        browser = launched(driver)
-        yield browser
-        browser.close()
+    with project.serving("serve") as url:
+        yield Served(project, url)
 
 
 @pytest.fixture
@@ -60,9 +42,7 @@ def page(chromium: Browser, served: Served) -> Iterator[Page]:
     """A browser at the printed address; whatever its console calls an error fails the test."""
     with chromium.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
-        errors: list[str] = []
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
+        errors = console_errors(page)
         page.goto(served.url)
         yield page
         assert errors == []

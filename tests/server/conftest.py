@@ -7,19 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext
 
-from tests.browser import launched
 from tests.server.api import Api, make_project
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Headless Chromium, started once a module: while it runs, this process has an event loop."""
-    with sync_playwright() as driver:
-        browser = launched(driver)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
