@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import covalt_toolset
-from covalt_git.runtime import wire
+from covalt_git.runtime import sandbox, wire
 from covalt_toolset.arguments import result_problems
 from covalt_toolset.files import saved
 
@@ -113,7 +113,10 @@ def serve(door: socket.socket, tool: Tool, *, idle_s: float) -> NoReturn:
     own = os.getpid()
     with contextlib.suppress(EOFError, OSError):
         if request := wire.receive(connection):
-            answer = _answer(tool, request[0], listener)
+            try:
+                answer = _answer(tool, request[0], listener)
+            except MemoryError as error:  # nothing was left to say even that
+                answer = failure("limit_memory", error, tool.folder)
             if os.getpid() == own:  # else it is a fork that the tool let run on
                 with contextlib.suppress(Exception):  # whatever it put in the place of its streams
                     sys.stdout.flush()
@@ -213,7 +216,7 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
     except covalt_toolset.ResultNotJson as error:
         return {"status": "error", "code": "bad_result", "message": str(error)}
     except BaseException as error:  # noqa: BLE001 - a value's own methods ran
-        return failure("bad_result", error, folder)
+        return failure(_limit_of(error, request["limits"]) or "bad_result", error, folder)
     if wrong:
         said = "; ".join(map(str, wrong))
         return {"status": "error", "code": "bad_result", "message": said}
@@ -244,6 +247,8 @@ def _raised_by_a_fork(error: BaseException) -> bool:
 
 def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
     """Return the answer of a call that an exception ended."""
+    if isinstance(error, MemoryError):
+        sandbox.open_reserve()
     kind, text = type(error).__name__, _text(error)
     return {
         "status": "error",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,3 +161,17 @@ def test_tool_that_dies_before_it_reads_its_arguments_is_an_error(workshop: Work
     outcome = run(job, workers=workshop.workers)
 
     assert outcome.status == "error"
+
+
+@pytest.mark.skipif(find_spec("_testcapi") is None, reason="this Python cannot run out on demand")
+@pytest.mark.parametrize("further", [0, 10, 35, 59])
+def test_error_is_told_where_no_memory_was_left_to_tell_it_with(
+    workshop: Workshop, further: int
+) -> None:
+    outcome = workshop.run(
+        f"import _testcapi\ndef run():\n    _testcapi.set_nomemory(0, {further + 1})\n    list(range(99))\n",
+        limits={"memory_mb": 400},
+    )
+
+    assert outcome.error is not None
+    assert outcome.error.code == "limit_memory"

@@ -33,14 +33,16 @@ What ``enter`` promises:
   :mod:`covalt_git.runtime.egress`), whose address is then in ``HTTP_PROXY`` and ``HTTPS_PROXY``.
 - Everything ``enter`` needs is imported with this package; afterwards a module can be imported only
   from ``walls.readable``, ``walls.toolset`` and the folders of the interpreter that runs.
-- ``SIGXCPU`` ends a tool that used ``cpu_s``; memory runs out as ``MemoryError``; a file too large as
-  ``OSError`` with ``EFBIG``; a process too many as ``BlockingIOError`` (``EAGAIN``).
+- ``SIGXCPU`` ends a tool that used ``cpu_s``; memory runs out as ``MemoryError``, and
+  :func:`open_reserve` gives the little that it takes to say so; a file too large as ``OSError`` with
+  ``EFBIG``; a process too many as ``BlockingIOError`` (``EAGAIN``).
 """
 
 from __future__ import annotations
 
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.levels import Available, level, levels
+from covalt_git.runtime.sandbox.limits import open_reserve
 from covalt_git.runtime.sandbox.system_files import interpreter_paths
 from covalt_git.runtime.sandbox.trust import SandboxNeededError, check_trust
 from covalt_git.runtime.sandbox.walls import RunLimits, SandboxError, Walls
@@ -56,4 +58,5 @@ __all__ = [
     "interpreter_paths",
     "level",
     "levels",
+    "open_reserve",
 ]

@@ -17,6 +17,12 @@ SLACK = 64
 """How many processes other programs of the user may start meanwhile, where they are counted too."""
 
 _MIB = 1 << 20
+_RESERVE_MB = 16
+"""What a process that has used up its memory may take besides, to say so."""
+
+_reserve: tuple[int, int] | None = None
+"""The limit of memory that :func:`open_reserve` sets: made ready, for then nothing can be made."""
+
 _MOST_OF_ALL = 1 << 20
 _GRACE_S = 2
 """How much longer a tool may run that does not end when it is told that its processor time is up."""
@@ -27,23 +33,33 @@ def apply(limits: RunLimits, *, beside: int) -> None:
 
     ``beside`` is how many processes and threads are counted with the tool's own and are not the tool's.
     """
+    global _reserve  # noqa: PLW0603 - it is this process's, as its limits are
     wanted: dict[int, int | None] = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_NPROC: limits.processes + beside,
         resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB,
-        resource.RLIMIT_AS: limits.memory_mb and limits.memory_mb * _MIB,
     }
     if sys.platform == "darwin":
-        del wanted[resource.RLIMIT_AS]  # macOS does not hold it, and may refuse to set it
         del wanted[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is not told
     for kind, value in wanted.items():
         if value is not None:
             _lower(kind, value, value)
+    if limits.memory_mb is not None and sys.platform != "darwin":  # which may refuse to set it
+        most = limits.memory_mb * _MIB
+        _lower(resource.RLIMIT_AS, most, most + _RESERVE_MB * _MIB)
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        _reserve = hard, hard
     if limits.cpu_s is not None:
         seconds = math.ceil(limits.cpu_s)
         _lower(resource.RLIMIT_CPU, seconds, seconds + _GRACE_S)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write beyond the limit raises instead
+
+
+def open_reserve() -> None:
+    """Give a process whose memory is used up the little more that it takes to say so."""
+    if _reserve is not None:
+        resource.setrlimit(resource.RLIMIT_AS, _reserve)
 
 
 def processes_of_the_user() -> int:
