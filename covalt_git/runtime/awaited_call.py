@@ -144,13 +144,18 @@ class AwaitedCall:
                 pass
         if failure is None and self._has_run and (code := self._workspace.exceeded()):
             failure = limit_error(code, self._job.limits)
-        if failure is None and self._is_unread and self._status in {None, wire.NOT_CALLED}:
+        if failure is None and self._is_unread and self._was_not_called:
             return None
         return self._judged(failure)
 
     @property
     def _has_run(self) -> bool:
         return self._answer is None or self._answer.status in {"success", "error"}
+
+    @property
+    def _was_not_called(self) -> bool:
+        """Whether the room ended as one does that nobody calls, or was killed."""
+        return self._status is None or self._status == wire.NOT_CALLED or self._status < 0
 
     def _wait(self, selector: selectors.BaseSelector) -> CallError | None:
         """Send and take until the call has ended; return why it was stopped, if it was."""

@@ -25,6 +25,7 @@ from covalt_toolset.arguments import result_problems
 from covalt_toolset.files import saved
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Callable
 
 _PROGRESS_S = 0.05
@@ -96,13 +97,20 @@ class _Listener:
             wire.send(self._connection, event)
 
 
-def serve(door: socket.socket, tool: Tool, *, idle_s: float) -> NoReturn:
-    """Wait for a call, make it, and end this process; also where no call comes."""
+def serve(
+    door: socket.socket, tool: Tool, *, idle_s: float, called: mmap.mmap | None = None
+) -> NoReturn:
+    """Wait for a call, make it, and end this process; also where no call comes.
+
+    The first item of ``called`` is true once one has come.
+    """
     with contextlib.suppress(Exception):  # the module may have changed what it imported
         rehearse()
     asked = wire.receive(door) if select.select([door], [], [], idle_s)[0] else None
     if asked is None:
         os._exit(wire.NOT_CALLED)
+    if called is not None:
+        called[0] = True
     end, output = asked[1]
     os.dup2(output, 1)
     os.dup2(output, 2)

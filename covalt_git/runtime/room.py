@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import mmap
 import os
 import resource
 import signal
@@ -110,17 +111,19 @@ class Room:
 
     def _make_workers(self, tool: child.Tool) -> NoReturn:
         room = os.getpid()
+        was_called = mmap.mmap(-1, 1)
         _flush()
         while True:
+            was_called[0] = False
             pid = os.fork()
             if pid == 0:
                 offspring.die_with(room)
-                child.serve(self._door, tool, idle_s=self._asked["idle_s"])
+                child.serve(self._door, tool, idle_s=self._asked["idle_s"], called=was_called)
             _point_streams_at(0)  # what the first call prints is not held open here
             _, status = os.waitpid(pid, 0)
             code = os.waitstatus_to_exitcode(status)
-            if code == wire.NOT_CALLED:
-                os._exit(code)
+            if not was_called[0]:  # nobody did for a while, or it was killed before
+                os._exit(wire.NOT_CALLED)
             again = not offspring.has_children() and not self._is_worn() and self._clear()
             self._door.sendall(wire.ENDED.pack(code, again))
             if not again:

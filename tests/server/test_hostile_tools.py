@@ -59,7 +59,7 @@ class Chat:
             answer = self.api.client().get(page, base_url=HOME, headers=BEARER)
             assert answer.status_code == 200, page
         assert self.api.get("list_calls", chat_id=self.id)["calls"]
-        assert self.call("good")["result"] == "good"
+        assert (row := self.call("good"))["result"] == "good", str(row)
         served = self.api.post("call_tool", chat_id=self.id, tool_id="bad:good", args={})
         assert served["status"] == "success"
         check_store(self.store)
