@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_objects.deltas import delta
 from covalt_git.git_objects.gathering import MANY
@@ -28,7 +30,6 @@ from covalt_git.git_objects.pack_writing import PackWriter, delta_entry, object_
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from covalt_git.git_objects.gathering import Objects
     from covalt_git.git_objects.object_folder import ObjectFolder
@@ -40,6 +41,7 @@ MOST_LOOSE = 1_000
 _STEP = 4 << 20
 _COUNTED = _STEP // 4  # so that every step leaves fewer of those that count
 _SINGLE = 256 << 10
+_SMALL = 64 << 10  # a loose object of more would take its time, and is one file for much content
 _LONGEST_CHAIN = 20  # more saves little, and every link makes reading slower
 _LARGEST_DELTA = 1 << 20
 _A_WEEK = 7 * 24 * 3600
@@ -51,26 +53,31 @@ def is_due(objects: ObjectFolder) -> bool:
     if sum(pack.size <= _COUNTED for pack in objects.packs) > MOST_PACKS:
         return True
     # Ids are evenly spread, so one of 256 folders tells; git goes by it, too.
-    return len(list(_settled(objects, objects.path / "17"))) * 256 > MOST_LOOSE
+    few = MOST_LOOSE // 256
+    found = _files(objects, "17")
+    return len(found) > few and len(list(_settled(objects, found, _SMALL))) > few
 
 
 def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
     """Put packs and loose objects into one pack: all of them, or small ones for some ``seconds``.
 
     With a limit, packs of together 4 MiB are copied, and what single snapshots stored is added until
-    the time is over; then the pack has to be flushed, which the disk takes its time for.
+    the time is over, but never nothing.  To find out what there is comes on top, and so does the
+    flushing of the pack, which the disk takes its time for.
     """
-    end = None if seconds is None else time.monotonic() + seconds
     objects.refresh()
     packs = [pack for pack in objects.packs if is_ours(pack)]
     single = [pack for pack in packs if pack.count <= MANY and pack.size <= _SINGLE]
     packing = _Packing(objects, PackWriter(objects.path / "pack", objects.object_format))
     try:
-        packing.copy([pack for pack in packs if pack not in single], None if end is None else _STEP)
-        for group in itertools.chain(_packs_by_age(single), _loose_by_age(objects)):
-            if end is not None and time.monotonic() > end:
-                break
+        limited = seconds is not None
+        packing.copy([pack for pack in packs if pack not in single], _STEP if limited else None)
+        loose = _loose_by_age(objects, _SMALL if limited else None)
+        end = None if seconds is None else time.monotonic() + seconds
+        for group in itertools.chain(_packs_by_age(single), loose):
             packing.rewrite(group)
+            if end is not None and packing.is_a_gain and time.monotonic() > end:
+                break
         packing.finish()
     finally:
         packing.writer.abandon()
@@ -104,27 +111,43 @@ def _packs_by_age(packs: list[Pack]) -> Iterator[_Group]:
         yield _Group([oid.hex() for oid, _, _ in pack.ids()], pack)
 
 
-def _loose_by_age(objects: ObjectFolder) -> Iterator[_Group]:
-    """Yield loose objects, some at a time."""
-    folders = sorted(objects.path.glob("[0-9a-f][0-9a-f]"))
-    found = sorted(
-        (path.stat().st_mtime_ns, path) for folder in folders for path in _settled(objects, folder)
-    )
-    for at in range(0, len(found), MANY):
-        some = tuple(path for _, path in found[at : at + MANY])
-        yield _Group([path.parent.name + path.name for path in some], loose=some)
+def _loose_by_age(objects: ObjectFolder, most: int | None) -> list[_Group]:
+    """Return the loose objects of at most so many bytes, some together."""
+    files = [one for number in range(256) for one in _files(objects, f"{number:02x}")]
+    found = list(_settled(objects, sorted(files, key=lambda one: one.mtime), most))
+    return [
+        _Group([one.oid for one in some], loose=tuple(Path(one.path) for one in some))
+        for some in (found[at : at + MANY] for at in range(0, len(found), MANY))
+    ]
 
 
-def _settled(objects: ObjectFolder, folder: Path) -> Iterator[Path]:
-    """Yield the loose objects of a folder; notes only once nobody will discard them any more."""
+class _File(NamedTuple):
+    """The file of a loose object: its age in seconds since 1970, its size in bytes."""
+
+    oid: str
+    path: str
+    mtime: float
+    size: int
+
+
+def _files(objects: ObjectFolder, start: str) -> list[_File]:
+    """Return the loose objects whose id begins with two digits."""
     try:
-        paths = list(folder.iterdir())
+        with os.scandir(objects.path / start) as entries:
+            found = [(entry.name, entry.path, entry.stat()) for entry in entries]
     except FileNotFoundError:
-        return
-    for path in paths:
-        is_old = path.stat().st_mtime < time.time() - _A_WEEK
-        if is_old or objects.loose_kind(folder.name + path.name) not in {b"tag", b""}:
-            yield path
+        return []
+    return [_File(start + name, path, at.st_mtime, at.st_size) for name, path, at in found]
+
+
+def _settled(objects: ObjectFolder, files: list[_File], most: int | None) -> Iterator[_File]:
+    """Yield those of at most so many bytes; notes only once nobody will discard them any more."""
+    old = time.time() - _A_WEEK
+    for file in files:
+        if (most is None or file.size <= most) and (
+            file.mtime < old or objects.loose_kind(file.oid) not in {b"tag", b""}
+        ):
+            yield file
 
 
 @dataclass(slots=True)
@@ -137,6 +160,11 @@ class _Packing:
     loose: list[Path] = field(default_factory=list)
     _copied: list[Pack] = field(default_factory=list)
     _depths: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_a_gain(self) -> bool:
+        """Whether it takes the place of more than one file."""
+        return len(self.replaced) + len(self.loose) > 1
 
     def copy(self, packs: list[Pack], most: int | None) -> None:
         """Copy packs as they stand, the smallest first, up to ``most`` bytes; damaged ones stay."""
@@ -170,7 +198,7 @@ class _Packing:
 
     def finish(self) -> None:
         """Give the new pack its name and remove what it replaces, unless it would be no gain."""
-        if len(self.replaced) + len(self.loose) < 2:  # noqa: PLR2004 - one for one
+        if not self.is_a_gain:
             return
         new = self.writer.finish(durable=True)  # even where the old ones were not: they are by now
         sync_folder(str(new.parent))
