@@ -100,6 +100,10 @@ class PackWriter:
         self._file.write(entry.written)
         self.end += len(entry.written)
 
+    def has_none_of(self, pack: Pack) -> bool:
+        """Tell whether no object of another pack is in this one."""
+        return self._index.keys().isdisjoint(pack.names)
+
     def append_pack(self, pack: Pack) -> None:
         """Add all of another pack, of whose objects none is in this one yet, as it stands."""
         shift = self.end - PACK_HEADER

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import random
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,12 +37,14 @@ if TYPE_CHECKING:
     from covalt_git.git_objects.packs import Pack
 
 MOST_PACKS = 50
-MOST_LOOSE = 1_000
+MOST_LOOSE = 512
 
 _STEP = 4 << 20
-_COUNTED = _STEP // 4  # so that every step leaves fewer of those that count
+_STEP_COUNT = 10_000
+_CHEAP_COUNT = 1_000
 _SINGLE = 256 << 10
 _SMALL = 64 << 10  # a loose object of more would take its time, and is one file for much content
+_FEW = 2 * MANY
 _LONGEST_CHAIN = 20  # more saves little, and every link makes reading slower
 _LARGEST_DELTA = 1 << 20
 _A_WEEK = 7 * 24 * 3600
@@ -50,7 +53,8 @@ _A_WEEK = 7 * 24 * 3600
 def is_due(objects: ObjectFolder) -> bool:
     """Tell whether there are so many packs or loose objects that they are to be packed up."""
     objects.refresh()
-    if sum(pack.size <= _COUNTED for pack in objects.packs) > MOST_PACKS:
+    small = (pack.size <= _STEP // 4 and pack.count <= _STEP_COUNT // 4 for pack in objects.packs)
+    if sum(small) > MOST_PACKS:  # each step leaves fewer of them
         return True
     # Ids are evenly spread, so one of 256 folders tells; git goes by it, too.
     few = MOST_LOOSE // 256
@@ -61,24 +65,25 @@ def is_due(objects: ObjectFolder) -> bool:
 def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
     """Put packs and loose objects into one pack: all of them, or small ones for some ``seconds``.
 
-    With a limit, packs of together 4 MiB are copied, and what single snapshots stored is added until
-    the time is over, but never nothing.  To find out what there is comes on top, and so does the
-    flushing of the pack, which the disk takes its time for.
+    With a limit, the smaller packs are copied, and what single snapshots stored is added until the
+    time is over, but never nothing; then the pack has to be flushed, which the disk takes its time
+    for.
     """
+    end = None if seconds is None else time.monotonic() + seconds
     objects.refresh()
     packs = [pack for pack in objects.packs if is_ours(pack)]
     single = [pack for pack in packs if pack.count <= MANY and pack.size <= _SINGLE]
     packing = _Packing(objects, PackWriter(objects.path / "pack", objects.object_format))
     try:
-        limited = seconds is not None
-        packing.copy([pack for pack in packs if pack not in single], _STEP if limited else None)
-        loose = _loose_by_age(objects, _SMALL if limited else None)
-        end = None if seconds is None else time.monotonic() + seconds
-        for group in itertools.chain(_packs_by_age(single), loose):
+        larger = sorted((pack for pack in packs if pack not in single), key=lambda pack: pack.count)
+        packing.copy(larger if end is None else _worth_a_copy(larger))
+        for group in itertools.chain(_packs_by_age(single), _loose_by_age(objects, end)):
             packing.rewrite(group)
             if end is not None and packing.is_a_gain and time.monotonic() > end:
                 break
         packing.finish()
+        if end is None:  # else they are wanted again soon, and take their time to make
+            _remove_empty_folders(objects)
     finally:
         packing.writer.abandon()
 
@@ -106,19 +111,50 @@ class _Group:
     loose: tuple[Path, ...] = ()
 
 
+def _worth_a_copy(packs: list[Pack]) -> list[Pack]:
+    """Return those of packs, the smallest first, that a step of packing up may copy.
+
+    A larger one is left until there is half as much beside it, so that nothing is copied often
+    (as ``git repack --geometric`` does it).
+    """
+    chosen, count, size = 0, _CHEAP_COUNT, 0
+    for number, pack in enumerate(packs, start=1):
+        if pack.count <= 2 * count:
+            chosen = number
+        count += pack.count
+        size += pack.size
+        if count > _STEP_COUNT or size > _STEP:
+            return packs[: min(chosen, number - 1)]
+    return packs[:chosen]
+
+
 def _packs_by_age(packs: list[Pack]) -> Iterator[_Group]:
     for pack in sorted(packs, key=lambda pack: pack.path.stat().st_mtime_ns):
         yield _Group([oid.hex() for oid, _, _ in pack.ids()], pack)
 
 
-def _loose_by_age(objects: ObjectFolder, most: int | None) -> list[_Group]:
-    """Return the loose objects of at most so many bytes, some together."""
-    files = [one for number in range(256) for one in _files(objects, f"{number:02x}")]
-    found = list(_settled(objects, sorted(files, key=lambda one: one.mtime), most))
-    return [
-        _Group([one.oid for one in some], loose=tuple(Path(one.path) for one in some))
-        for some in (found[at : at + MANY] for at in range(0, len(found), MANY))
-    ]
+def _loose_by_age(objects: ObjectFolder, end: float | None) -> Iterator[_Group]:
+    """Yield loose objects, some at a time: all, or a few small ones of those found in half of the time.
+
+    They are few because to remove a file may take longer than to make it.
+    """
+    most, half = (None, None) if end is None else (_SMALL, (time.monotonic() + end) / 2)
+    found: list[_File] = []
+    first = random.randrange(256)  # noqa: S311 - so that every folder has its turn
+    for number in range(first, first + 256):
+        found += _settled(objects, _files(objects, f"{number % 256:02x}"), most)
+        if half is not None and len(found) > 1 and time.monotonic() > half:
+            break
+    found.sort(key=lambda one: one.mtime)
+    for at in range(0, len(found) if end is None else min(len(found), _FEW), MANY):
+        some = found[at : at + MANY]
+        yield _Group([one.oid for one in some], loose=tuple(Path(one.path) for one in some))
+
+
+def _remove_empty_folders(objects: ObjectFolder) -> None:
+    for folder in objects.path.glob("[0-9a-f][0-9a-f]"):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 class _File(NamedTuple):
@@ -166,12 +202,10 @@ class _Packing:
         """Whether it takes the place of more than one file."""
         return len(self.replaced) + len(self.loose) > 1
 
-    def copy(self, packs: list[Pack], most: int | None) -> None:
-        """Copy packs as they stand, the smallest first, up to ``most`` bytes; damaged ones stay."""
-        for pack in sorted(packs, key=lambda pack: pack.size):
-            if most is not None and self.writer.end + pack.size > most:
-                return
-            if not any(oid in self.writer for oid, _, _ in pack.ids()) and pack.is_whole():
+    def copy(self, packs: list[Pack]) -> None:
+        """Copy packs as they stand; those that are damaged or share an object with another stay."""
+        for pack in packs:
+            if self.writer.has_none_of(pack) and pack.is_whole():
                 self.writer.append_pack(pack)
                 self._copied.append(pack)
                 self.replaced.append(pack)
@@ -208,9 +242,6 @@ class _Packing:
             remove_pack(pack)
         for path in self.loose:
             path.unlink(missing_ok=True)
-        for folder in {path.parent for path in self.loose}:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
         self.objects.refresh()
 
     def _follow_commits(self, waiting: Objects) -> None:

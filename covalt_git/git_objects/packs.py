@@ -103,12 +103,16 @@ class Pack:
 
     def ids(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield the id (raw bytes) of every object, where it begins, and its entry's CRC-32."""
-        length = self.id_length
-        checks = _NAMES + self.count * length
-        for number in range(self.count):
-            oid = self._index[_NAMES + number * length : _NAMES + (number + 1) * length]
-            check = self._index[checks + 4 * number : checks + 4 * number + 4]
-            yield oid, self._offset(number), int.from_bytes(check)
+        checks = _NAMES + self.count * self.id_length
+        every = struct.Struct(f">{self.count}I")
+        found = zip(
+            self.names,
+            every.unpack_from(self._index, self._places),
+            every.unpack_from(self._index, checks),
+            strict=True,
+        )
+        for number, (oid, offset, check) in enumerate(found):
+            yield oid, offset if offset < LARGE_OFFSET else self._offset(number), check
 
     def read(self, offset: int) -> tuple[bytes, bytes]:
         """Return the kind and content of the object that begins at ``offset``.

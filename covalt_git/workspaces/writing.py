@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.materialize import FolderState
 
-PACKING_S = 0.1
+PACKING_S = 0.03
 """How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
 
 NAMED = 3
