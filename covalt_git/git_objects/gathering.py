@@ -33,10 +33,14 @@ class Gathering:
     """Objects on their way into a store; end it with :meth:`finish` or :meth:`abandon`.
 
     With no ``folder`` to put a pack in, all stay in memory.
+
+    Attributes:
+        made: the pack that :meth:`finish` made of them, if it did.
     """
 
     def __init__(self, folder: Path | None, object_format: str) -> None:
         """Begin with none."""
+        self.made: Path | None = None
         self._folder = folder
         self._hash = object_format
         self._few: Objects = {}
@@ -72,14 +76,14 @@ class Gathering:
         """Make a pack of them, unless they are no more than ``most_loose``: return those few."""
         few, self._few = self._few, {}
         if self._pack is not None:
-            self._pack.finish(durable=durable)
+            self.made = self._pack.finish(durable=durable)
             self._pack = None
         elif len(few) > most_loose and self._folder is not None:
             writer = PackWriter(self._folder, self._hash)
             try:
                 for oid, (kind, content) in few.items():
                     writer.append(bytes.fromhex(oid), object_entry(kind, content))
-                writer.finish(durable=durable)
+                self.made = writer.finish(durable=durable)
             finally:
                 writer.abandon()
         else:
@@ -135,10 +139,10 @@ class _PackInTheMaking:
         self._write_all()
         return self._writer.read(bytes.fromhex(oid))
 
-    def finish(self, *, durable: bool) -> None:
+    def finish(self, *, durable: bool) -> Path:
         try:
             self._write_all()
-            self._writer.finish(durable=durable)
+            return self._writer.finish(durable=durable)
         finally:
             self.abandon()
 

@@ -152,6 +152,16 @@ class ObjectFolder:
         self._know_by_heart(fresh if not known else self.packs, anew=bool(known))
         return True
 
+    def _take_in(self, path: Path) -> None:
+        """Open a pack that has just been made, without looking for others."""
+        names = {path.name, path.with_suffix(".idx").name}
+        if names <= self._listed:
+            return
+        pack = Pack(path, self.id_length)
+        self._listed |= names
+        self.packs.append(pack)
+        self._know_by_heart([pack], anew=False)
+
     def _know_by_heart(self, packs: list[Pack], *, anew: bool) -> None:
         """Note which objects lie in small packs; ``anew``: some pack is gone."""
         if anew:
@@ -188,7 +198,6 @@ class ObjectFolder:
     def together(self) -> Iterator[None]:
         """Store what is written meanwhile, and until the next flush, in one go at that flush."""
         self._together += 1
-        self.refresh()
         try:
             yield
         finally:
@@ -257,9 +266,9 @@ class ObjectFolder:
                 self._write_loose(oid, kind, content)
         finally:
             pending.abandon()
-        if not few:
+        if pending.made is not None:
             self._touched.add(str(self._pack_folder))
-            self.refresh()
+            self._take_in(pending.made)
 
     def sync(self) -> None:
         """Make the names durable of all objects that have one, and were written or found."""

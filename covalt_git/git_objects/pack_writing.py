@@ -37,6 +37,9 @@ TEMPORARY = ("tmp_pack_", "tmp_idx_")
 """What the names of files begin with that are being made."""
 
 
+_IN_MEMORY = 1 << 20
+
+
 class Entry(NamedTuple):
     """An object as it stands in a pack, and the CRC-32 of that."""
 
@@ -68,7 +71,10 @@ def copied_entry(kind: int, size: int, stream: bytes, *, distance: int = 0) -> E
 
 
 class PackWriter:
-    """One pack in the making; :meth:`finish` it, or :meth:`abandon` it."""
+    """One pack in the making; :meth:`finish` it, or :meth:`abandon` it.
+
+    A small one is made in memory, and is a file only at its end.
+    """
 
     def __init__(self, folder: Path, object_format: str) -> None:
         """Begin a pack that will lie in ``folder``."""
@@ -76,13 +82,9 @@ class PackWriter:
         self._folder = folder
         self._hash = object_format
         self._index: dict[bytes, tuple[int, int]] = {}
-        self._is_named = False
-        if not folder.is_dir():
-            folder.mkdir(exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY[0], dir=folder)
-        self._path = Path(name)
-        self._file = os.fdopen(handle, "w+b", buffering=1 << 20)
-        self._file.write(bytes(PACK_HEADER))
+        self._made: list[_Temporary] = []
+        self._file: _Temporary | None = None
+        self._start = bytearray(PACK_HEADER)
 
     def __contains__(self, oid: bytes) -> bool:
         return oid in self._index
@@ -97,8 +99,7 @@ class PackWriter:
     def append(self, oid: bytes, entry: Entry) -> None:
         """Add an object that is not in the pack yet; ``oid`` is its id, raw."""
         self._index[oid] = (self.end, entry.check)
-        self._file.write(entry.written)
-        self.end += len(entry.written)
+        self._write(entry.written)
 
     def has_none_of(self, pack: Pack) -> bool:
         """Tell whether no object of another pack is in this one."""
@@ -109,17 +110,38 @@ class PackWriter:
         shift = self.end - PACK_HEADER
         body = pack.bytes_between(PACK_HEADER, pack.body_end())
         self._index.update((oid, (at + shift, check)) for oid, at, check in pack.ids())
-        self._file.write(body)
-        self.end += len(body)
+        self._write(body)
+
+    def _write(self, content: bytes) -> None:
+        self.end += len(content)
+        if self._file is None and self.end <= _IN_MEMORY:
+            self._start += content
+        else:
+            self._into_file().write(content)
+
+    def _into_file(self) -> _Temporary:
+        if self._file is None:
+            self._file = self._temporary(TEMPORARY[0])
+            self._file.write(self._start)
+            self._start = bytearray()
+        return self._file
+
+    def _temporary(self, prefix: str) -> _Temporary:
+        made = _Temporary(self._folder, prefix)
+        self._made.append(made)
+        return made
 
     def read(self, oid: bytes) -> tuple[bytes, bytes]:
         """Return the kind and content of a whole object of this pack."""
-        self._file.flush()
         offset = self._index[oid][0]
-        start = os.pread(self._file.fileno(), LONGEST_HEADER, offset)
-        kind, size, length = kind_and_size(start)
-        stream = os.pread(self._file.fileno(), size + (size >> 10) + 64, offset + length)
-        return KINDS[kind], inflate(stream, size)
+        if self._file is None:
+            written = bytes(self._start[offset:])
+        else:
+            written = os.pread(self._file.handle(), LONGEST_HEADER, offset)
+        kind, size, length = kind_and_size(written)
+        if self._file is not None:
+            written = os.pread(self._file.handle(), length + size + (size >> 10) + 64, offset)
+        return KINDS[kind], inflate(written[length:], size)
 
     def finish(self, *, durable: bool) -> Path:
         """Give the pack and its index their names; return the pack's.
@@ -127,44 +149,38 @@ class PackWriter:
         The names are on the disk only when the folder was flushed, too.
         """
         checksum = self._finish_pack()
-        index = self._write_index(checksum)
+        pack = self._into_file()
+        index = self._temporary(TEMPORARY[1])
+        index.write(self._index_content(checksum))
         path = self._folder / f"pack-{checksum.hex()}.pack"
-        try:
-            os.fchmod(self._file.fileno(), 0o444)
-            if durable:
-                os.fsync(self._file.fileno())
-                _sync(index)
-            self._file.close()
-            index.chmod(0o444)
-            index.rename(path.with_suffix(".idx"))
-        except BaseException:
-            index.unlink(missing_ok=True)
-            raise
-        self._path.rename(path)
-        self._is_named = True
+        for one in (pack, index):  # both are written by now: a disk may flush them in one go
+            one.flush(durable=durable)
+        index.rename(path.with_suffix(".idx"))
+        pack.rename(path)
         return path
 
     def abandon(self) -> None:
         """Leave nothing of it, unless it was finished."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-        if not self._is_named:
-            self._path.unlink(missing_ok=True)
+        for one in self._made:
+            one.close()
 
     def _finish_pack(self) -> bytes:
         """Write the pack's count and checksum, which covers the count before all else."""
-        self._file.seek(0)
-        self._file.write(PACK_START + struct.pack(">I", len(self._index)))
-        self._file.flush()
+        head = PACK_START + struct.pack(">I", len(self._index))
+        if self._file is None:
+            self._start[:PACK_HEADER] = head
+            checksum = hashlib.new(self._hash, self._start, usedforsecurity=False).digest()
+            self._start += checksum
+            return checksum
+        handle = self._file.handle()
+        os.pwrite(handle, head, 0)
         hasher = hashlib.new(self._hash, usedforsecurity=False)
-        with mmap.mmap(self._file.fileno(), self.end, access=mmap.ACCESS_READ) as written:
+        with mmap.mmap(handle, self.end, access=mmap.ACCESS_READ) as written:
             hasher.update(written)
-        self._file.seek(self.end)
         self._file.write(hasher.digest())
-        self._file.flush()
         return hasher.digest()
 
-    def _write_index(self, checksum: bytes) -> Path:
+    def _index_content(self, checksum: bytes) -> bytes:
         oids = sorted(self._index)
         found = [self._index[oid] for oid in oids]
         counts = [0] * 256
@@ -184,10 +200,47 @@ class PackWriter:
             checksum,
         ]
         content = b"".join(parts)
-        handle, name = tempfile.mkstemp(prefix=TEMPORARY[1], dir=self._folder)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content + hashlib.new(self._hash, content, usedforsecurity=False).digest())
-        return Path(name)
+        return content + hashlib.new(self._hash, content, usedforsecurity=False).digest()
+
+
+class _Temporary:
+    """A file that is being written, and goes when it is closed without a name of its own."""
+
+    def __init__(self, folder: Path, prefix: str) -> None:
+        try:
+            handle, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+        except FileNotFoundError:
+            folder.mkdir(exist_ok=True)
+            handle, name = tempfile.mkstemp(prefix=prefix, dir=folder)
+        self._name: str | None = name
+        self._file = os.fdopen(handle, "w+b", buffering=_IN_MEMORY)
+        self.write = self._file.write
+
+    def handle(self) -> int:
+        """Return the descriptor, once all that was written has gone through it."""
+        self._file.flush()
+        return self._file.fileno()
+
+    def flush(self, *, durable: bool) -> None:
+        """Let nobody change it any more, and its content survive where it has to."""
+        handle = self.handle()
+        os.fchmod(handle, 0o444)
+        if durable:
+            os.fsync(handle)
+
+    def rename(self, path: Path) -> None:
+        """Give it its name."""
+        self._file.close()
+        os.rename(self._name or "", path)  # noqa: PTH104 - it is a string
+        self._name = None
+
+    def close(self) -> None:
+        """Remove it, unless it has its name."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+        if self._name is not None:
+            Path(self._name).unlink(missing_ok=True)
+            self._name = None
 
 
 def _kind_and_size(kind: int, size: int) -> bytes:
@@ -208,11 +261,3 @@ def _distance(back: int) -> bytes:
         back -= 1
         spelled.append(back & 0x7F | 0x80)
     return bytes(reversed(spelled))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -52,7 +52,6 @@ _A_WEEK = 7 * 24 * 3600
 
 def is_due(objects: ObjectFolder) -> bool:
     """Tell whether there are so many packs or loose objects that they are to be packed up."""
-    objects.refresh()
     small = (pack.size <= _STEP // 4 and pack.count <= _STEP_COUNT // 4 for pack in objects.packs)
     if sum(small) > MOST_PACKS:  # each step leaves fewer of them
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import mmap
+import os
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -249,11 +250,13 @@ class Pack:
 
 
 def _mapped(path: Path) -> mmap.mmap:
-    with path.open("rb") as file:
-        try:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except ValueError:  # an empty file
-            raise DamagedObjectError(f"{path.name} is empty") from None
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+    except ValueError:  # an empty file
+        raise DamagedObjectError(f"{path.name} is empty") from None
+    finally:
+        os.close(handle)
 
 
 def kind_and_size(start: bytes) -> tuple[int, int, int]:

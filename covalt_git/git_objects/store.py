@@ -269,6 +269,10 @@ class GitStore:
         head = f"object {empty}\ntype tree\ntag note\ntagger {author} {time} +0000\n\n"
         return self._objects.write_loose(b"tag", (head + text).encode("utf-8"))
 
+    def refresh(self) -> None:
+        """Look for packs that others have made or removed."""
+        self._objects.refresh()
+
     def flush(self) -> None:
         """Make everything durable that was written so far."""
         self._objects.flush()

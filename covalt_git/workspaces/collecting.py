@@ -52,6 +52,7 @@ def collect(
     """
     chat = writer.chat
     store = chat.store
+    store.clear_stale_locks()
     before = store.usage()
     now = time.time()
     told("looking for what is used")

@@ -66,6 +66,10 @@ class ChatGoneError(CovaltError):
         )
 
 
+_held_before: set[tuple[int, int]] = set()
+"""Device and inode of the locks that this process has held and let go of."""
+
+
 @contextlib.contextmanager
 def held(
     path: Path,
@@ -74,8 +78,12 @@ def held(
     timeout_s: float,
     waiting: Callable[[Place], None] | None,
     cancel: threading.Event | None = None,
-) -> Iterator[None]:
+) -> Iterator[bool]:
     """Hold the lock file at ``path``; ``waiting`` is told the place in the queue when it changes.
+
+    Yields whether the last one who held it may have left something unfinished: it says so until it
+    is let go of without an error, and to each process the first time, since the text may be lost
+    where the power was.
 
     Raises:
         ChatBusyError: when it is not free after ``timeout_s`` seconds, naming who has it.
@@ -90,11 +98,13 @@ def held(
         raise ChatGoneError(chat_id) from None
     try:
         _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting, cancel).end_it()
+        found = os.fstat(lock)
+        name = found.st_dev, found.st_ino
+        unfinished = found.st_size > 0 or name not in _held_before
         _write(lock, f"process {os.getpid()} ({_command()}) since {_now()}")
-        try:
-            yield
-        finally:
-            _write(lock, "")
+        yield unfinished
+        _held_before.add(name)
+        _write(lock, "")
     finally:
         os.close(lock)
 

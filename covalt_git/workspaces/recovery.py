@@ -22,14 +22,18 @@ _ENDINGS = {
 }
 
 
-def recover(writer: Writer) -> None:
+def recover(writer: Writer, *, files: bool = True) -> None:
     """Bring a chat to where it can go on: locks, branches, folder, calls, approvals, in that order.
 
     A call that was running is recorded as an error, with what it had changed; a waiting one whose
-    approval can no longer come is recorded, too.  Only whoever holds the chat's lock may.
+    approval can no longer come is recorded, too.  Without ``files`` the store's folders are not
+    searched for what somebody left who was killed while he wrote.  Only whoever holds the chat's lock may.
     """
     chat = writer.chat
-    chat.store.clear_stale_locks()
+    if files:
+        chat.store.clear_stale_locks()
+    else:
+        chat.store.refresh()
     renaming.finish(chat.store)
     writer.folder.clear_staging()
     writer.folder.finish_interrupted_switch()

@@ -209,9 +209,11 @@ class StatCache:
     def _now(self) -> tuple[Clock, int]:
         """Return the time at which the file is touched, and its size."""
         try:
-            with self.file.open("ab") as file:
-                os.utime(file.fileno())
-                status = os.fstat(file.fileno())
+            try:
+                os.utime(self.file)
+            except FileNotFoundError:
+                self.file.touch()
+            status = self.file.stat()
         except OSError:
             return Clock(0, 0), 0
         return Clock(status.st_ctime_ns, status.st_dev), status.st_size
@@ -225,7 +227,7 @@ class StatCache:
             return root, 0
         if saved is not None:
             records = b"".join(_records(root, saved, ""))
-            with self.file.open("r+b") as file:
+            with self.file.open("r+b", buffering=0) as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 if file.read(len(self._header)) == self._header and size < 2 * whole + (1 << 18):

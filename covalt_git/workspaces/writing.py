@@ -76,9 +76,9 @@ def writing(
         CancelledError: when ``cancel`` is set before it is free.
     """
     lock = chat.folder / "lock"
-    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel):
+    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel) as unfinished:
         writer = Writer(chat, by)
-        recover(writer)
+        recover(writer, files=unfinished)
         yield writer
         chat.store.pack_up_if_due(seconds=PACKING_S)
 

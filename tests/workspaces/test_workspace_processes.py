@@ -172,6 +172,7 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
     for path in stale:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(b"half")
+    (chat.folder / "lock").write_text("process 4711 since long")
     upload(chat, "b", b"2")
     with writing(chat) as writer:
         writer.checkout("main")
