@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
-from covalt_git.models.toolset_state import NetworkGrant, SecretGrant
+from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, UnsandboxedGrant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import Grant
 
 
+class _Given(TypedDict):
+    digest: str
+    granted_at: str
+    granted_by: str
+
+
 def find_toolset(root: Path, toolset_id: str) -> Toolset:
     """Return a toolset of the project.
 
     Raises:
         UnknownNameError: naming the nearest one.
     """
-    known = toolset_ids(root / "toolsets")
+    known = _ids(root)
     if toolset_id not in known:
         raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
     return read_toolset(root, toolset_id)
@@ -38,17 +44,29 @@ def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
     Raises:
         CovaltError: when the state file cannot be read; it is left as it is.
     """
-    toolset = find_toolset(root, toolset_id)
+    toolset = _changeable(root, toolset_id)
     if toolset.enabled == enabled:
         return False
-    file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
-    broken = [one for one in toolset.problems if one.path == file.relative_to(root).as_posix()]
-    if any(one.severity == "error" for one in broken):
-        raise CovaltError("the state file has errors", hint="mend it first", problems=broken)
     # A toolset of our own is on without a word, so that switching it on again leaves no file.
     said = None if enabled and not toolset.state.imported else enabled
-    write_state(file, toolset.state.model_copy(update={"enabled": said}))
+    _put(root, toolset, {"enabled": said})
     return True
+
+
+def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str, Grant]]:
+    """Return what was granted, to all toolsets or one, sorted: to whom, under which key, and what.
+
+    Raises:
+        UnknownNameError: naming the nearest toolset.
+    """
+    if toolset_id is None:
+        decided = (root / "toolsets" / STATE_FOLDER / f"{one}.yaml" for one in _ids(root))
+        toolsets = [read_toolset(root, file.stem) for file in decided if file.exists()]
+    else:
+        toolsets = [find_toolset(root, toolset_id)]
+    return [
+        (one, key, grant) for one in toolsets for key, grant in sorted(one.state.grants.items())
+    ]
 
 
 def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str) -> NetworkGrant:
@@ -63,13 +81,7 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
     toolset = _grantable(root, toolset_id)
     old = toolset.state.grants.get("network")
     kept = old.hosts if isinstance(old, NetworkGrant) and old.digest == toolset.digest else ()
-    grant = NetworkGrant(
-        kind="network",
-        hosts=_with(kept, hosts),
-        digest=toolset.digest,
-        granted_at=_now(),
-        granted_by=by,
-    )
+    grant = NetworkGrant(kind="network", hosts=_with(kept, hosts), **_now_by(toolset, by))
     _put_grant(root, toolset, "network", grant)
     return grant
 
@@ -87,19 +99,84 @@ def grant_secret(
     if name not in asked:
         list_with = f"covalt-git toolset show {toolset_id}"
         raise UnknownNameError("secret", name, asked, list_with=list_with)
-    key = f"secret-{name}"
+    key = secret_key(name)
     old = toolset.state.grants.get(key)
     kept = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()
-    grant = SecretGrant(
-        kind="secret",
-        name=name,
-        hosts=_with(kept, hosts),
-        digest=toolset.digest,
-        granted_at=_now(),
-        granted_by=by,
-    )
+    grant = SecretGrant(kind="secret", name=name, hosts=_with(kept, hosts), **_now_by(toolset, by))
     _put_grant(root, toolset, key, grant)
     return grant
+
+
+def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGrant:
+    """Let the tools of an imported toolset, as its files are now, run where no sandbox is to be had.
+
+    Raises:
+        CovaltError: when it is the project's own, which needs no grant; and as :func:`grant_network`.
+    """
+    toolset = _grantable(root, toolset_id)
+    if not toolset.state.imported:
+        raise CovaltError(f"the toolset {toolset_id!r} is the project's own: it runs at any level")
+    grant = UnsandboxedGrant(kind="unsandboxed", **_now_by(toolset, by))
+    _put_grant(root, toolset, "unsandboxed", grant)
+    return grant
+
+
+def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Grant | None:
+    """Take back what was granted under ``key``, or only these hosts of it; return what is left.
+
+    A toolset with errors loses grants like any other; only its state file has to be readable.
+
+    Raises:
+        UnknownNameError: when there is no such grant, or no such host in it.
+        CovaltError: when the state file cannot be read; it is left as it is.
+    """
+    toolset = _changeable(root, toolset_id)
+    given = dict(toolset.state.grants)
+    list_with = f"covalt-git grant list {toolset_id}"
+    if key not in given:
+        raise UnknownNameError("grant", key, given, list_with=list_with)
+    grant = given.pop(key)
+    left: Grant | None = None
+    if hosts and isinstance(grant, NetworkGrant | SecretGrant):
+        for host in hosts:
+            if host not in grant.hosts:
+                raise UnknownNameError("host", host, grant.hosts, list_with=list_with)
+        kept = tuple(host for host in grant.hosts if host not in hosts)
+        if kept:
+            left = given[key] = grant.model_copy(update={"hosts": kept})
+    _put(root, toolset, {"grants": given})
+    return left
+
+
+def revoke_all(root: Path, toolset_id: str) -> list[str]:
+    """Take back all that was granted to a toolset; return the keys it stood under.
+
+    Raises:
+        CovaltError: when the state file cannot be read; it is left as it is.
+    """
+    toolset = _changeable(root, toolset_id)
+    if toolset.state.grants:
+        _put(root, toolset, {"grants": {}})
+    return sorted(toolset.state.grants)
+
+
+def secret_key(name: str) -> str:
+    """Return the key under which a state file holds the grant of a secret."""
+    return f"secret-{name}"
+
+
+def _ids(root: Path) -> list[str]:
+    return toolset_ids(root / "toolsets")
+
+
+def _changeable(root: Path, toolset_id: str) -> Toolset:
+    """Return a toolset whose state file can be read, else nothing of it would stay."""
+    toolset = find_toolset(root, toolset_id)
+    shown = _state_file(root, toolset_id).relative_to(root).as_posix()
+    broken = [one for one in toolset.problems if one.path == shown and one.severity == "error"]
+    if broken:
+        raise CovaltError("the state file has errors", hint="mend it first", problems=broken)
+    return toolset
 
 
 def _grantable(root: Path, toolset_id: str) -> Toolset:
@@ -118,11 +195,18 @@ def _with(kept: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({*kept, *hosts}))
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _now_by(toolset: Toolset, by: str) -> _Given:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"digest": toolset.digest, "granted_at": now, "granted_by": by}
 
 
 def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
-    grants = toolset.state.grants | {key: grant}
-    file = root / "toolsets" / STATE_FOLDER / f"{toolset.id}.yaml"
-    write_state(file, toolset.state.model_copy(update={"grants": grants}))
+    _put(root, toolset, {"grants": toolset.state.grants | {key: grant}})
+
+
+def _put(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
+    write_state(_state_file(root, toolset.id), toolset.state.model_copy(update=facts))
+
+
+def _state_file(root: Path, toolset_id: str) -> Path:
+    return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -10,21 +11,35 @@ from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.session import json_option, project
 from covalt_git.errors import CovaltError
-from covalt_git.installs import grant_network, grant_secret
+from covalt_git.installs import (
+    grant_network,
+    grant_secret,
+    grant_unsandboxed,
+    grants,
+    revoke,
+    revoke_all,
+    secret_key,
+)
+from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
 
 if TYPE_CHECKING:
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.toolset_state import Grant
     from covalt_git.project import Project
 
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
+some_hosts_argument = click.argument("hosts", metavar="[HOST...]", nargs=-1)
 hosts_argument = click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+
+_TITLES = ("TOOLSET", "GRANT", "WHAT", "HOLDS", "SINCE", "BY")
 
 
 @click.group()
 def command() -> None:
-    """Let a toolset reach hosts and send secrets to them."""
+    """Let a toolset reach hosts and send secrets to them; see what it may, and take it back."""
 
 
-class _Add(click.Group):
+class _ToolsetFirst(click.Group):
     """Takes the toolset before the kind of grant, as people say it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -34,7 +49,30 @@ class _Add(click.Group):
         return super().parse_args(ctx, args)
 
 
-@command.group("add", cls=_Add, subcommand_metavar="TOOLSET network|secret ...")
+@command.command("list")
+@click.argument("toolset_id", metavar="[TOOLSET]", required=False)
+@json_option
+def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
+    """List what was granted, to all toolsets or to TOOLSET, and whether it still holds."""
+    found = grants(_as_admin().root, toolset_id)
+    if as_json:
+        output.as_json(
+            [
+                {"toolset_id": toolset.id, "key": key, "holds": grant.digest == toolset.digest}
+                | grant.model_dump(mode="json")
+                for toolset, key, grant in found
+            ]
+        )
+    elif found:
+        output.table([_line(*one) for one in found], titles=_TITLES)
+    else:
+        whom = f"to {toolset_id}" if toolset_id else "to any toolset"
+        output.say(f"nothing is granted {whom}")
+
+
+@command.group(
+    "add", cls=_ToolsetFirst, subcommand_metavar="TOOLSET network|secret|unsandboxed ..."
+)
 def add() -> None:
     """Grant something to TOOLSET as its files are now; a change of them ends every grant."""
 
@@ -66,6 +104,98 @@ def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool)
         output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
         return
     output.say(f"{toolset_id} may send {name} to {', '.join(grant.hosts)}, until a file changes")
+
+
+@add.command("unsandboxed")
+@toolset_argument
+@json_option
+def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
+    """Let the tools of TOOLSET, which was imported, run on machines that have no sandbox for it.
+
+    There it can do what you can: read your files, and send them anywhere.
+    """
+    opened = _as_admin()
+    grant = grant_unsandboxed(opened.root, toolset_id, by=opened.principal.id)
+    if as_json:
+        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
+        return
+    output.say(f"{toolset_id} may run without a sandbox, until a file of it changes")
+
+
+@command.group(
+    "revoke", cls=_ToolsetFirst, subcommand_metavar="TOOLSET network|secret|unsandboxed|all ..."
+)
+def revoke_group() -> None:
+    """Take back from TOOLSET what was granted to it, or a part of it."""
+
+
+@revoke_group.command("network")
+@toolset_argument
+@some_hosts_argument
+@json_option
+def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
+    """Let TOOLSET reach each HOST no longer; without any, none at all."""
+    _revoke(toolset_id, "network", hosts, "reach", as_json=as_json)
+
+
+@revoke_group.command("secret")
+@toolset_argument
+@click.argument("name")
+@some_hosts_argument
+@json_option
+def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
+    """Let TOOLSET send the secret NAME to each HOST no longer; without any, nowhere."""
+    _revoke(toolset_id, secret_key(name), hosts, f"send {name} to", as_json=as_json)
+
+
+@revoke_group.command("unsandboxed")
+@toolset_argument
+@json_option
+def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
+    """Let TOOLSET run only where a sandbox holds it."""
+    _revoke(toolset_id, "unsandboxed", (), "", as_json=as_json)
+
+
+@revoke_group.command("all")
+@toolset_argument
+@json_option
+def revoke_everything(toolset_id: str, *, as_json: bool) -> None:
+    """Take back all that was granted to TOOLSET."""
+    taken = revoke_all(_as_admin().root, toolset_id)
+    if as_json:
+        output.as_json({"toolset_id": toolset_id, "revoked": taken})
+        return
+    output.say(
+        f"{toolset_id} has lost {', '.join(taken)}" if taken else f"{toolset_id} had nothing"
+    )
+
+
+def _revoke(toolset_id: str, key: str, hosts: tuple[str, ...], may: str, *, as_json: bool) -> None:
+    left = revoke(_as_admin().root, toolset_id, key, hosts)
+    if as_json:
+        told = None if left is None else left.model_dump(mode="json")
+        output.as_json({"toolset_id": toolset_id, "revoked": key, "left": told})
+    elif isinstance(left, NetworkGrant | SecretGrant):
+        output.say(f"{toolset_id} may {may} {', '.join(left.hosts)} only")
+    else:
+        output.say(f"{toolset_id} has lost {key}")
+
+
+def _line(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
+    holds = "yes" if grant.digest == toolset.digest else "no, a file has changed"
+    return toolset.id, key, _what(grant), holds, grant.granted_at[:10], grant.granted_by
+
+
+def _what(grant: Grant) -> str:
+    match grant:
+        case NetworkGrant() | SecretGrant():
+            return ", ".join(grant.hosts)
+        case ProcessGrant():
+            return shlex.join(grant.argv)
+        case ServerGrant():
+            return grant.url
+        case _:
+            return "no sandbox"
 
 
 def _as_admin() -> Project:

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from covalt_git import yaml_text
+from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.engine import Request
 from covalt_git.project import Project
+from covalt_git.runtime.sandbox import SandboxNeededError, check_trust
 
 MANIFEST = """\
 id: demo
@@ -116,3 +118,79 @@ def test_a_role_that_may_not_do_everything_grants_nothing(root: Path) -> None:
         "your role may not grant anything\n  hint: a role with admin: true may\n",
     )
     assert covalt(root, "--role", "owner", *wanted)[0] == 0
+
+
+def test_list_says_what_holds_and_json_says_all(root: Path) -> None:
+    assert covalt(root, "grant", "list") == (0, "nothing is granted to any toolset\n")
+    covalt(root, "grant", "add", "demo", "network", "example.com")
+    manifest = root / "toolsets/demo/toolset.yaml"
+    manifest.write_text(MANIFEST.replace('"1"', '"2"'), encoding="utf-8")
+    covalt(root, "grant", "add", "demo", "secret", "API_KEY", "example.com")
+
+    _, said = covalt(root, "grant", "list")
+    _, shown = covalt(root, "grant", "list", "demo", "--json")
+
+    lines = [line.split("  ") for line in said.splitlines()]
+    assert [line[0] for line in lines] == ["TOOLSET", "demo", "demo"]
+    assert "no, a file has changed" in said.splitlines()[1]
+    assert [(one["key"], one["holds"], one["hosts"]) for one in json.loads(shown)] == [
+        ("network", False, ["example.com"]),
+        ("secret-API_KEY", True, ["example.com"]),
+    ]
+
+
+def test_a_host_or_all_of_it_is_taken_back(root: Path) -> None:
+    covalt(root, "grant", "add", "demo", "network", "a.example.com", "b.example.com")
+    covalt(root, "grant", "add", "demo", "secret", "API_KEY", "a.example.com")
+
+    said = [
+        covalt(root, "grant", "revoke", "demo", "network", "a.example.com")[1],
+        covalt(root, "grant", "revoke", "demo", "secret", "API_KEY")[1],
+    ]
+    assert said == ["demo may reach b.example.com only\n", "demo has lost secret-API_KEY\n"]
+    assert {key: one["hosts"] for key, one in grants(root).items()} == {
+        "network": ["b.example.com"]
+    }
+
+    assert covalt(root, "grant", "revoke", "demo", "all")[1] == "demo has lost network\n"
+    assert not (root / "toolsets/state/demo.yaml").exists()
+    with pytest.raises(GrantNeededError):
+        Project.open(root).engine().check(Request("demo:web", {}))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_was_not_granted_cannot_be_taken_back_and_nothing_changes(
+    root: Path, *, broken: bool
+) -> None:
+    covalt(root, "grant", "add", "demo", "network", "example.com")
+    state = (root / "toolsets/state/demo.yaml").read_bytes()
+    if broken:
+        (root / "toolsets/demo/toolset.yaml").write_text("id: demo\n", encoding="utf-8")
+
+    for args, said in [
+        (("network", "exmaple.com"), "no host 'exmaple.com'"),
+        (("secret", "API_KEY"), "no grant 'secret-API_KEY'"),
+    ]:
+        code, shown = covalt(root, "grant", "revoke", "demo", *args)
+        assert code == 1
+        assert said in shown
+    assert (root / "toolsets/state/demo.yaml").read_bytes() == state
+    assert covalt(root, "grant", "revoke", "demo", "network")[0] == 0
+    assert not (root / "toolsets/state/demo.yaml").exists()
+
+
+def test_only_what_was_imported_is_granted_to_run_without_a_sandbox(root: Path) -> None:
+    code, said = covalt(root, "grant", "add", "demo", "unsandboxed")
+    assert code == 1
+    assert "is the project's own" in said
+
+    (root / "toolsets/state").mkdir()
+    (root / "toolsets/state/demo.yaml").write_text("enabled: true\nsource_type: local\n")
+    opened = Project.open(root)
+    with pytest.raises(SandboxNeededError) as refused:
+        check_trust("demo", opened.catalog.find_toolset("demo").state, at="process")
+    command = refused.value.hint.partition("covalt-git grant")[2].split()
+
+    assert covalt(root, "grant", *command)[0] == 0
+    toolset = Project.open(root).catalog.find_toolset("demo")
+    check_trust("demo", toolset.state, digest=toolset.digest, at="process")

@@ -40,5 +40,6 @@ def check_trust(
     since = "; it has changed since it was granted to run so" if given else ""
     raise SandboxNeededError(
         f"the toolset {toolset_id!r} was imported, and only the sandbox level 'process' is here{since}",
-        hint="`covalt-git doctor` tells what a stronger level needs",
+        hint="`covalt-git doctor` tells what a stronger level needs; to trust it without one: "
+        f"covalt-git grant add {toolset_id} unsandboxed",
     )
