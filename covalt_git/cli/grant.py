@@ -44,7 +44,12 @@ class _ToolsetFirst(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the kind first and the toolset behind it."""
-        if len(args) > 1 and args[1] in self.commands and args[0] not in self.commands:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            kinds = ", ".join(self.commands)
+            if len(args) == 1:
+                raise click.UsageError(f"say what, after {args[0]}: {kinds}", ctx)
+            if args[1] not in self.commands:
+                raise click.UsageError(f"no kind of grant {args[1]!r}; there are {kinds}", ctx)
             args = [args[1], args[0], *args[2:]]
         return super().parse_args(ctx, args)
 

@@ -87,6 +87,8 @@ def test_more_is_added_to_what_holds_and_nothing_to_what_is_of_other_files(root:
         pytest.param(["network", "a b"], 1, "'a b'", id="no-host"),
         pytest.param(["secret", "API_KEI", "example.com"], 1, "'API_KEY'", id="no-such-secret"),
         pytest.param(["network"], 2, "Missing argument", id="no-host-given"),
+        pytest.param(["netwrok", "a.b"], 2, "no kind of grant 'netwrok'", id="no-such-kind"),
+        pytest.param([], 2, "say what, after demo: network, secret", id="no-kind-given"),
     ],
 )
 def test_what_cannot_be_granted_is_refused_and_nothing_is_written(
