@@ -31,6 +31,12 @@ SHORTEST = 4
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_SAYS_SO = re.compile(
+    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)",
+    re.IGNORECASE,
+)
+"""How the names of variables look that hold what nobody else may have."""
+
 _QUOTES = ("'", '"')
 
 
@@ -66,6 +72,15 @@ class SecretStore:
                 return found
         return self.environment.get(name)
 
+    def known(self) -> dict[str, str]:
+        """Return what is surely secret here: all of the file, and variables whose names say so.
+
+        Raises:
+            SecretsFileError: when the file cannot be used.
+        """
+        told = {name: value for name, value in self.environment.items() if _SAYS_SO.search(name)}
+        return told | ({} if self.file is None else _read(self.file))
+
 
 class Mask:
     """Hides values in whatever is shown, stored or logged, also encoded as they travel."""
@@ -76,6 +91,11 @@ class Mask:
 
     def __repr__(self) -> str:
         return f"Mask({len(self._forms)} forms)"
+
+    def place(self, content: bytes) -> int | None:
+        """Return where the first of the values begins in ``content``, or None."""
+        found = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
+        return min((place for place in found if place >= 0), default=None)
 
     def text(self, text: str) -> str:
         """Return ``text`` without the values."""

@@ -6,16 +6,14 @@ Calls that wait, approvals and deleted branches stay here, and so do edits that 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import write_bundle
-from covalt_git.names import new_id
+from covalt_git.new_file import new_file
 from covalt_git.workspaces import records, used_records
 from covalt_git.workspaces.chats import ABOUT, HEADS
-from covalt_git.workspaces.syncing import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,24 +79,8 @@ def export_to(
     Raises:
         CovaltError: when there is a file already, or none can be made; and as :func:`export`.
     """
-    if os.path.lexists(path):
-        raise CovaltError(
-            f"there is a file {str(path)!r}", hint="name another: -o FILE, or move it away"
-        )
-    temporary = path.with_name(f".{path.name}.{new_id()}")
-    try:
-        with temporary.open("xb") as file:
-            exported = export(chat, file, branch=branch, progress=progress)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        reason = (error.strerror or "no reason given").lower()
-        raise CovaltError(f"{str(path)!r} cannot be written: {reason}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    return exported
+    with new_file(path) as file:
+        return export(chat, file, branch=branch, progress=progress)
 
 
 def _records(chat: ChatStore, heads: list[str]) -> str | None:

@@ -1,0 +1,88 @@
+"""``covalt-git bundle``: one file, whole or not at all, for whoever sees all of the toolset."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1.2"
+tools:
+  - {id: web, http: {url: "https://example.com/"}}
+  - {id: more, http: {url: "https://example.com/more"}}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "toolsets/demo").mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    return tmp_path
+
+
+def covalt(root: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run(
+        [sys.executable, "-m", "covalt_git", *args],
+        cwd=root,
+        capture_output=True,
+        env=os.environ | variables,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    return done
+
+
+def test_export_names_the_file_by_id_and_version_and_never_replaces_one(root: Path) -> None:
+    done = covalt(root, "bundle", "export", "demo", "--json")
+    told = json.loads(done.stdout)
+    content = (root / "demo-1.2.zip").read_bytes()
+
+    assert told["file"] == "demo-1.2.zip"
+    assert told["sha256"] == hashlib.sha256(content).hexdigest()
+    assert zipfile.ZipFile(root / "demo-1.2.zip").namelist() == ["toolset.yaml"]
+
+    again = covalt(root, "bundle", "export", "demo")
+    assert again.returncode == 1
+    assert b"there is a file 'demo-1.2.zip'" in again.stderr
+    assert (root / "demo-1.2.zip").read_bytes() == content
+    assert covalt(root, "bundle", "export", "demo", "-o", "-").stdout == content
+
+
+def test_export_leaves_nothing_where_a_secret_of_this_machine_would_go_along(root: Path) -> None:
+    (root / "toolsets/demo/notes.md").write_text("use Rumpelstilz-17\n", encoding="utf-8")
+    before = sorted(root.iterdir())
+
+    done = covalt(root, "bundle", "export", "demo", MY_TOKEN="Rumpelstilz-17")
+
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"toolsets/demo/notes.md:1:5: CG212 the value of MY_TOKEN")
+    assert b"Rumpelstilz" not in done.stdout + done.stderr
+    assert sorted(root.iterdir()) == before
+
+
+def test_export_is_for_roles_that_see_every_tool(root: Path) -> None:
+    roles = 'roles: {some: {allow: ["demo.web"]}, all: {allow: ["demo.*"]}}\n'
+    (root / "covalt.yaml").write_text(f"version: 1\n{roles}", encoding="utf-8")
+
+    refused = covalt(root, "--role", "some", "bundle", "export", "demo")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(b"your role does not see all of 'demo'")
+    assert not list(root.glob("*.zip"))
+    assert covalt(root, "--role", "all", "bundle", "export", "demo").returncode == 0
+
+
+def test_a_place_that_cannot_be_written_is_told_in_words(root: Path) -> None:
+    done = covalt(root, "bundle", "export", "demo", "-o", "no/such/folder.zip")
+
+    assert done.returncode == 1
+    assert b"'no/such/folder.zip' cannot be written: no such file" in done.stderr

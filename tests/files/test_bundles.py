@@ -1,0 +1,172 @@
+"""Bundles: the same bytes for the same files, and nothing in them that is not to leave this machine."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import stat
+import subprocess
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.files import bundles
+from covalt_git.files.bundles import NotExportedError, pack_bundle
+from covalt_git.files.toolsets import Toolset, read_toolset
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+secrets: [API_KEY]
+tools:
+  - {id: web, http: {url: "https://example.com/", headers: {X-Key: "${API_KEY}"}}}
+"""
+TOKEN = "ghp_" + "a8Kd02mZq7Lw5RtYb3Nx9VcUe1Sg4HfJoPiT"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    put(tmp_path, "toolset.yaml", MANIFEST)
+    put(tmp_path, "assets/b.txt", "b")
+    put(tmp_path, "assets/a.txt", "a")
+    put(tmp_path, "assets/übung.txt", "ü")
+    put(tmp_path, "run.sh", "#!/bin/sh\n").chmod(0o755)
+    return tmp_path
+
+
+def put(root: Path, path: str, content: str | bytes) -> Path:
+    file = root / "toolsets/demo" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
+
+
+def demo(root: Path) -> Toolset:
+    return read_toolset(root, "demo")
+
+
+def refusals(root: Path, secrets: dict[str, str] | None = None, **options: bool) -> list[str]:
+    with pytest.raises(NotExportedError) as refused:
+        pack_bundle(root, demo(root), secrets or {}, **options)
+    return [str(problem).splitlines()[0] for problem in refused.value.problems]
+
+
+def test_a_bundle_holds_the_files_sorted_and_says_nothing_of_this_machine(root: Path) -> None:
+    state = root / "toolsets/state/demo.yaml"
+    state.parent.mkdir()
+    state.write_text("enabled: false\n", encoding="utf-8")
+
+    with zipfile.ZipFile(io.BytesIO(pack_bundle(root, demo(root), {}))) as bundle:
+        entries = bundle.infolist()
+        assert bundle.testzip() is None
+        assert bundle.read("toolset.yaml") == MANIFEST.encode()
+
+    assert [(one.filename, stat.filemode(one.external_attr >> 16)) for one in entries] == [
+        ("assets/a.txt", "-rw-r--r--"),
+        ("assets/b.txt", "-rw-r--r--"),
+        ("assets/übung.txt", "-rw-r--r--"),
+        ("run.sh", "-rwxr-xr-x"),
+        ("toolset.yaml", "-rw-r--r--"),
+    ]
+    assert {one.date_time for one in entries} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_the_same_files_make_the_same_bytes_whatever_their_times_and_place(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    first = pack_bundle(root, demo(root), {})
+    other = tmp_path_factory.mktemp("other")
+    subprocess.run(["cp", "-r", f"{root}/toolsets", other], check=True)
+    (other / "toolsets/demo/run.sh").chmod(0o711)
+    os.utime(other / "toolsets/demo/toolset.yaml", (1, 1))
+
+    assert pack_bundle(other, demo(other), {}) == first
+
+    put(other, "run.sh", "#!/bin/sh\n#\n")
+    assert pack_bundle(other, demo(other), {}) != first
+
+
+def test_other_programs_unpack_it(root: Path, tmp_path: Path) -> None:
+    bundle = tmp_path / "demo.zip"
+    bundle.write_bytes(pack_bundle(root, demo(root), {}))
+
+    script = "import sys, shutil; shutil.unpack_archive(sys.argv[1], sys.argv[2])"
+    subprocess.run(["python3", "-c", script, str(bundle), str(tmp_path / "out")], check=True)
+
+    assert (tmp_path / "out/assets/übung.txt").read_text(encoding="utf-8") == "ü"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "said"),
+    [
+        pytest.param("tools/a.py", f"#\nKEY = '{TOKEN}'\n", "tools/a.py:2:8", id="a-token"),
+        pytest.param("a.bin", b"\0\xff" + TOKEN.encode(), "a.bin: CG212", id="a-token-in-no-text"),
+        pytest.param("a.md", "x\nthe word is Rumpelstilz\n", "a.md:2:13", id="a-value-that-is-set"),
+        pytest.param(
+            "b.bin", b"\0" + base64.b64encode(b"..Rumpelstilz"), "b.bin: CG212", id="encoded"
+        ),
+    ],
+)
+def test_what_nobody_else_may_have_is_named_and_nothing_is_made(
+    root: Path, path: str, content: str | bytes, said: str
+) -> None:
+    put(root, path, content)
+
+    (refused,) = refusals(root, {"MY_PASSWORD": "Rumpelstilz", "CI_TOKEN": "true"})
+
+    assert refused.startswith(f"toolsets/demo/{said}")
+    assert "Rumpelstilz" not in refused
+    assert TOKEN not in refused
+
+
+def test_a_guess_is_in_the_way_until_a_person_says_it_is_none(root: Path) -> None:
+    put(root, "notes.md", "api_key: 8fK2mQz7Lw5RtYb3Nx9V\n")
+
+    (refused,) = refusals(root)
+    assert refused.startswith("toolsets/demo/notes.md:1:")
+    assert pack_bundle(root, demo(root), {}, allow_guesses=True)
+
+    put(root, "more.md", TOKEN)
+    (refused,) = refusals(root, allow_guesses=True)
+    assert refused.startswith("toolsets/demo/more.md:1:1")
+
+
+def test_names_that_not_every_system_can_store_are_refused_all_at_once(root: Path) -> None:
+    for path in ("assets/aux.txt", "assets/A.txt", "assets/what?.txt"):
+        put(root, path, "x")
+
+    assert [one.partition(": ")[0] for one in refusals(root)] == [
+        "toolsets/demo/assets/a.txt",
+        "toolsets/demo/assets/aux.txt",
+        "toolsets/demo/assets/what?.txt",
+    ]
+
+
+def test_a_toolset_with_errors_is_not_exported(root: Path) -> None:
+    put(root, "toolset.yaml", "id: demo\n")
+
+    assert any("toolset.yaml" in one for one in refusals(root))
+
+
+def test_what_nobody_could_import_is_not_exported(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, "assets/large.bin", bytes(bundles.MAX_FILE_BYTES + 1))
+    assert [one.partition(": ")[0] for one in refusals(root)] == ["toolsets/demo/assets/large.bin"]
+
+    monkeypatch.setattr(bundles, "MAX_FILES", 3)
+    assert "holds 3 files at most" in refusals(root)[0]
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(root: Path) -> None:
+    toolset = demo(root)
+    put(root, "assets/b.txt", "changed")
+
+    with pytest.raises(NotExportedError, match=r"assets/b\.txt has changed meanwhile"):
+        pack_bundle(root, toolset, {})
