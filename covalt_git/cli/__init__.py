@@ -26,7 +26,7 @@ COMMANDS = {
     "explain": "Tell what a problem code means, and how to mend it.",
     "schema": "Print the JSON Schema of a file, for editors.",
     "toolset": "Make toolsets, list them, look at one, switch them on and off.",
-    "bundle": "Put a toolset into one file, to give it away.",
+    "bundle": "Put a toolset into one file, to give it away; take one in.",
     "tool": "List the tools you may call, find some, look at one, run its examples.",
     "grant": "Let a toolset reach hosts and send secrets to them; take it back.",
     "chat": "Make chats; look at, branch and change their workspaces.",

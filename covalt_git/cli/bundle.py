@@ -6,22 +6,29 @@ import hashlib
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
+from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project
+from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundles import pack_bundle
+from covalt_git.installs.importing import import_toolset
 from covalt_git.new_file import new_file
 from covalt_git.secret_values import SecretStore
+
+if TYPE_CHECKING:
+    from covalt_git.files.toolsets import Toolset
 
 _PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
 
 
 @click.group()
 def command() -> None:
-    """Put a toolset into one file, to give it away."""
+    """Put a toolset into one file, to give it away; take in what others made."""
 
 
 @command.command("export")
@@ -81,3 +88,69 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
         return
     output.say(f"{path}: {len(files)} files of {toolset_id} {version}, {len(content)} bytes")
     output.say(toolset.digest)
+
+
+@command.command("import")
+@click.argument("source", metavar="FILE|DIR", type=click.Path(path_type=Path, exists=True))
+@click.option("--dry-run", is_flag=True, help="Check it and say what would come; change nothing.")
+@json_option
+def import_(source: Path, *, dry_run: bool, as_json: bool) -> None:
+    """Take in the toolset of a ZIP or a directory: switched off, with nothing granted to it.
+
+    Nothing of it runs, connects or is imported.  One that could be understood in two ways, or that
+    holds what a toolset may not, is refused, and nothing of it stays.
+    """
+    opened = project()
+    if not sees_everything(opened.config, opened.principal):
+        raise forbidden("your role may not take in toolsets")
+    imported = import_toolset(opened.root, source, dry_run=dry_run)
+    toolset = imported.toolset
+    if not dry_run:
+        with opened.index() as index:
+            index.sync_toolsets()
+    warnings = [one for one in toolset.problems if one.severity == "warning"]
+    wants = _wants(toolset)
+    if as_json:
+        output.as_json(
+            {
+                "toolset_id": toolset.id,
+                "version": toolset.manifest.version if toolset.manifest else None,
+                "source_type": imported.source_type,
+                "source_ref": imported.source_ref,
+                "digest": toolset.digest,
+                "files": [file.path for file in toolset.files.files],
+                "tools": [tool.tool_id for tool in toolset.tools],
+                "wants": wants,
+                "warnings": [one.as_json() for one in warnings],
+                "dry_run": dry_run,
+            }
+        )
+        return
+    version = toolset.manifest.version if toolset.manifest else ""
+    output.say(f"{toolset.id} {version}: {len(toolset.files.files)} files, {toolset.digest}")
+    output.say(f"  tools: {', '.join(tool.id.name for tool in toolset.tools) or 'none'}")
+    for title, names in wants.items():
+        output.say(f"  {title}: {', '.join(names)}")
+    for one in warnings:
+        output.say(f"  {one.path.removeprefix('toolsets/')}: {one.message}", fg="yellow")
+    if dry_run:
+        output.say("nothing has changed")
+        return
+    output.say("it is switched off; look at it, then let it run:")
+    output.say(f"  covalt-git toolset show {toolset.id}")
+    output.say(f"  covalt-git toolset enable {toolset.id}")
+
+
+def _wants(toolset: Toolset) -> dict[str, list[str]]:
+    """Return what the toolset would need somebody to grant or to install."""
+    manifest = toolset.manifest
+    if manifest is None:
+        return {}
+    hosts = {urlsplit(tool.http.url).netloc for tool in manifest.tools if tool.http is not None}
+    wants = {
+        "hosts": sorted(hosts),
+        "secrets": list(manifest.secrets),
+        "MCP servers": [server.id for server in manifest.mcp_servers],
+        "Python packages": list(manifest.python.dependencies),
+    }
+    return {title: names for title, names in wants.items() if names}

@@ -9,9 +9,8 @@ import click
 
 from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project
-from covalt_git.errors import CovaltError
-from covalt_git.installs import (
+from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.installs.decisions import (
     grant_network,
     grant_secret,
     grant_unsandboxed,
@@ -206,7 +205,5 @@ def _what(grant: Grant) -> str:
 def _as_admin() -> Project:
     opened = project()
     if not sees_everything(opened.config, opened.principal):
-        error = CovaltError("your role may not grant anything", hint="a role with admin: true may")
-        error.code = "forbidden"
-        raise error
+        raise forbidden("your role may not grant anything")
     return opened

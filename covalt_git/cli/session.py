@@ -71,3 +71,10 @@ def synced(index: Index) -> None:
 def wrong_call(message: str) -> CovaltError:
     """Return the error of a call that could not be understood."""
     return WrongCallError(message)
+
+
+def forbidden(message: str) -> CovaltError:
+    """Return the error of what only a role may do that may do everything."""
+    error = CovaltError(message, hint="a role with admin: true may")
+    error.code = "forbidden"
+    return error

@@ -13,7 +13,7 @@ from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import json_option, project
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs import set_enabled
+from covalt_git.installs.decisions import set_enabled
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import FileKind
-from covalt_git.installs import set_enabled
+from covalt_git.installs.decisions import set_enabled
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
 from covalt_server.api_tools import ToolRow, tool_row, visible_toolsets

@@ -11,7 +11,7 @@ import pytest
 from covalt_git.calls.examples import ExampleRun, run_example
 from covalt_git.files.new_project import SAMPLES, create_project
 from covalt_git.files.project_files import read_project
-from covalt_git.installs import grant_network
+from covalt_git.installs.decisions import grant_network
 from covalt_git.project import Project
 from covalt_git.workspaces.chats import Chats
 

@@ -1,4 +1,4 @@
-"""``covalt-git bundle``: one file, whole or not at all, for whoever sees all of the toolset."""
+"""``covalt-git bundle``: one file, whole or not at all; what comes in is off until a person says so."""
 
 from __future__ import annotations
 
@@ -86,3 +86,61 @@ def test_a_place_that_cannot_be_written_is_told_in_words(root: Path) -> None:
 
     assert done.returncode == 1
     assert b"'no/such/folder.zip' cannot be written: no such file" in done.stderr
+
+
+@pytest.fixture
+def theirs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of somebody else, beside which the bundle of ``demo`` lies."""
+    other = tmp_path_factory.mktemp("theirs")
+    (other / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (other / "toolsets").mkdir()
+    assert covalt(root, "bundle", "export", "demo", "-o", str(other / "d.zip")).returncode == 0
+    return other
+
+
+def test_what_comes_in_is_off_until_somebody_switches_it_on(theirs: Path) -> None:
+    dry = covalt(theirs, "bundle", "import", "d.zip", "--dry-run")
+    assert dry.stdout.endswith(b"nothing has changed\n")
+    assert not list((theirs / "toolsets").iterdir())
+
+    said = covalt(theirs, "bundle", "import", "d.zip").stdout.decode()
+    assert "tools: web, more\n  hosts: example.com\n" in said
+    commands = [line.split()[1:] for line in said.splitlines() if line.startswith("  covalt-git")]
+    tools = json.loads(covalt(theirs, "tool", "list", "--json").stdout)
+    assert [(tool["tool_id"], tool["enabled"]) for tool in tools] == [
+        ("demo:more", False),
+        ("demo:web", False),
+    ]
+
+    assert [covalt(theirs, *command).returncode for command in commands] == [0, 0]
+    tools = json.loads(covalt(theirs, "tool", "list", "--json").stdout)
+    assert {tool["enabled"] for tool in tools} == {True}
+
+
+def test_what_is_no_bundle_is_told_with_its_place_and_nothing_stays(theirs: Path) -> None:
+    (theirs / "bad.zip").write_bytes((theirs / "d.zip").read_bytes()[:-30])
+
+    done = covalt(theirs, "bundle", "import", "bad.zip")
+
+    assert done.returncode == 1
+    assert done.stderr == b"bad.zip: CG101 it is no ZIP, or cut off\n'bad.zip' is not taken\n"
+    assert not list((theirs / "toolsets").iterdir())
+
+
+def test_a_second_import_names_what_is_there_and_json_tells_all(theirs: Path) -> None:
+    told = json.loads(covalt(theirs, "bundle", "import", "d.zip", "--json").stdout)
+    again = covalt(theirs, "bundle", "import", "d.zip")
+
+    assert (told["toolset_id"], told["source_type"], told["source_ref"]) == ("demo", "zip", "d.zip")
+    assert told["wants"] == {"hosts": ["example.com"]}
+    assert again.returncode == 1
+    assert again.stderr == b"there is a toolset 'demo'\n  hint: covalt-git toolset show demo\n"
+
+
+def test_a_role_that_may_not_do_everything_takes_nothing_in(theirs: Path) -> None:
+    roles = 'roles: {maker: {allow: ["**"]}, owner: {admin: true}}\n'
+    (theirs / "covalt.yaml").write_text(f"version: 1\n{roles}", encoding="utf-8")
+
+    assert covalt(theirs, "--role", "maker", "bundle", "import", "d.zip").returncode == 1
+    assert not list((theirs / "toolsets").iterdir())
+    assert covalt(theirs, "--role", "owner", "bundle", "import", "d.zip").returncode == 0

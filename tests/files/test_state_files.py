@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from covalt_git.files.new_project import create_project
 from covalt_git.files.state_files import HEADER, read_state, write_state, write_whole
-from covalt_git.installs import set_enabled
+from covalt_git.installs.decisions import set_enabled
 from covalt_git.models.toolset_state import ToolsetState
 
 if TYPE_CHECKING:

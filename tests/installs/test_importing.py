@@ -1,0 +1,270 @@
+"""Taking in toolsets: hostile ones leave nothing, good ones come off and inert."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from covalt_git.files.bundle_reading import BadBundleError, unpack
+from covalt_git.files.bundles import pack_bundle
+from covalt_git.files.project_files import read_project
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.installs import importing
+from covalt_git.installs.importing import InstalledError, import_toolset
+from tests.installs import hostile_bundles as hostile
+from tests.installs.hostile_bundles import GOOD, File, archive
+
+EVIL = [
+    *((f"{kind}-{at}", hostile.with_name(name)) for kind, names in hostile.NAMES.items() for at, name in enumerate(names)),
+    *(
+        (f"pair-{at}", archive((*GOOD, *(File(name.encode(), b"%d" % n) for n, name in enumerate(pair)))))
+        for at, pair in enumerate(hostile.PAIRS)
+    ),
+    *hostile.structures(),
+    *hostile.bombs(),
+    *((f"manifest-{name}", archive((File(b"toolset.yaml", content), GOOD[1]))) for name, content in hostile.manifests()),
+    *((f"file-{name}", archive((*GOOD, File(name.encode(), content)))) for name, content in hostile.FILES.items()),
+    ("no-manifest", archive(GOOD[1:])),
+    ("manifest-in-a-folder", archive((File(b"demo/toolset.yaml", hostile.MANIFEST),))),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("importing")
+    (made / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (made / "toolsets").mkdir()
+    return made
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets").mkdir()
+    return tmp_path
+
+
+def below(folder: Path) -> list[tuple[str, bytes]]:
+    return sorted(
+        (path.relative_to(folder).as_posix(), path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
+    )
+
+
+def save(folder: Path, content: bytes) -> Path:
+    file = folder / "demo.zip"
+    file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(("name", "content"), EVIL, ids=[name for name, _ in EVIL])
+def test_hostile_bundles_are_refused_by_name_and_leave_nothing(
+    root: Path, tmp_path: Path, name: str, content: bytes
+) -> None:
+    before = below(root)
+
+    with pytest.raises(BadBundleError) as refused:
+        import_toolset(root, save(tmp_path, content))
+
+    assert refused.value.problems or "toolset.yaml" in refused.value.message, name
+    for problem in refused.value.problems:
+        assert problem.path.startswith("demo.zip"), name
+        assert problem.code.startswith("CG")
+        assert problem.message
+    assert below(root) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), list(hostile.good()), ids=[name for name, _ in hostile.good()]
+)
+def test_what_is_only_unusual_is_taken(own: Path, name: str, content: bytes) -> None:
+    imported = import_toolset(own, save(own, content))
+
+    with zipfile.ZipFile(io.BytesIO(content)) as bundle:
+        wanted = {one.filename: bundle.read(one) for one in bundle.infolist() if not one.is_dir()}
+    folder = own / "toolsets/demo"
+    assert {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    } == wanted, name
+    assert imported.toolset.digest == read_toolset(own, "demo").digest
+
+
+def test_it_comes_switched_off_and_says_where_from(own: Path) -> None:
+    import_toolset(own, save(own, archive(GOOD)))
+
+    toolset = read_toolset(own, "demo")
+    assert not toolset.enabled
+    assert toolset.state.imported
+    assert toolset.state.grants == {}
+    assert toolset.state.source_type == "zip"
+    assert toolset.state.digest == toolset.digest
+    assert toolset.state.version == "1"
+    assert sorted(path.name for path in (own / "toolsets").iterdir()) == ["demo", "state"]
+
+
+def test_what_was_exported_comes_back_as_it_was(
+    own: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    content = archive((*GOOD, File(b"run.sh", mode=0o100755), File("assets/ü".encode(), b"\0")))
+    import_toolset(own, save(own, content))
+    packed = pack_bundle(own, read_toolset(own, "demo"), {})
+    other = tmp_path_factory.mktemp("other")
+
+    imported = import_toolset(other, save(other, packed))
+
+    assert imported.toolset.digest == read_toolset(own, "demo").digest
+    assert pack_bundle(other, read_toolset(other, "demo"), {}) == packed
+
+
+def test_a_directory_is_taken_like_a_bundle(
+    own: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("theirs") / "any-name"
+    (folder / "tools/__pycache__").mkdir(parents=True)
+    (folder / "toolset.yaml").write_bytes(hostile.MANIFEST)
+    (folder / "tools/a.py").write_bytes(hostile.TOOL)
+    (folder / "tools/__pycache__/a.pyc").write_bytes(b"x")
+    link = folder / "link"
+    link.symlink_to("/etc/passwd")
+
+    with pytest.raises(BadBundleError) as refused:
+        import_toolset(own, folder)
+    assert [one.path for one in refused.value.problems] == ["any-name/link"]
+    link.unlink()
+    imported = import_toolset(own, folder)
+
+    assert imported.source_type == "local"
+    assert [one.path for one in imported.toolset.files.files] == ["tools/a.py", "toolset.yaml"]
+    assert not (own / "toolsets/demo/tools/__pycache__").exists()
+
+
+def test_a_dry_run_changes_nothing_and_says_what_would_come(own: Path) -> None:
+    file = save(own, archive(GOOD))
+    before = below(own)
+
+    imported = import_toolset(own, file, dry_run=True)
+
+    assert [tool.tool_id for tool in imported.toolset.tools] == ["demo:run"]
+    assert below(own) == before
+
+
+@pytest.mark.parametrize("there", ["demo", "de-mo"])
+def test_what_is_there_is_never_replaced(own: Path, there: str) -> None:
+    theirs = archive((replace_id(there), GOOD[1]))
+    import_toolset(own, save(own, theirs))
+    before = below(own / "toolsets")
+    again = there.replace("-", "_")
+
+    with pytest.raises(InstalledError, match=there):
+        import_toolset(own, save(own, archive((replace_id(again), GOOD[1]))))
+
+    assert below(own / "toolsets") == before
+
+
+def replace_id(name: str) -> File:
+    return File(b"toolset.yaml", hostile.MANIFEST.replace(b"id: demo", b"id: " + name.encode()))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from covalt_git.installs.importing import import_toolset
+left = int(sys.argv[3])
+def count(event, args):
+    global left
+    if event in {"open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir"}:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(count)
+import_toolset(Path(sys.argv[1]), Path(sys.argv[2]))
+"""
+
+
+def test_killed_anywhere_it_is_there_whole_and_off_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    file = save(tmp_path_factory.mktemp("bundle"), archive(GOOD))
+    steps, ended = [], False
+    for step in [*range(1, 400, 2), 10_000]:
+        own = tmp_path_factory.mktemp("killed")
+        (own / "toolsets").mkdir()
+        (own / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(own), str(file), str(step)], check=False
+        )
+        there = (own / "toolsets/demo").exists()
+        steps.append(there)
+        if there:
+            toolset = read_toolset(own, "demo")
+            assert toolset.sound
+            assert not toolset.enabled
+        else:
+            assert [one for one in read_project(own).problems if one.severity == "error"] == []
+            assert import_toolset(own, file).toolset.sound
+        if done.returncode == 0:
+            ended = True
+            break
+    assert ended
+    assert False in steps
+    assert steps[-1]
+
+
+def test_nothing_runs_connects_or_is_imported(own: Path) -> None:
+    module = b"import pathlib\npathlib.Path('/tmp/imported').touch()\n" + hostile.TOOL
+    file = save(own, archive((GOOD[0], File(b"tools/a.py", module))))
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from covalt_git.installs.importing import import_toolset\n"
+        "bad = []\n"
+        "watched = ('subprocess', 'socket', 'os.system', 'os.exec', 'os.fork', 'os.posix_spawn', 'import')\n"
+        "def hook(event, args):\n"
+        "    if event.startswith(watched) and not (event == 'import' and not str(args[0]).startswith('tools')):\n"
+        "        bad.append((event, str(args)[:80]))\n"
+        "sys.addaudithook(hook)\n"
+        "import_toolset(Path(sys.argv[1]), Path(sys.argv[2]))\n"
+        "assert not bad, bad\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(own), str(file)], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_what_a_killed_import_left_is_cleared_after_an_hour(own: Path) -> None:
+    for name, age in (("old", 7200), ("new", 60)):
+        folder = own / f"toolsets/.incoming-{name}"
+        (folder / "toolsets/x").mkdir(parents=True)
+        then = folder.stat().st_mtime - age
+        os.utime(folder, (then, then))
+
+    import_toolset(own, save(own, archive(GOOD)))
+
+    assert sorted(path.name for path in (own / "toolsets").glob(".*")) == [".incoming-new"]
+
+
+def test_a_place_that_cannot_be_written_is_told(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "somewhere")
+
+    monkeypatch.setattr(importing, "_flush", full)
+    before = below(own / "toolsets")
+    with pytest.raises(Exception, match="no space left"):
+        import_toolset(own, save(own, archive(GOOD)))
+    assert below(own / "toolsets") == before
+
+
+def test_unpacking_makes_no_file_and_names_are_those_of_the_archive() -> None:
+    entries = unpack(archive(GOOD), "demo.zip")
+
+    assert [one.path for one in entries] == ["tools/a.py", "toolset.yaml"]
+    assert hashlib.sha256(entries[0].content).digest() == hashlib.sha256(hostile.TOOL).digest()
