@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.first_steps import first_steps
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import json_option, project
+from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import set_enabled
+from covalt_git.installs.removing import uninstall
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Make toolsets, list them, look at one, switch them on and off."""
+    """Make toolsets, list them, look at one, switch them on and off, remove them."""
 
 
 @command.command("new")
@@ -129,6 +131,29 @@ def enable(toolset_id: str, *, as_json: bool) -> None:
 def disable(toolset_id: str, *, as_json: bool) -> None:
     """Switch a toolset off; its tools are listed as off and cannot be called."""
     _switch(toolset_id, enabled=False, as_json=as_json)
+
+
+@command.command("uninstall")
+@click.argument("toolset_id")
+@click.option("--force", is_flag=True, help="Also where nothing could bring its files back.")
+@json_option
+def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
+    """Remove a toolset with what this project decided about it; chats keep what it did.
+
+    It has to be in the last commit as it is, so that Git can bring it back.
+    """
+    opened = project()
+    if not sees_everything(opened.config, opened.principal):
+        raise forbidden("your role may not remove toolsets")
+    gone = uninstall(opened.root, toolset_id, force=force)
+    with opened.index() as index:
+        index.sync_toolsets()
+    if as_json:
+        output.as_json({"toolset_id": toolset_id, "digest": gone.digest})
+        return
+    output.say(f"{toolset_id} is removed")
+    if not force:
+        output.say(f"to undo it: git checkout HEAD -- toolsets/{toolset_id}")
 
 
 def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:

@@ -22,6 +22,7 @@ from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, read_zip
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.installs.removing import clear_gone
 from covalt_git.models import problems as codes
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
@@ -99,7 +100,8 @@ def _sound(staging: Path, toolset_id: str, shown: str) -> Toolset:
 
 
 def _clear(toolsets: Path) -> None:
-    """Remove what others staged who were killed: nobody needs an hour."""
+    """Remove what others staged or began to remove who were killed: nobody needs an hour to stage."""
+    clear_gone(toolsets)
     for left in toolsets.glob(f"{_STAGING}*"):
         if left.stat().st_mtime < time.time() - _AN_HOUR:
             shutil.rmtree(left, ignore_errors=True)
