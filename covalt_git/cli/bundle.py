@@ -91,11 +91,11 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
 
 
 @command.command("import")
-@click.argument("source", metavar="FILE|DIR", type=click.Path(path_type=Path, exists=True))
+@click.argument("source", metavar="FILE|DIR|URL")
 @click.option("--dry-run", is_flag=True, help="Check it and say what would come; change nothing.")
 @json_option
-def import_(source: Path, *, dry_run: bool, as_json: bool) -> None:
-    """Take in the toolset of a ZIP or a directory: switched off, with nothing granted to it.
+def import_(source: str, *, dry_run: bool, as_json: bool) -> None:
+    """Take in the toolset of a ZIP, a directory or an https address: off, with nothing granted to it.
 
     Nothing of it runs, connects or is imported.  One that could be understood in two ways, or that
     holds what a toolset may not, is refused, and nothing of it stays.
@@ -103,7 +103,12 @@ def import_(source: Path, *, dry_run: bool, as_json: bool) -> None:
     opened = project()
     if not sees_everything(opened.config, opened.principal):
         raise forbidden("your role may not take in toolsets")
-    imported = import_toolset(opened.root, source, dry_run=dry_run)
+    is_url = source.lower().startswith(("https://", "http://"))
+    if is_url:
+        output.say("fetching it", err=True, dim=True)
+    elif not Path(source).exists():
+        raise CovaltError(f"there is no file or folder {source!r}")
+    imported = import_toolset(opened.root, source if is_url else Path(source), dry_run=dry_run)
     toolset = imported.toolset
     if not dry_run:
         with opened.index() as index:

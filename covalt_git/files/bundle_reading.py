@@ -45,7 +45,9 @@ _STORED, _DEFLATED = 0, 8
 _UNIX = 3
 _FORBIDDEN_EXTRAS = {0x0001: "sizes of ZIP64", 0x7075: "another name", 0x6375: "another comment"}
 
-_MAX_ARCHIVE = MAX_BYTES + (8 << 20)
+MAX_ARCHIVE = MAX_BYTES + (8 << 20)
+"""The most bytes that a bundle has itself."""
+
 _MAX_RATIO = 200
 _SMALL = 1 << 20
 """Files up to here may be packed as well as deflate can."""
@@ -108,7 +110,7 @@ def read_zip(path: Path) -> list[Entry]:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(_MAX_ARCHIVE + 1)
+            content = file.read(MAX_ARCHIVE + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BadBundleError(f"{str(path)!r} cannot be read: {reason}") from None
@@ -122,8 +124,8 @@ def unpack(content: bytes, shown: str) -> list[Entry]:
         BadBundleError: with what is wrong with it.
     """
     try:
-        if len(content) > _MAX_ARCHIVE:
-            raise _Wrong("", codes.TOO_LARGE, f"it has more than {_MAX_ARCHIVE >> 20} MiB")
+        if len(content) > MAX_ARCHIVE:
+            raise _Wrong("", codes.TOO_LARGE, f"it has more than {MAX_ARCHIVE >> 20} MiB")
         found = _directory(content)
         if wrong := _name_problems([one.filename for one in found if not one.is_dir()]):
             raise _refused(shown, _told(wrong, shown))

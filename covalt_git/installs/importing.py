@@ -14,12 +14,12 @@ import shutil
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import MANIFEST
-from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, read_zip
+from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, read_zip, unpack
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.installs.removing import clear_gone
@@ -51,29 +51,28 @@ class Imported:
     """A toolset that came here, or would come: as it was read, and where it came from."""
 
     toolset: Toolset
-    source_type: Literal["zip", "local"]
+    source_type: Literal["zip", "local", "url"]
     source_ref: str
 
 
-def import_toolset(root: Path, source: Path, *, dry_run: bool = False) -> Imported:
-    """Take in the toolset of a ZIP or a directory, off and with nothing granted.
+def import_toolset(root: Path, source: Path | str, *, dry_run: bool = False) -> Imported:
+    """Take in the toolset of a ZIP, a directory or an address (a text), off, with nothing granted.
 
     With ``dry_run`` all is read and checked, and nothing stays.
 
     Raises:
         BadBundleError: with everything that is wrong with it.
         InstalledError: when there is a toolset of its id.
-        CovaltError: when it cannot be written.
+        CovaltError: when it cannot be fetched or written.
     """
-    is_folder = source.is_dir()
-    entries = read_folder(source) if is_folder else read_zip(source)
+    kind, name, ref, entries = _read(source)
     toolset_id = _id_of(entries)
     staging = root / "toolsets" / f"{_STAGING}{new_id()}"
     try:
         _clear(staging.parent)
         _stage(staging / "toolsets" / toolset_id, entries)
-        toolset = _sound(staging, toolset_id, source.name)
-        found = Imported(toolset, "local" if is_folder else "zip", _shown(source))
+        toolset = _sound(staging, toolset_id, name)
+        found = Imported(toolset, kind, ref)
         _check_free(root, toolset_id)
         if not dry_run:
             _flush(staging)
@@ -84,6 +83,27 @@ def import_toolset(root: Path, source: Path, *, dry_run: bool = False) -> Import
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return found
+
+
+class _Source(NamedTuple):
+    kind: Literal["zip", "local", "url"]
+    name: str
+    ref: str
+    entries: list[Entry]
+
+
+def _read(source: Path | str) -> _Source:
+    if isinstance(source, str):
+        from covalt_git.installs.fetching import fetch  # noqa: PLC0415 - few imports fetch anything
+
+        plain = source.partition("#")[0].partition("?")[0]  # what follows may be a credential
+        name = plain.rpartition("/")[2] or "bundle"
+        return _Source("url", name, plain, unpack(fetch(source), name))
+    # A checked-in file is no place for the folders of one machine.
+    ref = source.name if source.is_absolute() else source.as_posix()
+    if source.is_dir():
+        return _Source("local", source.name, ref, read_folder(source))
+    return _Source("zip", source.name, ref, read_zip(source))
 
 
 def _sound(staging: Path, toolset_id: str, shown: str) -> Toolset:
@@ -172,8 +192,3 @@ def _put(root: Path, found: Imported) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _shown(source: Path) -> str:
-    """Return where it came from, without the folders of this machine where it lies below the project."""
-    return source.name if source.is_absolute() else source.as_posix()

@@ -1,0 +1,122 @@
+"""Bundles by their address: what a person typed is fetched, and nothing that it leads to in secret."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.files import bundle_reading
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.installs import fetching
+from covalt_git.installs.importing import import_toolset
+from tests.installs.hostile_bundles import GOOD, archive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Upstream(BaseHTTPRequestHandler):
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        path = self.path.partition("?")[0]
+        if path == "/demo.zip":
+            self.send_response(200)
+            content = archive(GOOD)
+        elif path == "/away":
+            self.send_response(302)
+            self.send_header("Location", "http://192.0.2.1/demo.zip")
+            content = b""
+        elif path == "/here":
+            self.send_response(302)
+            self.send_header("Location", "/demo.zip")
+            content = b""
+        elif path == "/large.zip":
+            self.send_response(200)
+            content = bytes(4_000)
+        else:
+            self.send_response(404)
+            content = b"<h1>no</h1>"
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def upstream() -> Iterator[str]:
+    Upstream.asked = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", ["/demo.zip?token=s3cret#top", "/here?token=s3cret"])
+def test_what_is_at_an_address_comes_like_a_file_and_no_query_is_kept(
+    root: Path, upstream: str, path: str
+) -> None:
+    import_toolset(root, upstream + path)
+
+    toolset = read_toolset(root, "demo")
+    assert toolset.state.source_type == "url"
+    assert toolset.state.source_ref == upstream + path.partition("?")[0]
+    assert not toolset.enabled
+    assert "s3cret" in Upstream.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        pytest.param("/none.zip", "answers 404", id="not-there"),
+        pytest.param("/away", "was not granted", id="leads-elsewhere-in-the-clear"),
+    ],
+)
+def test_what_is_not_there_or_leads_away_is_told_and_nothing_stays(
+    root: Path, upstream: str, path: str, said: str
+) -> None:
+    with pytest.raises(CovaltError, match=said):
+        import_toolset(root, upstream + path)
+    assert not list((root / "toolsets").iterdir())
+
+
+def test_a_page_in_place_of_a_bundle_is_told(root: Path, upstream: str) -> None:
+    with pytest.raises(bundle_reading.BadBundleError) as refused:
+        import_toolset(root, f"{upstream}/large.zip")
+    assert [one.message for one in refused.value.problems] == ["it is no ZIP, or cut off"]
+
+
+def test_more_than_a_bundle_can_be_is_not_read_to_its_end(
+    root: Path, upstream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "MAX_ARCHIVE", 1_000)
+    with pytest.raises(CovaltError, match=r"larger|more than"):
+        import_toolset(root, f"{upstream}/large.zip")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.com/a.zip", "http://user:pw@127.0.0.1/a.zip", "http://", "http://127.1/a.zip"],
+)
+def test_an_address_that_is_not_safe_or_none_is_refused_before_anything_is_asked(
+    root: Path, upstream: str, url: str
+) -> None:
+    with pytest.raises(CovaltError):
+        import_toolset(root, url)
+    assert Upstream.asked == []
+    assert upstream
