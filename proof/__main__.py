@@ -18,6 +18,7 @@ NAMES = (
     "failing_disk",
     "url_prefix",
     "validate_touches_nothing",
+    "hostile_bundles",
 )
 
 
