@@ -36,7 +36,8 @@ def test_imported_toolset_may_not_run_without_a_sandbox(
         "error": "sandbox_needed",
         "error_description": "the toolset 'demo' was imported, "
         "and only the sandbox level 'process' is here",
-        "hint": "`covalt-git doctor` tells what a stronger level needs",
+        "hint": "`covalt-git doctor` tells what a stronger level needs; to trust it without one: "
+        "covalt-git grant add demo unsandboxed",
         "problems": [],
     }
 
