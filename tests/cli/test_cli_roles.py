@@ -25,6 +25,18 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which a call of a tool that readers may not see waits for a person."""
+    root = tmp_path_factory.mktemp("planned")
+    create_project(root)
+    (root / "covalt.yaml").write_text(ROLES, encoding="utf-8")
+    covalt(root, "boss", "chat", "new", "--id", "c1")
+    covalt(root, "boss", "call", "c1", "app-builder:run_command", "--arg", "command=secret-plan")
+    assert "secret-plan" in covalt(root, "boss", "approval", "list")
+    return root
+
+
 def covalt(root: Path, role: str, *args: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "covalt_git", "-C", str(root), "--role", role, *args],
@@ -50,21 +62,19 @@ def covalt(root: Path, role: str, *args: str) -> str:
         pytest.param(["toolset", "show", "app-builder"], id="toolset-show"),
         pytest.param(["toolset", "show", "app-builder", "--json"], id="toolset-show-json"),
         pytest.param(["toolset", "show", "data-lab"], id="toolset-that-is-hidden"),
+        pytest.param(["bundle", "export", "app-builder", "-o", "-"], id="bundle-export"),
+        pytest.param(["bundle", "export", "data-lab", "-o", "-"], id="bundle-of-what-is-hidden"),
         pytest.param(["approval", "list", "--all"], id="approval-list"),
         pytest.param(["approval", "list", "--all", "--json"], id="approval-list-json"),
         pytest.param(["approval", "show", "0000"], id="approval-show"),
     ],
 )
-def test_a_hidden_tool_is_nowhere(root: Path, args: list[str]) -> None:
-    covalt(root, "boss", "chat", "new", "--id", "c1")
-    covalt(root, "boss", "call", "c1", "app-builder:run_command", "--arg", "command=secret-plan")
-
-    said = covalt(root, "reader", *args)
+def test_a_hidden_tool_is_nowhere(planned: Path, args: list[str]) -> None:
+    said = covalt(planned, "reader", *args)
 
     assert "run_command" not in said.replace("run_comand", "")
     assert "secret-plan" not in said
     assert "summarize" not in said
-    assert "secret-plan" in covalt(root, "boss", "approval", "list")
 
 
 def test_an_unknown_and_a_hidden_toolset_read_alike(root: Path) -> None:
