@@ -26,6 +26,8 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
+from covalt_git.files.toolsets import STATE_FOLDER
+from covalt_git.index.signatures import signature
 from covalt_git.models.calls import (
     Approval,
     CallError,
@@ -35,7 +37,7 @@ from covalt_git.models.calls import (
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.project_config import DEFAULT_LIMITS
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.names import check_new_id, new_id
+from covalt_git.names import check_new_id, is_id, new_id
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import waiting_call
@@ -111,7 +113,8 @@ class Engine:
         repeated = self._made_before(chat, request)
         if repeated is not None:
             return repeated
-        found = self.check(request)
+        checked = _Checked.before(self, request)
+        found = checked.found
         if found.tool.kind == "python" and not self._reasons(found, request):
             python_calls.prepare(found, self.follower)
         if self._may_run_beside(found, request):
@@ -123,19 +126,19 @@ class Engine:
                     if done is not None:
                         return done
                 else:
-                    return self._call(writer, request)
+                    return self._call(writer, request, checked)
         with self.writing(chat) as writer:
-            return self._call(writer, request)
+            return self._call(writer, request, checked)
 
-    def _call(self, writer: Writer, request: Request) -> CallOutcome:
+    def _call(self, writer: Writer, request: Request, checked: _Checked) -> CallOutcome:
         """Make a call in the chat that is held."""
         if self.follower.cancel.is_set():
             raise CancelledError("it was cancelled before it began")
         repeated = self._made_before(writer.chat, request)
         if repeated is not None:
             return repeated
-        # Again, because the toolset may have been edited while this waited for the chat.
-        found = self.check(request)
+        # The toolset may have been edited while this waited for the chat.
+        found = checked.found if checked.holds() else self.check(request)
         reasons = self._reasons(found, request)
         call = self._new_call(writer.chat, found, request, base=writer.save_edits())
         if reasons:
@@ -386,6 +389,28 @@ class Engine:
             follower=self.follower,
             warm=warm,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A tool that was checked, and what tells whether its toolset is as it was before that."""
+
+    found: Found
+    files: tuple[Path, ...]
+    signature: str | None
+
+    @classmethod
+    def before(cls, engine: Engine, request: Request) -> _Checked:
+        """Check a request, after a look at the files of its toolset."""
+        name = request.tool_id.partition(":")[0]
+        toolsets = engine.root / "toolsets"
+        files = (toolsets / name, toolsets / STATE_FOLDER / f"{name}.yaml") if is_id(name) else ()
+        seen = signature(*files) if files else None
+        return cls(engine.check(request), files, seen)
+
+    def holds(self) -> bool:
+        """Tell whether no file of the toolset has changed since; where in doubt, it does not."""
+        return self.signature is not None and signature(*self.files) == self.signature
 
 
 def is_read_only(tool: Tool) -> bool:
