@@ -61,7 +61,7 @@ for bundle in sorted(Path(sys.argv[2]).iterdir()):
     except BadBundleError as error:
         end = "" if error.problems or "toolset.yaml" in error.message else "no place"
     seconds = time.perf_counter() - start
-    theirs = [one for one in imported if one.split(".")[0] in {"tools", "json_", "sitecustomize", "usercustomize"}]
+    theirs = [one for one in imported if one.split(".")[0] in {"tools", "sitecustomize", "usercustomize"}]
     told.append([bundle.name, end or ("imported" if theirs else ""), seconds, state() == before])
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 print(json.dumps({"told": told, "peak": peak}))

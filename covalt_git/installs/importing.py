@@ -26,6 +26,7 @@ from covalt_git.installs.removing import clear_gone
 from covalt_git.models import problems as codes
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
+from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,11 +168,7 @@ def _stage(folder: Path, entries: Sequence[Entry]) -> None:
 
 def _flush(staging: Path) -> None:
     for path in (*staging.rglob("*"), staging):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        flush(path)
 
 
 def _put(root: Path, found: Imported) -> None:
@@ -187,8 +184,4 @@ def _put(root: Path, found: Imported) -> None:
     folder = root / "toolsets"
     write_state(folder / STATE_FOLDER / f"{toolset.id}.yaml", state)
     toolset.folder.rename(folder / toolset.id)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush(folder)

@@ -6,7 +6,6 @@ which the next import or removal clears away.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, Toolset
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.names import new_id
+from covalt_git.new_file import flush
 
 GONE = ".gone-"
 """How the names of folders begin that are being removed."""
@@ -51,11 +51,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
         # Not before: without its state, somebody else's would be taken for one of our own.
         for kept in (STATE_FOLDER, LOCK_FOLDER):
             (toolsets / kept / f"{toolset_id}.yaml").unlink(missing_ok=True)
-        handle = os.open(toolsets, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        flush(toolsets)
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
         raise CovaltError(f"{toolset_id!r} cannot be removed: {reason}") from None
