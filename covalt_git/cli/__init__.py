@@ -25,7 +25,7 @@ COMMANDS = {
     "validate": "Check everything that is checked in; run nothing of it.",
     "explain": "Tell what a problem code means, and how to mend it.",
     "schema": "Print the JSON Schema of a file, for editors.",
-    "toolset": "Make toolsets, list them, look at one, switch them on and off, remove them.",
+    "toolset": "Make toolsets, list them, look at one, switch them on and off, update and remove them.",
     "bundle": "Put a toolset into one file, to give it away; take one in.",
     "tool": "List the tools you may call, find some, look at one, run its examples.",
     "grant": "Let a toolset reach hosts and send secrets to them; take it back.",

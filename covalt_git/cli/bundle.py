@@ -6,22 +6,18 @@ import hashlib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
 from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.toolset_update import named_source, tell, wanted
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundles import pack_bundle
 from covalt_git.installs.importing import import_toolset
 from covalt_git.new_file import new_file
 from covalt_git.secret_values import SecretStore
-
-if TYPE_CHECKING:
-    from covalt_git.files.toolsets import Toolset
 
 _PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
 
@@ -93,28 +89,32 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
 @command.command("import")
 @click.argument("source", metavar="FILE|DIR|URL")
 @click.option("--dry-run", is_flag=True, help="Check it and say what would come; change nothing.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Over one that was imported before: give up what was changed here.",
+)
 @json_option
-def import_(source: str, *, dry_run: bool, as_json: bool) -> None:
+def import_(source: str, *, dry_run: bool, force: bool, as_json: bool) -> None:
     """Take in the toolset of a ZIP, a directory or an https address: off, with nothing granted to it.
 
     Nothing of it runs, connects or is imported.  One that could be understood in two ways, or that
-    holds what a toolset may not, is refused, and nothing of it stays.
+    holds what a toolset may not, is refused, and nothing of it stays.  One that was imported before is
+    updated, as by `toolset update`.
     """
     opened = project()
     if not sees_everything(opened.config, opened.principal):
         raise forbidden("your role may not take in toolsets")
-    is_url = source.lower().startswith(("https://", "http://"))
-    if is_url:
-        output.say("fetching it", err=True, dim=True)
-    elif not Path(source).exists():
-        raise CovaltError(f"there is no file or folder {source!r}")
-    imported = import_toolset(opened.root, source if is_url else Path(source), dry_run=dry_run)
+    imported = import_toolset(opened.root, named_source(source), dry_run=dry_run, force=force)
     toolset = imported.toolset
     if not dry_run:
         with opened.index() as index:
             index.sync_toolsets()
+    if imported.update is not None:
+        tell(imported.update, opened.root, dry_run=dry_run, as_json=as_json)
+        return
     warnings = [one for one in toolset.problems if one.severity == "warning"]
-    wants = _wants(toolset)
+    wants = wanted(toolset)
     if as_json:
         output.as_json(
             {
@@ -144,18 +144,3 @@ def import_(source: str, *, dry_run: bool, as_json: bool) -> None:
     output.say("it is switched off; look at it, then let it run:")
     output.say(f"  covalt-git toolset show {toolset.id}")
     output.say(f"  covalt-git toolset enable {toolset.id}")
-
-
-def _wants(toolset: Toolset) -> dict[str, list[str]]:
-    """Return what the toolset would need somebody to grant or to install."""
-    manifest = toolset.manifest
-    if manifest is None:
-        return {}
-    hosts = {urlsplit(tool.http.url).netloc for tool in manifest.tools if tool.http is not None}
-    wants = {
-        "hosts": sorted(hosts),
-        "secrets": list(manifest.secrets),
-        "MCP servers": [server.id for server in manifest.mcp_servers],
-        "Python packages": list(manifest.python.dependencies),
-    }
-    return {title: names for title, names in wants.items() if names}

@@ -12,6 +12,7 @@ from covalt_git.cli import output
 from covalt_git.cli.first_steps import first_steps
 from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.toolset_update import diff_command, update_command
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import set_enabled
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Make toolsets, list them, look at one, switch them on and off, remove them."""
+    """Make toolsets, list them, look at one, switch them on and off, update and remove them."""
 
 
 @command.command("new")
@@ -131,6 +132,10 @@ def enable(toolset_id: str, *, as_json: bool) -> None:
 def disable(toolset_id: str, *, as_json: bool) -> None:
     """Switch a toolset off; its tools are listed as off and cannot be called."""
     _switch(toolset_id, enabled=False, as_json=as_json)
+
+
+command.add_command(update_command, "update")
+command.add_command(diff_command, "diff")
 
 
 @command.command("uninstall")

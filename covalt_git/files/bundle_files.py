@@ -14,6 +14,7 @@ from covalt_git.models import problems as codes
 from covalt_git.paths import check_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 MANIFEST = "toolset.yaml"
@@ -44,15 +45,20 @@ class BundleFiles:
     @property
     def digest(self) -> str:
         """The toolset's digest: of the canonical JSON of the sorted ``[mode, path, sha256]``."""
-        rows = [
-            ["100755" if file.executable else "100644", file.path, file.sha256]
-            for file in self.files
-        ]
-        return canonical_json.digest(rows)
+        return digest_of((file.path, file.sha256, file.executable) for file in self.files)
 
     def get(self, path: str) -> BundleFile | None:
         """Return the file at a path, or None."""
         return next((file for file in self.files if file.path == path), None)
+
+
+def digest_of(files: Iterable[tuple[str, str, bool]]) -> str:
+    """Return the digest of a toolset of these files: path, SHA-256 in hex, whether it may be run."""
+    rows = [
+        ["100755" if executable else "100644", path, sha256]
+        for path, sha256, executable in sorted(files)
+    ]
+    return canonical_json.digest(rows)
 
 
 def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
@@ -103,7 +109,7 @@ def _walk(
         return []
     for entry in entries:
         path = prefix + entry.name
-        if entry.name == "__pycache__" or entry.name.endswith((".pyc", ".pyo")):
+        if is_left_behind(entry.name):
             continue
         try:
             status = entry.stat(follow_symlinks=False)
@@ -121,6 +127,11 @@ def _walk(
             place = f"{shown}/{readable(path)}"
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, reason, hint))
     return found
+
+
+def is_left_behind(path: str) -> bool:
+    """Tell what Python leaves where it ran, and what is in such a folder."""
+    return "__pycache__" in path.split("/") or path.endswith((".pyc", ".pyo"))
 
 
 def readable(name: str) -> str:

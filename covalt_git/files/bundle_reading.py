@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.files.bundle_files import read_bundle_files
+from covalt_git.files.bundle_files import digest_of, read_bundle_files
 from covalt_git.files.bundles import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES
 from covalt_git.models import problems as codes
 from covalt_git.paths import check_path, collisions
@@ -69,6 +69,13 @@ class Entry:
     path: str
     content: bytes
     executable: bool
+
+
+def digest_of_entries(entries: Sequence[Entry]) -> str:
+    """Return the digest of the toolset that has these files."""
+    return digest_of(
+        (one.path, hashlib.sha256(one.content).hexdigest(), one.executable) for one in entries
+    )
 
 
 class _Wrong(Exception):  # noqa: N818 - it never leaves this module

@@ -22,7 +22,7 @@ from covalt_git.paths import check_path, collisions
 from covalt_git.secret_values import Mask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.files.bundle_files import BundleFile
@@ -80,17 +80,20 @@ def pack_bundle(
             f"the toolset {toolset.id!r} is not exported as long as that is in it",
             problems=problems,
         )
-    return _zip(toolset, contents)
+    return pack_files(
+        (file.path, contents[file.path], file.executable) for file in toolset.files.files
+    )
 
 
-def _zip(toolset: Toolset, contents: Mapping[str, bytes]) -> bytes:
+def pack_files(files: Iterable[tuple[str, bytes, bool]]) -> bytes:
+    """Return the ZIP of files in this order: path, content, and whether it may be run."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as bundle:
-        for file in toolset.files.files:
-            entry = zipfile.ZipInfo(file.path, _TIME)
+        for path, content, executable in files:
+            entry = zipfile.ZipInfo(path, _TIME)
             entry.create_system = _UNIX
-            entry.external_attr = (stat.S_IFREG | (0o755 if file.executable else 0o644)) << 16
-            bundle.writestr(entry, contents[file.path])
+            entry.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
+            bundle.writestr(entry, content)
     return out.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""A folder as it was at a commit of the repository it is in: written elsewhere, nothing touched."""
+"""A folder as it was at commits of the repository it is in: read or written elsewhere, nothing touched."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from dulwich.repo import Repo
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from dulwich.object_store import BaseObjectStore
 
 _GITLINK = 0o160000
 _DEEPEST = 200
+_MOST_COMMITS = 10_000
+"""Whoever looks for a version of a folder looks no further back."""
+
 _CANNOT_BE_NAMES = {b"", b".", b".."}
 
 
@@ -39,21 +43,12 @@ def write_folder(folder: Path, revision: str, target: Path) -> str:
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or that has no such commit.
     """
-    try:
-        repository = Repo.discover(str(folder))
-    except NotGitRepository:
-        raise UnknownRevisionError(
-            f"{str(folder)!r} is in no git repository", hint="git init && git add -A && git commit"
-        ) from None
-    with repository:
+    with _around(folder) as repository:
         try:
             commit = _commit(repository, revision)
-            below = os.fsencode(
-                os.path.relpath(folder.resolve(), os.path.realpath(repository.path))
-            )
             store = repository.object_store
             target.mkdir(parents=True, exist_ok=True)
-            tree = _tree_at(store, commit, [] if below == b"." else below.split(b"/"))
+            tree = _tree_at(store, commit, _below(repository, folder))
             if tree is not None:
                 _write(store, tree, os.fsencode(target), 0)
         except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
@@ -67,6 +62,67 @@ def write_folder(folder: Path, revision: str, target: Path) -> str:
                 hint="list them with `git log --oneline`",
             ) from None
         return commit.id.decode()
+
+
+def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
+    """Yield what ``folder`` held in the history of the last commit, the latest first, each once.
+
+    A version is its files: path below the folder, content, and whether it may be run.  Links and names
+    that are no text are left out.
+
+    Raises:
+        UnknownRevisionError: when ``folder`` is in no repository, or that has no commit.
+    """
+    with _around(folder) as repository:
+        store = repository.object_store
+        names = _below(repository, folder)
+        seen = set()
+        try:
+            for entry in repository.get_walker(max_entries=_MOST_COMMITS):
+                tree = _tree_at(store, entry.commit, names)
+                if tree is not None and tree.id not in seen:
+                    seen.add(tree.id)
+                    yield list(_files(store, tree, "", 0))
+        except (KeyError, ValueError, NotImplementedError):
+            raise UnknownRevisionError(
+                "the repository has no whole commit", hint="git add -A && git commit"
+            ) from None
+
+
+def _files(
+    store: BaseObjectStore, tree: Tree, prefix: str, depth: int
+) -> Iterator[tuple[str, bytes, bool]]:
+    for name, mode, oid in tree.iteritems():
+        if mode == _GITLINK or stat.S_ISLNK(mode) or depth > _DEEPEST:
+            continue
+        try:
+            path = prefix + name.decode()
+        except UnicodeDecodeError:
+            continue
+        found = store[oid]
+        if isinstance(found, Tree):
+            yield from _files(store, found, f"{path}/", depth + 1)
+        else:
+            yield path, found.as_raw_string(), bool(mode & stat.S_IXUSR)
+
+
+def _around(folder: Path) -> Repo:
+    """Return the repository that a folder is in, which need not be there any more.
+
+    Raises:
+        UnknownRevisionError: when there is none.
+    """
+    try:
+        return Repo.discover(str(folder))
+    except NotGitRepository:
+        raise UnknownRevisionError(
+            f"{str(folder)!r} is in no git repository", hint="git init && git add -A && git commit"
+        ) from None
+
+
+def _below(repository: Repo, folder: Path) -> list[bytes]:
+    below = os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
+    return [] if below == b"." else below.split(b"/")
 
 
 def _commit(repository: Repo, revision: str) -> Commit:

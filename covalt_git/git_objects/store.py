@@ -29,6 +29,7 @@ from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
 from covalt_git.git_objects import packing
 from covalt_git.git_objects.checking import why_bad_commit, why_bad_tree
+from covalt_git.git_objects.file_patches import with_modes_as_git_says
 from covalt_git.git_objects.incoming_packs import IncomingPack, PackLimits
 from covalt_git.git_objects.linking import link_objects
 from covalt_git.git_objects.object_folder import ObjectFolder, sync_folder
@@ -529,10 +530,7 @@ class GitStore:
         write_object_diff(out, _Blobs(self), _side(name, old), _side(name, new))  # type: ignore[arg-type]
         if not old or not new or old[0] == new[0]:
             return out.getvalue()
-        # dulwich writes "old file mode", which git does not understand, and an index line with no
-        # hunk below it when nothing but the mode has changed.
-        patch = out.getvalue().replace(b" file mode ", b" mode ", 2)
-        return patch if old[1] != new[1] else patch.partition(b"index ")[0]
+        return with_modes_as_git_says(out.getvalue(), same_content=old[1] == new[1])
 
     def _read(self, oid: str, kind: bytes) -> bytes:
         found, content = self.read_object(oid)

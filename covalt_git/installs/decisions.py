@@ -9,6 +9,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
+from covalt_git.installs.changing import one_at_a_time
 from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, UnsandboxedGrant
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def find_toolset(root: Path, toolset_id: str) -> Toolset:
     return read_toolset(root, toolset_id)
 
 
+@one_at_a_time
 def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
     """Switch a toolset on or off; return whether that changed anything.
 
@@ -69,6 +71,7 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
     ]
 
 
+@one_at_a_time
 def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str) -> NetworkGrant:
     """Let a toolset, as its files are now, reach these hosts as well; return all that it may reach.
 
@@ -86,6 +89,7 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
     return grant
 
 
+@one_at_a_time
 def grant_secret(
     root: Path, toolset_id: str, name: str, hosts: Sequence[str], *, by: str
 ) -> SecretGrant:
@@ -107,6 +111,7 @@ def grant_secret(
     return grant
 
 
+@one_at_a_time
 def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGrant:
     """Let the tools of an imported toolset, as its files are now, run where no sandbox is to be had.
 
@@ -121,6 +126,7 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
     return grant
 
 
+@one_at_a_time
 def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> Grant | None:
     """Take back what was granted under ``key``, or only these hosts of it; return what is left.
 
@@ -148,6 +154,7 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
     return left
 
 
+@one_at_a_time
 def revoke_all(root: Path, toolset_id: str) -> list[str]:
     """Take back all that was granted to a toolset; return the keys it stood under.
 

@@ -1,7 +1,7 @@
 """Taking a toolset out of the project: its files, its state and its lock, and nothing of any chat.
 
 It is gone as soon as its folder has another name; whoever is killed after that leaves a hidden folder,
-which the next import or removal clears away.
+which the next change of the toolsets clears away.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import read_bundle_files
 from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, Toolset
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
+from covalt_git.installs.changing import GONE, one_at_a_time
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.names import new_id
 from covalt_git.new_file import flush
-
-GONE = ".gone-"
-"""How the names of folders begin that are being removed."""
 
 
 class NotInGitError(CovaltError):
@@ -29,6 +27,7 @@ class NotInGitError(CovaltError):
     http_status = 409
 
 
+@one_at_a_time
 def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     """Remove a toolset with its state and its lock, and return what it was.
 
@@ -55,7 +54,7 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
         raise CovaltError(f"{toolset_id!r} cannot be removed: {reason}") from None
-    clear_gone(toolsets)
+    shutil.rmtree(gone, ignore_errors=True)
     return toolset
 
 
@@ -68,12 +67,3 @@ def is_in_git(toolset: Toolset) -> bool:
         except UnknownRevisionError:
             return False
         return then.is_dir() and read_bundle_files(then, "then").digest == toolset.digest
-
-
-def clear_gone(toolsets: Path) -> None:
-    """Remove what somebody began to remove who was killed."""
-    for left in toolsets.glob(f"{GONE}*"):
-        if left.is_symlink():
-            left.unlink()
-        else:
-            shutil.rmtree(left, ignore_errors=True)

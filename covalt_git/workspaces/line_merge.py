@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Block = tuple[int, int, int]
 """Lines that are the same in two texts: where they begin in either, and how many there are."""
 
+_MARKS = ("<" * 7, ">" * 7)
+
 _MOST_EDITS = 500
 """Up to so many inserted and deleted lines the shortest edit is looked for; it takes their square."""
 
@@ -49,6 +51,32 @@ def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
             case (_, _, _, start, end, their_start, their_end):
                 _append(merged, texts.a[start:end])
                 _append(merged, texts.b[their_start:their_end])
+    return b"".join(merged)
+
+
+def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
+    """Return the text with the changes of both sides, where they are in conflict as git shows it.
+
+    ``names`` stand behind the marks, ours first.
+    """
+    our_mark, their_mark = (
+        f"{mark} {name}\n".encode() for mark, name in zip(_MARKS, names, strict=True)
+    )
+    texts = _merge3(base, ours, theirs)
+    merged: list[bytes] = []
+    for region in texts.reprocess_merge_regions(texts.merge_regions()):
+        match region:
+            case ("unchanged", start, end):
+                merged += texts.base[start:end]
+            case ("a" | "same", start, end):
+                merged += texts.a[start:end]
+            case ("b", start, end):
+                merged += texts.b[start:end]
+            case (_, _, _, start, end, their_start, their_end):
+                for part in ([our_mark], texts.a[start:end], [b"=======\n"]):
+                    _append(merged, part)
+                for part in (texts.b[their_start:their_end], [their_mark]):
+                    _append(merged, part)
     return b"".join(merged)
 
 

@@ -127,14 +127,13 @@ def test_what_is_no_bundle_is_told_with_its_place_and_nothing_stays(theirs: Path
     assert not list((theirs / "toolsets").iterdir())
 
 
-def test_a_second_import_names_what_is_there_and_json_tells_all(theirs: Path) -> None:
+def test_a_second_import_is_an_update_and_json_tells_all(theirs: Path) -> None:
     told = json.loads(covalt(theirs, "bundle", "import", "d.zip", "--json").stdout)
     again = covalt(theirs, "bundle", "import", "d.zip")
 
     assert (told["toolset_id"], told["source_type"], told["source_ref"]) == ("demo", "zip", "d.zip")
     assert told["wants"] == {"hosts": ["example.com"]}
-    assert again.returncode == 1
-    assert again.stderr == b"there is a toolset 'demo'\n  hint: covalt-git toolset show demo\n"
+    assert (again.returncode, again.stdout) == (0, b"demo 1.2 is up to date\n")
 
 
 def test_a_role_that_may_not_do_everything_takes_nothing_in(theirs: Path) -> None:

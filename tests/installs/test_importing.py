@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from covalt_git.installs import importing
 from covalt_git.installs.importing import InstalledError, import_toolset
 from tests.installs import hostile_bundles as hostile
 from tests.installs.hostile_bundles import GOOD, File, archive
+from tests.killing import killed_at
 
 EVIL = [
     *((f"{kind}-{at}", hostile.with_name(name)) for kind, names in hostile.NAMES.items() for at, name in enumerate(names)),
@@ -157,15 +159,25 @@ def test_a_dry_run_changes_nothing_and_says_what_would_come(own: Path) -> None:
     assert below(own) == before
 
 
-@pytest.mark.parametrize("there", ["demo", "de-mo"])
-def test_what_is_there_is_never_replaced(own: Path, there: str) -> None:
-    theirs = archive((replace_id(there), GOOD[1]))
-    import_toolset(own, save(own, theirs))
+def test_a_toolset_of_our_own_is_never_replaced(own: Path) -> None:
+    folder = own / "toolsets/demo"
+    folder.mkdir(parents=True)
+    (folder / "toolset.yaml").write_bytes(hostile.MANIFEST)
     before = below(own / "toolsets")
-    again = there.replace("-", "_")
 
-    with pytest.raises(InstalledError, match=there):
-        import_toolset(own, save(own, archive((replace_id(again), GOOD[1]))))
+    for force in (False, True):
+        with pytest.raises(InstalledError, match="'demo' is the project's own"):
+            import_toolset(own, save(own, archive(GOOD)), force=force)
+
+    assert below(own / "toolsets") == before
+
+
+def test_a_name_that_agents_take_for_one_that_is_there_is_refused(own: Path) -> None:
+    import_toolset(own, save(own, archive((replace_id("de-mo"), GOOD[1]))))
+    before = below(own / "toolsets")
+
+    with pytest.raises(InstalledError, match="'de-mo', which agents take for the same"):
+        import_toolset(own, save(own, archive((replace_id("de_mo"), GOOD[1]))))
 
     assert below(own / "toolsets") == before
 
@@ -174,34 +186,16 @@ def replace_id(name: str) -> File:
     return File(b"toolset.yaml", hostile.MANIFEST.replace(b"id: demo", b"id: " + name.encode()))
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from covalt_git.installs.importing import import_toolset
-left = int(sys.argv[3])
-def count(event, args):
-    global left
-    if event in {"open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir"}:
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(count)
-import_toolset(Path(sys.argv[1]), Path(sys.argv[2]))
-"""
-
-
 def test_killed_anywhere_it_is_there_whole_and_off_or_not_at_all(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     file = save(tmp_path_factory.mktemp("bundle"), archive(GOOD))
     steps, ended = [], False
-    for step in [*range(1, 400, 4), 10_000]:
+    for step in range(1, 1000, 2):
         own = tmp_path_factory.mktemp("killed")
         (own / "toolsets").mkdir()
         (own / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(own), str(file), str(step)], check=False
-        )
+        killed = killed_at(step, partial(import_toolset, own, file))
         there = (own / "toolsets/demo").exists()
         steps.append(there)
         if there:
@@ -211,7 +205,7 @@ def test_killed_anywhere_it_is_there_whole_and_off_or_not_at_all(
         else:
             assert [one for one in read_project(own).problems if one.severity == "error"] == []
             assert import_toolset(own, file).toolset.sound
-        if done.returncode == 0:
+        if not killed:
             ended = True
             break
     assert ended
@@ -256,7 +250,7 @@ def test_a_place_that_cannot_be_written_is_told(own: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr(importing, "_flush", full)
+    monkeypatch.setattr(importing, "flush_all", full)
     before = below(own / "toolsets")
     with pytest.raises(Exception, match="no space left"):
         import_toolset(own, save(own, archive(GOOD)))

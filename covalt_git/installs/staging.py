@@ -1,0 +1,144 @@
+"""A toolset that somebody else made, read once and checked whole, in a hidden folder beside the toolsets.
+
+Nothing of it runs, connects or is imported.  Whoever is killed leaves a hidden folder at most, which
+the next one clears away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from covalt_git import yaml_text
+from covalt_git.errors import CovaltError
+from covalt_git.files.bundle_files import MANIFEST
+from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, read_zip, unpack
+from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.installs.changing import STAGED
+from covalt_git.models import problems as codes
+from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
+from covalt_git.new_file import flush
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+_UNNAMED = "unnamed"
+
+_NEVER_TAKEN = frozenset({codes.FORBIDDEN_FILE, codes.SHADOWED_MODULE})
+"""What may be an oversight in a toolset of our own, and is a trap in somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A toolset in its hidden folder, and where it came from; ``name`` is how the source is shown."""
+
+    toolset: Toolset
+    entries: tuple[Entry, ...]
+    source_type: Literal["zip", "local", "url"]
+    source_ref: str
+    name: str
+
+
+@contextmanager
+def incoming(root: Path, source: Path | str) -> Iterator[Incoming]:
+    """Yield the toolset of a ZIP, a directory or an address (a text), which is gone after the block.
+
+    Raises:
+        BadBundleError: with everything that is wrong with it.
+        CovaltError: when it cannot be fetched or written.
+    """
+    kind, name, ref, entries = _read(source)
+    toolset_id = _id_of(entries)
+    with staging(root) as folder:
+        write_entries(folder / "toolsets" / toolset_id, entries)
+        toolset = _sound(folder, toolset_id, name)
+        yield Incoming(toolset, tuple(entries), kind, ref, name)
+
+
+@contextmanager
+def staging(root: Path) -> Iterator[Path]:
+    """Yield the name of a hidden folder beside the toolsets, which is gone after the block.
+
+    Raises:
+        CovaltError: when something cannot be written in the block.
+    """
+    folder = root / "toolsets" / f"{STAGED}{new_id()}"
+    try:
+        yield folder
+    except OSError as error:
+        reason = (error.strerror or "no reason given").lower()
+        raise CovaltError(f"{str(error.filename or root)!r}: {reason}") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_entries(folder: Path, entries: Iterable[Entry]) -> None:
+    """Write the files of a toolset into a new folder."""
+    folder.mkdir(parents=True)
+    for one in entries:
+        path = folder / one.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(one.content)
+        path.chmod(0o755 if one.executable else 0o644)
+
+
+def flush_all(folder: Path) -> None:
+    """Have a folder on the disk with all that is in it."""
+    for path in (*folder.rglob("*"), folder):
+        flush(path)
+
+
+class _Source(NamedTuple):
+    kind: Literal["zip", "local", "url"]
+    name: str
+    ref: str
+    entries: list[Entry]
+
+
+def _read(source: Path | str) -> _Source:
+    if isinstance(source, str):
+        from covalt_git.installs.fetching import fetch  # noqa: PLC0415 - few imports fetch anything
+
+        plain = source.partition("#")[0].partition("?")[0]  # what follows may be a credential
+        name = plain.rpartition("/")[2] or "bundle"
+        return _Source("url", name, plain, unpack(fetch(source), name))
+    # A checked-in file is no place for the folders of one machine.
+    ref = source.name if source.is_absolute() else source.as_posix()
+    if source.is_dir():
+        return _Source("local", source.name, ref, read_folder(source))
+    return _Source("zip", source.name, ref, read_zip(source))
+
+
+def _sound(staging: Path, toolset_id: str, shown: str) -> Toolset:
+    toolset = read_toolset(staging, toolset_id)
+    staged = f"toolsets/{toolset_id}"
+    broken = [
+        dataclasses.replace(one, path=shown + one.path.removeprefix(staged), severity="error")
+        for one in toolset.problems
+        if one.severity == "error" or one.code in _NEVER_TAKEN
+    ]
+    if not broken:
+        return toolset
+    raise BadBundleError(f"{shown!r} is not taken", problems=broken)
+
+
+def _id_of(entries: Sequence[Entry]) -> str:
+    """Return the id that the manifest says, as far as it can be a folder's name."""
+    manifest = next((one for one in entries if one.path == MANIFEST), None)
+    if manifest is None:
+        inner = sorted(one.path for one in entries if one.path.endswith(f"/{MANIFEST}"))
+        hint = (
+            f"bundle the files of {inner[0].rpartition('/')[0]!r}, not the folder" if inner else ""
+        )
+        raise BadBundleError(f"there is no {MANIFEST} at its top", hint=hint)
+    try:
+        said = yaml_text.load(manifest.content, MANIFEST).data
+    except yaml_text.YamlProblems:
+        return _UNNAMED  # whoever reads the manifest tells why
+    found = said.get("id") if isinstance(said, dict) else None
+    usable = isinstance(found, str) and is_id(found) and found not in RESERVED_TOOLSET_IDS
+    return found if usable and isinstance(found, str) else _UNNAMED

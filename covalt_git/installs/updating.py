@@ -1,0 +1,208 @@
+"""Updating a toolset that was imported: what was imported, what is here, and what is new, merged.
+
+Local overrides and switches stay, as they are no part of the files; a grant stays and holds where what
+was granted did not change.  The new folder takes the place of the old one at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.files.bundle_reading import Entry, digest_of_entries, read_folder
+from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.installs.changing import changing, replace
+from covalt_git.installs.decisions import find_toolset
+from covalt_git.installs.staging import flush_all, incoming, staging, write_entries
+from covalt_git.installs.three_way import Step, merge_files, take_theirs
+from covalt_git.installs.versions import find_version, keep
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from covalt_git.installs.staging import Incoming
+    from covalt_git.models.toolset_state import ToolsetState
+
+_MARKS = re.compile(rb"^<{7} .*?^={7}\r?$.*?^>{7} ", re.MULTILINE | re.DOTALL)
+
+
+class NotUpdatedError(CovaltError):
+    """A toolset cannot be updated as it is, or from what was named."""
+
+    code = "not_updated"
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an update did, or would do: from the toolset that was here ``before`` to ``toolset``.
+
+    Without ``base_known`` nobody has what was imported, so that every difference is a conflict.  With
+    ``replaced`` local changes were given up, and what was here is that bundle.
+    """
+
+    old_version: str | None
+    new_version: str | None
+    steps: tuple[Step, ...]
+    before: Toolset
+    toolset: Toolset
+    ended_grants: tuple[str, ...]
+    base_known: bool = True
+    replaced: Path | None = None
+
+    @property
+    def conflicts(self) -> list[Step]:
+        """What somebody has to decide."""
+        return [step for step in self.steps if step.kind == "conflict"]
+
+
+def update(
+    root: Path,
+    toolset_id: str,
+    source: Path | str | None = None,
+    *,
+    dry_run: bool = False,
+    force: bool = False,
+) -> Update:
+    """Merge a newer version of an imported toolset into what is here.
+
+    It comes from ``source``, else from where the toolset came from.  With ``force`` their files
+    replace what is here, local changes and all.
+
+    Raises:
+        UnknownNameError: naming the nearest one.
+        NotUpdatedError: when it was not imported, its source is not known any more or gives another
+            toolset, or a conflict of the last update is still there.
+        CovaltError: when the new version is not taken, or something cannot be written.
+    """
+    found = find_toolset(root, toolset_id)
+    if not found.state.imported:
+        raise NotUpdatedError(
+            f"the toolset {toolset_id!r} is the project's own, so that there is nothing newer of it"
+        )
+    with incoming(root, source or _source(root, found)) as new, changing(root):
+        if new.toolset.id != toolset_id:
+            raise NotUpdatedError(
+                f"{new.name!r} is the toolset {new.toolset.id!r}, not {toolset_id!r}",
+                hint=f"covalt-git bundle import {new.name}",
+            )
+        ref = new.source_ref if source else found.state.source_ref or ""
+        named = dataclasses.replace(new, source_ref=ref)
+        return merge_incoming(root, named, dry_run=dry_run, force=force)
+
+
+def merge_incoming(root: Path, new: Incoming, *, dry_run: bool, force: bool) -> Update:
+    """Merge what came into the toolset of its id, which was imported; the caller keeps others out.
+
+    Raises:
+        NotUpdatedError: when a conflict of the last update is still there.
+        CovaltError: when something cannot be written.
+    """
+    old = find_toolset(root, new.toolset.id)
+    ours = read_folder(old.folder)
+    digest = digest_of_entries(ours)
+    base = (
+        ours if digest == old.state.digest else find_version(root, old.id, old.state.digest or "")
+    )
+    if force:
+        merged, steps = take_theirs(ours, new.entries)
+    else:
+        _check_decided(old.id, ours)
+        names = ("yours", _version(new.toolset) or "theirs")
+        merged, steps = merge_files(base or (), ours, new.entries, names)
+    with staging(root) as folder:
+        staged = folder / "toolsets" / old.id
+        write_entries(staged, merged)
+        toolset = read_toolset(folder, old.id)
+        replaced = None
+        if not dry_run and (merged != ours or new.toolset.digest != old.state.digest):
+            if force and digest not in {old.state.digest, new.toolset.digest}:
+                replaced = keep(root, old.id, ours)
+            keep(root, old.id, new.entries)
+            flush_all(staged)
+            replace(root, old.id, staged, state_of(new, old.state))
+        return Update(
+            old_version=old.state.version,
+            new_version=_version(new.toolset),
+            steps=tuple(steps),
+            before=old,
+            toolset=toolset,
+            ended_grants=_ended(old, toolset),
+            base_known=base is not None or force,
+            replaced=replaced,
+        )
+
+
+def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
+    """Return the state of a toolset that came here now, with what was decided about it before."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return before.model_copy(
+        update={
+            "source_type": new.source_type,
+            "source_ref": new.source_ref,
+            "version": _version(new.toolset),
+            "installed_at": now,
+            "digest": new.toolset.digest,
+        }
+    )
+
+
+def local_changes(
+    root: Path, toolset_id: str, digest: str | None = None
+) -> tuple[list[Entry], list[Entry]]:
+    """Return a toolset as it was imported, or had that digest, and as it is.
+
+    Raises:
+        UnknownNameError: naming the nearest one.
+        NotUpdatedError: when it was not imported, or nobody has that version any more.
+        CovaltError: when its files cannot be read.
+    """
+    toolset = find_toolset(root, toolset_id)
+    wanted = digest or toolset.state.digest
+    if wanted is None:
+        raise NotUpdatedError(
+            f"the toolset {toolset_id!r} is the project's own, and its history is Git's",
+            hint=f"git log -p -- toolsets/{toolset_id}",
+        )
+    before = find_version(root, toolset_id, wanted)
+    if before is None:
+        raise NotUpdatedError(
+            f"{wanted} of {toolset_id!r} is neither in Git nor in data/toolsets any more"
+        )
+    return before, read_folder(toolset.folder)
+
+
+def _source(root: Path, toolset: Toolset) -> Path | str:
+    kind, ref = toolset.state.source_type, toolset.state.source_ref or ""
+    if kind == "url":
+        return ref
+    path = root / ref
+    if ref and path.exists():
+        return path
+    raise NotUpdatedError(
+        f"{toolset.id!r} came from {ref!r}, which is not here",
+        hint=f"covalt-git toolset update {toolset.id} --from FILE|DIR|URL",
+    )
+
+
+def _check_decided(toolset_id: str, ours: Sequence[Entry]) -> None:
+    marked = [one.path for one in ours if _MARKS.search(one.content)]
+    if marked:
+        raise NotUpdatedError(
+            f"nobody decided the conflicts of the last update in {', '.join(marked)}",
+            hint=f"edit it, or take theirs: covalt-git toolset update {toolset_id} --force",
+        )
+
+
+def _ended(old: Toolset, new: Toolset) -> tuple[str, ...]:
+    held = (key for key, grant in old.state.grants.items() if grant.digest == old.digest)
+    return tuple(sorted(held)) if new.digest != old.digest else ()
+
+
+def _version(toolset: Toolset) -> str | None:
+    return toolset.manifest.version if toolset.manifest else None

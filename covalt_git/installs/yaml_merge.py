@@ -1,0 +1,218 @@
+"""Merging three versions of a YAML text key by key, with the comments and the layout of ours.
+
+A text is cut into entries: the keys of its mappings, and the items of lists by what identifies them
+(``id``, or ``tool_id``).  An entry that one side alone changed is that side's, one that both changed is
+cut further; so two sides may change neighbouring lines, which line by line would be a conflict.  The
+entries of a text are all of it, so that what is put together again from ours is ours byte for byte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from covalt_git import yaml_text
+from covalt_git.workspaces import line_merge
+
+if TYPE_CHECKING:
+    from covalt_git.yaml_text import Document
+
+_IDENTITIES = ("id", "tool_id")
+_LINE_ABOVE = re.compile(r"(?:\A|(?<=\n))([ ]*)#[^\n]*\n\Z")
+
+Loc = tuple[str | int, ...]
+Sides = tuple[str, str]
+
+
+class Merged(NamedTuple):
+    """What came of a merge: a text, ``clean`` or with the marks of conflicts in it."""
+
+    content: bytes
+    clean: bool
+
+
+def merge_yaml(base: bytes, ours: bytes, theirs: bytes, names: Sides) -> Merged | None:
+    """Return the text with the changes of both sides; ``names`` stand at what is in conflict.
+
+    None where the texts cannot be put together by their keys: they are no YAML, or laid out too
+    differently.  What is returned as clean is YAML.
+    """
+    try:
+        documents = [yaml_text.load(text, "") for text in (base, ours, theirs)]
+    except yaml_text.YamlProblems:
+        return None
+    cut = [_cut(document, (), 0, len(document.text)) for document in documents]
+    merged = _merged_blocks(cut[0], cut[1], cut[2], names)
+    if merged is None:
+        return None
+    if merged.clean:
+        try:
+            yaml_text.load(merged.content, "")
+        except yaml_text.YamlProblems:
+            return None
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A key with its value, or an item of a list, from ``start`` to ``end`` of its text.
+
+    ``text`` begins where a line does, also of a first entry that stands behind a dash.
+    """
+
+    document: Document
+    loc: Loc
+    start: int
+    end: int
+    text: str
+
+    def block(self) -> _Block | None:
+        """Return the entries inside it, or None where there are none that can be told apart."""
+        return _cut(self.document, self.loc, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A mapping or a list as text: what stands before its entries, and they by what they are called.
+
+    With ``dash`` the first entry stands on the line of the list item that the mapping is.
+    """
+
+    head: str
+    entries: dict[str, _Entry]
+    column: int
+    dash: bool
+
+
+def _cut(document: Document, loc: Loc, start: int, end: int) -> _Block | None:
+    """Cut the text from ``start`` to ``end``, in which the value at ``loc`` stands."""
+    value: Any = document.data
+    for part in loc:
+        value = value[part]
+    text = document.text
+    if isinstance(value, dict):
+        found = [((*loc, name), document.offset((*loc, name), key=True)) for name in value]
+        names = list(value)
+    else:
+        names = _identities(value)
+        dashes = [text.rfind("-", start, document.offset((*loc, at))) for at in range(len(names))]
+        found = [((*loc, at), place) for at, place in enumerate(dashes)]
+    places = [place for _, place in found]
+    if not places or not start <= places[0] or places[-1] >= end:
+        return None  # empty, or repeated by an alias from elsewhere
+    if any(first >= second for first, second in pairwise(places)):
+        return None
+    lines = [text.rfind("\n", 0, place) + 1 for place in places]
+    column = places[0] - lines[0]
+    before = [text[line:place].strip() for line, place in zip(lines, places, strict=True)]
+    if any(place - line != column for line, place in zip(lines, places, strict=True)):
+        return None  # in flow style
+    if any(before[1:]) or before[0] not in {"", "-"}:
+        return None
+    dash = before[0] == "-"
+    starts = [max(_with_comments(text, line, column), start) for line in lines]
+    if dash:
+        starts[0] = places[0]
+    pad = " " * column if dash else ""
+    entries = {
+        name: _Entry(
+            document, one, first, last, (pad if first == places[0] else "") + text[first:last]
+        )
+        for name, (one, _), first, last in zip(
+            names, found, starts, [*starts[1:], end], strict=True
+        )
+    }
+    return _Block(text[start : starts[0]], entries, column, dash)
+
+
+def _identities(value: object) -> list[str]:
+    """Return what each item of a list is called; nothing where they are not told apart by that."""
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        return []
+    for key in _IDENTITIES:
+        names = [item.get(key) for item in value]
+        if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+            return [str(name) for name in names]
+    return []
+
+
+def _with_comments(text: str, line: int, column: int) -> int:
+    """Return where the comments begin that stand right above a line, as far in as it is.
+
+    What is further in may be the end of a block of text that only looks like a comment.
+    """
+    while True:
+        above = text.rfind("\n", 0, max(line - 1, 0)) + 1
+        found = _LINE_ABOVE.search(text[above:line])
+        if above == line or found is None or len(found[1]) != column:
+            return line
+        line = above
+
+
+def _merged_blocks(
+    base: _Block | None, ours: _Block | None, theirs: _Block | None, names: Sides
+) -> Merged | None:
+    if ours is None or theirs is None:
+        return None
+    if (ours.column, ours.dash) != (theirs.column, theirs.dash):
+        return None
+    was = base.entries if base else {}
+    head = _one_changed(base.head if base else ours.head, ours.head, theirs.head)
+    if head is None:
+        return None
+    parts: dict[str, Merged] = {}
+    for name in _in_order(ours, theirs):
+        merged = _merged_entries(
+            was.get(name), ours.entries.get(name), theirs.entries.get(name), names
+        )
+        if merged.content:
+            parts[name] = merged
+    text = b"".join(part.content for part in parts.values())
+    if ours.dash:
+        pad = b" " * ours.column
+        if not parts or not next(iter(parts.values())).clean or not text.startswith(pad):
+            return None  # a mark would stand behind the dash
+        text = text.removeprefix(pad)
+    return Merged(head.encode() + text, all(part.clean for part in parts.values()))
+
+
+def _in_order(ours: _Block, theirs: _Block) -> list[str]:
+    """Return the names of both, ours as they are, each of theirs behind the one it stands behind."""
+    order = list(ours.entries)
+    at = 0
+    for name in theirs.entries:
+        if name in ours.entries:
+            at = order.index(name) + 1
+        else:
+            order.insert(at, name)
+            at += 1
+    return order
+
+
+def _merged_entries(
+    base: _Entry | None, ours: _Entry | None, theirs: _Entry | None, names: Sides
+) -> Merged:
+    """Return one entry merged, as no text where it is gone."""
+    was, mine, other = (entry.text if entry else "" for entry in (base, ours, theirs))
+    taken = _one_changed(was, mine, other)
+    if taken is not None:
+        return Merged(taken.encode(), clean=True)
+    contents = was.encode(), mine.encode(), other.encode()
+    if ours is not None and theirs is not None:
+        before = base.block() if base else None
+        inside = _merged_blocks(before, ours.block(), theirs.block(), names)
+        if inside is not None:
+            return inside
+        by_lines = line_merge.merge(*contents) if base else None
+        if by_lines is not None:
+            return Merged(by_lines, clean=True)
+    return Merged(line_merge.marked(*contents, names), clean=False)
+
+
+def _one_changed(base: str, ours: str, theirs: str) -> str | None:
+    """Return what is left where one side alone changed something, or both the same; else None."""
+    if ours in {base, theirs}:
+        return theirs
+    return ours if theirs == base else None

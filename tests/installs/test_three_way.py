@@ -1,0 +1,118 @@
+"""Merging a toolset's files: what either side did to each of them is done, and a conflict loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from covalt_git.files.bundle_reading import Entry
+from covalt_git.installs.three_way import ClashingNamesError, merge_files, take_theirs
+
+NAMES = ("yours", "1.1/x")
+OLD, MINE, NEW = b"1\n2\n3\n", b"one\n2\n3\n", b"1\n2\nthree\n"
+PICTURE = b"\x89PNG\0"
+
+
+def entries(**contents: bytes) -> list[Entry]:
+    return [Entry(path, content, executable=False) for path, content in sorted(contents.items())]
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs", "result", "kind", "words"),
+    [
+        (OLD, OLD, OLD, OLD, None, ""),
+        (OLD, OLD, NEW, NEW, "updated", ""),
+        (OLD, MINE, OLD, MINE, "kept", ""),
+        (OLD, MINE, MINE, MINE, None, ""),
+        (OLD, MINE, NEW, b"one\n2\nthree\n", "merged", ""),
+        (None, None, NEW, NEW, "added", ""),
+        (None, MINE, None, MINE, "kept", "added here"),
+        (None, MINE, MINE, MINE, None, ""),
+        (OLD, OLD, None, None, "removed", ""),
+        (OLD, None, OLD, None, "kept", "removed here"),
+        (OLD, None, None, None, None, ""),
+        (OLD, MINE, None, MINE, "conflict", "1.1/x removed it, and you changed it: yours stays"),
+        (OLD, None, NEW, NEW, "conflict", "1.1/x changed it, and you removed it: it is back"),
+        (
+            OLD,
+            b"a\n2\n3\n",
+            b"b\n2\n3\n",
+            b"<<<<<<< yours\na\n=======\nb\n>>>>>>> 1.1/x\n2\n3\n",
+            "conflict",
+            "both changed it",
+        ),
+        (
+            None,
+            b"a",
+            b"b\n",
+            b"<<<<<<< yours\na\n=======\nb\n>>>>>>> 1.1/x\n",
+            "conflict",
+            "both changed it",
+        ),
+    ],
+)
+def test_every_way_of_changing_a_file(
+    base: bytes | None,
+    ours: bytes | None,
+    theirs: bytes | None,
+    result: bytes | None,
+    kind: str | None,
+    words: str,
+) -> None:
+    sides = [entries(**({} if one is None else {"f.txt": one})) for one in (base, ours, theirs)]
+
+    merged, steps = merge_files(sides[0], sides[1], sides[2], NAMES)
+
+    assert merged == entries(**({} if result is None else {"f.txt": result}))
+    assert [(step.path, step.kind, step.words) for step in steps] == (
+        [] if kind is None else [("f.txt", kind, words)]
+    )
+
+
+def test_what_is_no_text_lies_beside_with_a_name_that_can_be_one() -> None:
+    base, ours, theirs = (entries(logo=PICTURE + bytes([number])) for number in range(3))
+
+    merged, steps = merge_files(base, ours, theirs, NAMES)
+
+    assert merged == entries(**{"logo": PICTURE + b"\1", "logo.theirs-1.1-x": PICTURE + b"\2"})
+    assert [step.kind for step in steps] == ["conflict"]
+    assert "logo.theirs-1.1-x is theirs" in steps[0].words
+
+
+@pytest.mark.parametrize("content", [OLD, PICTURE])
+@pytest.mark.parametrize("who", ["ours", "theirs"])
+def test_the_right_to_run_and_the_content_are_changed_on_either_side(
+    content: bytes, who: str
+) -> None:
+    base = [Entry("run", content, executable=False)]
+    runs, changed = [Entry("run", content, executable=True)], [Entry("run", content + b"4\n", False)]  # fmt: skip
+    sides = (runs, changed) if who == "ours" else (changed, runs)
+
+    merged, steps = merge_files(base, *sides, NAMES)
+
+    assert merged == [Entry("run", content + b"4\n", executable=True)]
+    assert [step.kind for step in steps] == ["merged"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a"), ("Note", "note")]
+)
+def test_names_that_cannot_be_beside_each_other_are_refused(ours: str, theirs: str) -> None:
+    with pytest.raises(ClashingNamesError, match="one is yours, one theirs"):
+        merge_files([], entries(**{ours: OLD}), entries(**{theirs: NEW, "a-b": NEW}), NAMES)
+
+
+def test_a_name_that_only_begins_like_another_is_none_of_its_folder() -> None:
+    merged, _ = merge_files([], entries(a=OLD), entries(**{"a-b/c": NEW, "a.b": NEW}), NAMES)
+
+    assert [one.path for one in merged] == ["a", "a-b/c", "a.b"]
+
+
+def test_theirs_alone_names_what_is_given_up() -> None:
+    merged, steps = take_theirs(entries(a=OLD, b=MINE, c=OLD), entries(b=NEW, c=OLD, d=NEW))
+
+    assert merged == entries(b=NEW, c=OLD, d=NEW)
+    assert [(step.path, step.kind) for step in steps] == [
+        ("a", "removed"),
+        ("b", "updated"),
+        ("d", "added"),
+    ]

@@ -1,0 +1,315 @@
+"""Updating a toolset: theirs and ours together, what was decided stays, and nothing is half done."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.bundle_reading import BadBundleError, read_folder, unpack
+from covalt_git.files.project_files import read_project
+from covalt_git.files.state_files import write_state
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.installs import changing, updating
+from covalt_git.installs.decisions import grant_network, set_enabled
+from covalt_git.installs.importing import import_toolset
+from covalt_git.installs.updating import NotUpdatedError, local_changes, update
+from covalt_git.models.toolset_state import LocalOverride
+from tests.installs import hostile_bundles as hostile
+from tests.installs.hostile_bundles import File, archive
+from tests.killing import killed_at
+
+MANIFEST = hostile.MANIFEST.replace(b'version: "1"\n', b'version: "1"\ndescription: For all\n')
+TOOL = b'def run() -> str:\n    """Run."""\n    return "x"\n\n\n# the end\n'
+
+
+def bundle(folder: Path, version: str, tool: bytes = TOOL, **more: bytes) -> Path:
+    manifest = MANIFEST.replace(b'"1"', f'"{version}"'.encode())
+    path = folder / f"demo-{version}.zip"
+    files = {"toolset.yaml": manifest, "tools/a.py": tool} | more
+    path.write_bytes(
+        archive(tuple(File(name.encode(), content) for name, content in files.items()))
+    )
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project that took in ``demo`` 1 and switched it on, with one of its tools renamed here."""
+    made = tmp_path / "project"
+    (made / "toolsets").mkdir(parents=True)
+    (made / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    import_toolset(made, bundle(tmp_path, "1", **{"notes.md": b"old\n"}))
+    set_enabled(made, "demo", enabled=True)
+    state = read_toolset(made, "demo").state
+    overrides = {"run": LocalOverride(name_override="Start")}
+    write_state(state_file(made), state.model_copy(update={"overrides": overrides}))
+    return made
+
+
+def state_file(root: Path) -> Path:
+    return root / "toolsets/state/demo.yaml"
+
+
+def below(folder: Path) -> list[tuple[str, bytes]]:
+    return sorted(
+        (path.relative_to(folder).as_posix(), path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
+    )
+
+
+def write(root: Path, path: str, content: bytes) -> None:
+    (root / "toolsets/demo" / path).write_bytes(content)
+
+
+def read(root: Path, path: str) -> bytes:
+    return (root / "toolsets/demo" / path).read_bytes()
+
+
+def git(root: Path, *args: str) -> None:
+    who = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    subprocess.run(["git", *who, *args], cwd=root, check=True, capture_output=True)
+
+
+def test_theirs_and_ours_are_both_there_and_what_was_decided_stays(root: Path) -> None:
+    write(root, "toolset.yaml", MANIFEST.replace(b"For all", b"For us"))
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Run it."))
+    write(root, "mine.md", b"mine")
+    newer = TOOL.replace(b"# the end", b"# the very end")
+
+    found = update(root, "demo", bundle(root.parent, "2", newer, **{"more.md": b"more"}))
+
+    assert [(step.path, step.kind) for step in found.steps] == [
+        ("mine.md", "kept"),
+        ("more.md", "added"),
+        ("notes.md", "removed"),
+        ("tools/a.py", "merged"),
+        ("toolset.yaml", "merged"),
+    ]
+    assert (found.old_version, found.new_version, found.base_known) == ("1", "2", True)
+    toolset = read_toolset(root, "demo")
+    assert toolset.sound
+    assert toolset.enabled
+    assert toolset.digest == found.toolset.digest
+    assert [tool.name for tool in toolset.tools] == ["Start"]
+    assert toolset.manifest
+    assert (toolset.manifest.version, toolset.manifest.description) == ("2", "For us")
+    assert read(root, "tools/a.py") == newer.replace(b"Run.", b"Run it.")
+    assert (toolset.state.version, toolset.state.source_ref) == ("2", "demo-2.zip")
+    assert sorted(path.name for path in (root / "toolsets").iterdir()) == ["demo", "state"]
+
+
+def test_a_second_update_merges_with_what_the_first_brought(root: Path) -> None:
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Run it."))
+    second = TOOL.replace(b"# the end", b"# second")
+    update(root, "demo", bundle(root.parent, "2", second))
+
+    found = update(root, "demo", bundle(root.parent, "3", second.replace(b"second", b"third")))
+
+    assert not found.conflicts
+    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Run it.").replace(
+        b"the end", b"third"
+    )
+
+
+def test_conflicts_stand_in_the_files_and_keep_the_toolset_from_running(root: Path) -> None:
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
+
+    found = update(root, "demo", newer)
+
+    assert [step.path for step in found.conflicts] == ["tools/a.py"]
+    assert b"<<<<<<< yours\n" in read(root, "tools/a.py")
+    assert not read_toolset(root, "demo").sound
+    with pytest.raises(NotUpdatedError, match=r"in tools/a\.py") as refused:
+        update(root, "demo", newer)
+    assert "--force" in refused.value.hint
+
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Both."))
+    assert read_toolset(root, "demo").sound
+    third = TOOL.replace(b"Run.", b"Theirs.").replace(b"the end", b"third")
+    assert not update(root, "demo", bundle(root.parent, "3", third)).conflicts
+    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Both.").replace(b"the end", b"third")
+
+
+def test_a_plan_changes_nothing_and_says_what_the_update_then_does(root: Path) -> None:
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
+    before = below(root)
+
+    planned = update(root, "demo", newer, dry_run=True)
+
+    assert below(root) == before
+    done = update(root, "demo", newer)
+    assert (planned.steps, planned.toolset.digest) == (done.steps, done.toolset.digest)
+
+
+def test_by_force_theirs_replaces_ours_which_is_kept(root: Path) -> None:
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    ours = read_folder(root / "toolsets/demo")
+
+    found = update(root, "demo", bundle(root.parent, "2"), force=True)
+
+    assert not found.conflicts
+    assert read(root, "tools/a.py") == TOOL
+    assert found.replaced
+    assert unpack(found.replaced.read_bytes(), "kept") == ours
+    assert read_toolset(root, "demo").digest == read_toolset(root, "demo").state.digest
+
+
+def test_what_was_imported_is_found_in_git_where_it_was_not_kept(root: Path) -> None:
+    git(root, "init", "-q")
+    (root / ".gitignore").write_text("data\n", encoding="utf-8")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "as imported")
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    git(root, "commit", "-qam", "ours")
+    (root / "toolsets/demo/tools/__pycache__").mkdir()
+    shutil.rmtree(root / "data")
+
+    found = update(root, "demo", bundle(root.parent, "2", TOOL.replace(b"the end", b"second")))
+
+    assert (found.base_known, found.conflicts) == (True, [])
+    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Ours.").replace(
+        b"the end", b"second"
+    )
+
+
+def test_without_what_was_imported_every_difference_is_a_conflict(root: Path) -> None:
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    shutil.rmtree(root / "data")
+
+    found = update(root, "demo", bundle(root.parent, "2", **{"notes.md": b"old\n"}))
+
+    assert not found.base_known
+    assert [step.path for step in found.conflicts] == ["tools/a.py", "toolset.yaml"]
+    assert read(root, "notes.md") == b"old\n"
+
+
+def test_it_comes_from_where_it_came_from(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root)
+    shutil.copy(bundle(root.parent, "1.5"), root / "demo.zip")
+    import_toolset(root, Path("demo.zip"))
+    shutil.copy(bundle(root.parent, "2"), root / "demo.zip")
+
+    assert update(root, "demo").new_version == "2"
+
+    (root / "demo.zip").unlink()
+    with pytest.raises(NotUpdatedError, match=r"'demo\.zip', which is not here") as refused:
+        update(root, "demo")
+    assert "--from" in refused.value.hint
+
+
+def test_nothing_newer_changes_nothing(root: Path) -> None:
+    before = below(root)
+
+    found = update(root, "demo", bundle(root.parent, "1", **{"notes.md": b"old\n"}))
+
+    assert found.steps == ()
+    assert below(root) == before
+
+
+def test_an_import_over_it_is_an_update(root: Path) -> None:
+    write(root, "mine.md", b"mine")
+
+    imported = import_toolset(root, bundle(root.parent, "2"))
+
+    assert imported.update
+    assert imported.update.new_version == "2"
+    assert read(root, "mine.md") == b"mine"
+    assert read_toolset(root, "demo").enabled
+
+
+def test_grants_that_end_are_named_and_stay_to_be_looked_at(root: Path) -> None:
+    grant_network(root, "demo", ["example.com"], by="me")
+
+    found = update(root, "demo", bundle(root.parent, "2"))
+
+    assert found.ended_grants == ("network",)
+    grant = read_toolset(root, "demo").state.grants["network"]
+    assert grant.digest != read_toolset(root, "demo").digest
+    before, after = local_changes(root, "demo", grant.digest)
+    assert {one.path for one in before} - {one.path for one in after} == {"notes.md"}
+
+
+@pytest.mark.parametrize(
+    ("toolset_id", "error", "words"),
+    [
+        ("dmeo", UnknownNameError, "dmeo"),
+        ("own", NotUpdatedError, "'own' is the project's own"),
+        ("demo", NotUpdatedError, "is the toolset 'other', not 'demo'"),
+        ("demo", BadBundleError, "is not taken"),
+    ],
+)
+def test_what_cannot_be_updated_is_as_it_was(
+    root: Path, toolset_id: str, error: type[CovaltError], words: str
+) -> None:
+    own = root / "toolsets/own"
+    own.mkdir()
+    (own / "toolset.yaml").write_bytes(MANIFEST.replace(b"id: demo", b"id: own"))
+    manifest = MANIFEST.replace(b"id: demo", b"id: other")
+    if error is BadBundleError:
+        manifest = MANIFEST.replace(b"id: run", b"id: RUN!")
+    newer = root.parent / "newer.zip"
+    newer.write_bytes(archive((File(b"toolset.yaml", manifest), File(b"tools/a.py", TOOL))))
+    before = below(root)
+
+    with pytest.raises(error, match=words):
+        update(root, toolset_id, newer)
+
+    assert below(root) == before
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["exchanged", "one-after-the-other"])
+def test_killed_anywhere_it_is_the_old_one_or_the_new_one(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    at_once: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    if not at_once:  # as on file systems that cannot exchange two names
+
+        def cannot(*_: object) -> None:
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(changing, "_exchange_at_once", cannot)
+    newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
+    write(root, "mine.md", b"mine")
+    saved = root.parent / "saved"
+    shutil.copytree(root, saved)
+    old, new = read_toolset(root, "demo").digest, update(root, "demo", newer, dry_run=True).toolset.digest  # fmt: skip
+    versions = []
+    for step in range(1, 1000, 4):
+        shutil.rmtree(root)
+        shutil.copytree(saved, root)
+        killed = killed_at(step, lambda: update(root, "demo", newer))
+        if at_once:  # also before anybody finishes it
+            assert read_toolset(root, "demo").digest in {old, new}
+        # Whatever is done next brings it to its end.
+        set_enabled(root, "demo", enabled=True)
+        toolset = read_toolset(root, "demo")
+        assert (toolset.digest, toolset.state.version) in {(old, "1"), (new, "2")}
+        assert toolset.enabled
+        assert [one for one in read_project(root).problems if one.severity == "error"] == []
+        assert not list((root / "toolsets").glob(".update*"))
+        versions.append(toolset.state.version or "")
+        if not killed:
+            break
+
+    assert versions == sorted(versions)
+    assert {versions[0], versions[-1]} == {"1", "2"}
+
+
+def test_a_full_disk_leaves_it_as_it_was(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "somewhere")
+
+    before = below(root / "toolsets")
+    monkeypatch.setattr(updating, "flush_all", full)
+
+    with pytest.raises(CovaltError, match="no space left on device"):
+        update(root, "demo", bundle(root.parent, "2"))
+
+    assert below(root / "toolsets") == before

@@ -1,0 +1,210 @@
+"""Merging YAML key by key: what either side changed is in it, with the layout of ours."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git import yaml_text
+from covalt_git.installs.yaml_merge import merge_yaml
+
+BASE = """\
+# my tools
+id: demo
+name: Demo
+version: "1.0"
+
+tools:
+  # the first
+  - id: a
+    entrypoint: tools.a:a
+    limits:
+      timeout_s: 30
+  - id: b
+    entrypoint: tools.a:b
+secrets: [A]
+"""
+NAMES = ("yours", "1.1")
+
+
+def merged(ours: str, theirs: str, base: str = BASE) -> tuple[str, bool]:
+    found = merge_yaml(base.encode(), ours.encode(), theirs.encode(), NAMES)
+    assert found is not None
+    return found.content.decode(), found.clean
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        # Neighbouring lines, which line by line would be a conflict.
+        ([("name: Demo", "name: Ours  # a note")], [('"1.0"', '"1.1"')]),
+        # Two parts of one tool, one of them new.
+        (
+            [("timeout_s: 30", "timeout_s: 60")],
+            [("    limits:\n", "    description: one\n    limits:\n      memory_mb: 3\n")],
+        ),
+        # Tools that either side adds at the same place, and one that is removed.
+        (
+            [("secrets: [A]\n", "  - id: mine\n    entrypoint: tools.m:m\nsecrets: [A]\n")],
+            [("  - id: b\n    entrypoint: tools.a:b\n", "  - id: c\n    entrypoint: tools.c:c\n")],
+        ),
+        # Comments are part of what they stand above.
+        ([("# the first", "# the very first")], [("secrets: [A]", "# of theirs\nsecrets: [B]")]),
+    ],
+)
+def test_what_both_sides_changed_is_there(
+    ours: list[tuple[str, str]], theirs: list[tuple[str, str]]
+) -> None:
+    text, clean = merged(edited(BASE, ours), edited(BASE, theirs))
+
+    assert clean
+    assert text in {
+        edited(BASE, ours + theirs),
+        edited(BASE, theirs + ours),
+        *other_order(ours, theirs),
+    }
+
+
+def edited(text: str, edits: list[tuple[str, str]]) -> str:
+    for old, new in edits:
+        text = text.replace(old, new)
+    return text
+
+
+def other_order(ours: list[tuple[str, str]], theirs: list[tuple[str, str]]) -> set[str]:
+    """Return the text where what was added at one place stands the other way round."""
+    both = edited(BASE, ours + theirs)
+    mine, other = (
+        "  - id: mine\n    entrypoint: tools.m:m\n",
+        "  - id: c\n    entrypoint: tools.c:c\n",
+    )
+    return {both.replace(other + mine, mine + other), both.replace(mine + other, other + mine)}
+
+
+def test_a_conflict_holds_the_key_alone_and_the_rest_is_merged() -> None:
+    text, clean = merged(
+        edited(BASE, [("timeout_s: 30", "timeout_s: 60"), ("name: Demo", "name: Ours")]),
+        edited(BASE, [("timeout_s: 30", "timeout_s: 5"), ('"1.0"', '"1.1"')]),
+    )
+
+    assert not clean
+    marks = "<<<<<<< yours\n      timeout_s: 60\n=======\n      timeout_s: 5\n>>>>>>> 1.1\n"
+    wanted = edited(BASE, [("name: Demo", "name: Ours"), ('"1.0"', '"1.1"')])
+    assert text == wanted.replace("      timeout_s: 30\n", marks)
+
+
+def test_what_one_removed_and_the_other_changed_is_a_conflict() -> None:
+    text, clean = merged(
+        edited(BASE, [("  - id: b\n    entrypoint: tools.a:b\n", "")]),
+        edited(BASE, [("tools.a:b", "tools.a:c")]),
+    )
+
+    assert not clean
+    assert "<<<<<<< yours\n=======\n  - id: b\n    entrypoint: tools.a:c\n>>>>>>> 1.1\n" in text
+
+
+def test_a_mark_never_stands_behind_the_dash_of_an_item() -> None:
+    base = "tools:\n  - name: a\n    id: x\n"
+
+    text, clean = merged(
+        base.replace("name: a", "name: b"), base.replace("name: a", "name: c"), base
+    )
+
+    assert not clean
+    marks = "<<<<<<< yours\n  - name: b\n=======\n  - name: c\n>>>>>>> 1.1\n"
+    assert text == f"tools:\n{marks}    id: x\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("a: 1\n", "a: [\n", "a: 2\n"),
+        ("a: {b: 1}\n", "a: 1\n", "- a\n"),
+        ("{a: 1, b: 2}\n", "{a: 2, b: 2}\n", "{a: 1, b: 3}\n"),
+    ],
+)
+def test_texts_without_entries_to_tell_apart_are_left_to_others(
+    base: str, ours: str, theirs: str
+) -> None:
+    assert merge_yaml(base.encode(), ours.encode(), theirs.encode(), NAMES) is None
+
+
+# A law: what is clean says what merging the values says, whatever the texts look like.
+
+NAMES_OF_KEYS = ["name", "version", "limits", "text"]
+scalars = st.integers(0, 3) | st.sampled_from(["x", "y: z", "# no comment", "two\nlines\n", ""])
+mappings = st.dictionaries(
+    st.sampled_from(NAMES_OF_KEYS),
+    scalars | st.dictionaries(st.sampled_from(["a", "b"]), scalars, min_size=1),
+    min_size=1,
+)
+items = st.dictionaries(st.sampled_from(["p", "q", "r"]), mappings, min_size=1).map(
+    lambda named: [{"id": name} | value for name, value in named.items()]
+)
+documents = st.fixed_dictionaries(
+    {"id": st.just("demo")}, optional={"name": scalars, "tools": items, "defaults": mappings}
+)
+
+
+@given(documents, documents, documents)
+def test_what_is_clean_says_what_the_values_say(base: Any, ours: Any, theirs: Any) -> None:
+    was, mine, other = (yaml_text.dump(one, "").encode() for one in (base, ours, theirs))
+    found = merge_yaml(was, mine, other, NAMES)
+    expected = merged_values(base, ours, theirs)
+    if found is None:
+        return
+    if found.clean:
+        said = yaml_text.load(found.content, "").data
+        assert as_mapping(said) == as_mapping(expected)
+    else:
+        assert expected is CONFLICT or CONFLICT in flat(expected)
+
+
+@given(documents, documents)
+def test_what_one_side_alone_changed_is_taken_as_it_is(base: Any, ours: Any) -> None:
+    before, mine = (yaml_text.dump(one, "").encode() for one in (base, ours))
+    for one, other in ((mine, before), (before, mine), (mine, mine)):
+        found = merge_yaml(before, one, other, NAMES)
+        if found is not None:
+            assert found.clean
+            assert as_mapping(yaml_text.load(found.content, "").data) == as_mapping(ours)
+
+
+CONFLICT = "\0conflict"
+GONE = "\0gone"
+
+
+def merged_values(base: Any, ours: Any, theirs: Any) -> Any:
+    """Merge values by the rules of the module's docstring, knowing nothing of texts."""
+    base, ours, theirs = (as_mapping(one) for one in (base, ours, theirs))
+    if ours == base:
+        return copy.deepcopy(theirs)
+    if theirs in (base, ours):
+        return copy.deepcopy(ours)
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        return CONFLICT
+    was = base if isinstance(base, dict) else {}
+    parts = {
+        key: merged_values(was.get(key, GONE), ours.get(key, GONE), theirs.get(key, GONE))
+        for key in {**ours, **theirs}
+    }
+    return {key: value for key, value in parts.items() if value != GONE}
+
+
+def as_mapping(value: Any) -> Any:
+    """Return lists of what has an id as mappings: order says nothing here."""
+    if isinstance(value, list):
+        return {item["id"]: as_mapping(item) for item in value}
+    if isinstance(value, dict):
+        return {key: as_mapping(inner) for key, inner in value.items()}
+    return value
+
+
+def flat(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for inner in value.values() for leaf in flat(inner)]
+    return [value]
