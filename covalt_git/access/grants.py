@@ -42,7 +42,7 @@ class Granted:
             GrantNeededError: with the command that grants it.
         """
         if not self.reach.covers(origin):
-            raise self._needed("network", f"may not reach {origin}", f"network {_rule(origin)}")
+            raise self._needed("network", f"may not reach {origin}", f"network {rule_of(origin)}")
 
     def check_secret(self, name: str, origin: Origin) -> None:
         """Make sure that the secret may be sent to that origin.
@@ -53,7 +53,7 @@ class Granted:
         reach = self.secrets.get(name)
         if reach is None or not reach.covers(origin):
             what = f"may not send the secret {name!r} to {origin.shown_host}"
-            raise self._needed("secret", what, f"secret {name} {_rule(origin)}")
+            raise self._needed("secret", what, f"secret {name} {rule_of(origin)}")
 
     def _needed(self, kind: str, what: str, command: str) -> GrantNeededError:
         since = "; it has changed since that was granted" if kind in self.stale else ""
@@ -89,7 +89,7 @@ def _rules(hosts: Iterable[str]) -> Iterable[HostRule]:
     return [HostRule.parse(host) for host in hosts]
 
 
-def _rule(origin: Origin) -> str:
+def rule_of(origin: Origin) -> str:
     """Return the rule that grants an origin."""
     if HostRule.parse(origin.shown_host).covers(origin):
         return origin.shown_host

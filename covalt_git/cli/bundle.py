@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from pathlib import Path
 
@@ -14,12 +13,10 @@ from covalt_git.cli import output
 from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.cli.toolset_update import named_source, tell, wanted
 from covalt_git.errors import CovaltError
-from covalt_git.files.bundles import pack_bundle
+from covalt_git.files.bundles import bundle_name, pack_bundle
 from covalt_git.installs.importing import import_toolset
 from covalt_git.new_file import new_file
 from covalt_git.secret_values import SecretStore
-
-_PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
 
 
 @click.group()
@@ -64,8 +61,7 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
         sys.stdout.buffer.write(content)
         return
     version = toolset.manifest.version if toolset.manifest else ""
-    named = f"{toolset_id}-{version}" if _PLAIN_VERSION.fullmatch(version) else toolset_id
-    path = path or Path(f"{named}.zip")
+    path = path or Path(bundle_name(toolset))
     with new_file(path) as file:
         file.write(content)
     files = toolset.files.files

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import stat
 import zipfile
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ MAX_BYTES = 64 << 20
 
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that a ZIP can say
 _UNIX = 3
+_PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
 _SHORTEST = 6
 """Shorter values of the environment are words, such as ``true``, and stand in many a text."""
 
@@ -44,6 +46,14 @@ class NotExportedError(CovaltError):
 
     code = "not_exported"
     http_status = 409
+
+
+def bundle_name(toolset: Toolset) -> str:
+    """Return the name of a toolset's bundle: its id and, where a file's name can have it, its version."""
+    version = toolset.manifest.version if toolset.manifest else ""
+    return (
+        f"{toolset.id}-{version}.zip" if _PLAIN_VERSION.fullmatch(version) else f"{toolset.id}.zip"
+    )
 
 
 def pack_bundle(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.files.toolsets import Toolset
+    from covalt_git.installs.incoming import Bundle
     from covalt_git.installs.staging import Incoming
     from covalt_git.installs.updating import Update
 
@@ -51,11 +52,11 @@ class Imported:
 
 
 def import_toolset(
-    root: Path, source: Path | str, *, dry_run: bool = False, force: bool = False
+    root: Path, source: Path | str | Bundle, *, dry_run: bool = False, force: bool = False
 ) -> Imported:
     """Take in the toolset of a ZIP, a directory or an address (a text), off, with nothing granted.
 
-    One that was imported before is updated: see :func:`covalt_git.installs.updating.update`, also for
+    A :class:`Bundle` is a ZIP whose bytes are here already.  One that was imported before is updated: see :func:`covalt_git.installs.updating.update`, also for
     ``force``.  With ``dry_run`` all is read and checked, and nothing stays.
 
     Raises:

@@ -18,6 +18,7 @@ from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, read_zip, unpack
 from covalt_git.files.toolsets import Toolset, read_toolset
 from covalt_git.installs.changing import STAGED
+from covalt_git.installs.incoming import Bundle
 from covalt_git.models import problems as codes
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.new_file import flush
@@ -44,7 +45,7 @@ class Incoming:
 
 
 @contextmanager
-def incoming(root: Path, source: Path | str) -> Iterator[Incoming]:
+def incoming(root: Path, source: Path | str | Bundle) -> Iterator[Incoming]:
     """Yield the toolset of a ZIP, a directory or an address (a text), which is gone after the block.
 
     Raises:
@@ -99,13 +100,12 @@ class _Source(NamedTuple):
     entries: list[Entry]
 
 
-def _read(source: Path | str) -> _Source:
+def _read(source: Path | str | Bundle) -> _Source:
     if isinstance(source, str):
-        from covalt_git.installs.fetching import fetch  # noqa: PLC0415 - few imports fetch anything
-
-        plain = source.partition("#")[0].partition("?")[0]  # what follows may be a credential
-        name = plain.rpartition("/")[2] or "bundle"
-        return _Source("url", name, plain, unpack(fetch(source), name))
+        source = Bundle.fetched(source)
+    if isinstance(source, Bundle):
+        entries = unpack(source.content, source.name)
+        return _Source(source.source_type, source.name, source.source_ref, entries)
     # A checked-in file is no place for the folders of one machine.
     ref = source.name if source.is_absolute() else source.as_posix()
     if source.is_dir():

@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import FileKind
+from covalt_git.installs.asking import asked as asked_by
 from covalt_git.installs.decisions import set_enabled
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
@@ -18,8 +19,14 @@ from covalt_server.api_tools import ToolRow, tool_row, visible_toolsets
 from covalt_server.contract import Answer, Asked, Nothing, operation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.base import JsonObject
+    from covalt_git.models.toolset_manifest import McpServer
+
+_DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
+"""What a state says that is no matter of where the toolset came from."""
 
 
 class GetToolset(Asked):
@@ -83,18 +90,36 @@ class McpServerRow(Answer):
     command: str | None
     args: tuple[str, ...]
     url: str | None
+    env: tuple[str, ...] = Field(description="Names of the variables that the command gets.")
+    headers: tuple[str, ...] = Field(description="Names of the headers that are sent.")
+
+
+class GrantAsked(Answer):
+    """What a toolset asks for: a host to reach, or a secret to send to one."""
+
+    kind: Literal["network", "secret"]
+    name: str | None = Field(description="The secret's name.")
+    host: str | None = Field(description="As add_grant takes it; null where nobody can tell.")
+    granted: bool = Field(description="Whether that is granted to it, as its files are now.")
 
 
 class ToolsetDetail(ToolsetFacts):
     """A toolset with all that is in it.
 
+    ``came`` is what was recorded when it came here: how, from where, when, which version and digest
+    it had then, and who signed it; nothing of the project's own.  A grant holds while the ``digest``
+    in it is the toolset's.
+
     For a role from which a tool of it is hidden there are no files, servers, grants and problems:
     they would tell of that tool.
     """
 
+    came: dict[str, JsonValue]
     tools: tuple[ToolRow, ...]
     files: tuple[ToolsetFile, ...]
     mcp_servers: tuple[McpServerRow, ...]
+    python_packages: tuple[str, ...]
+    asks: tuple[GrantAsked, ...]
     grants: dict[str, Grant]
     problems: tuple[Problem, ...]
 
@@ -143,9 +168,12 @@ def get_toolset(asked: GetToolset) -> ToolsetDetail:
     everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
     return ToolsetDetail(
         **_told(row, everything=everything),
+        came=_came(toolset),
         tools=tuple(tool_row(tool, row) for tool in catalog.visible(toolset.tools)),
-        files=_files(toolset) if everything else (),
+        files=file_rows(toolset) if everything else (),
         mcp_servers=_servers(toolset) if everything else (),
+        python_packages=packages(toolset) if everything else (),
+        asks=grants_asked(toolset) if everything else (),
         grants=toolset.state.grants if everything else {},
         problems=toolset.problems if everything else (),
     )
@@ -174,17 +202,33 @@ def _told(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
-def _files(toolset: Toolset) -> tuple[ToolsetFile, ...]:
+def _came(toolset: Toolset) -> JsonObject:
+    """Return where an imported toolset came from, as its state has it."""
+    if not toolset.state.imported:
+        return {}
+    return toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
+
+
+def file_rows(toolset: Toolset) -> tuple[ToolsetFile, ...]:
+    """Return the files of a toolset."""
     return tuple(
         ToolsetFile(path=file.path, kind=file.kind, sha256=file.sha256, size=file.size)
         for file in toolset.files.files
     )
 
 
-def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:
-    """Return the MCP servers of which the role may see a tool."""
-    if toolset.manifest is None:
-        return ()
+def packages(toolset: Toolset) -> tuple[str, ...]:
+    """Return the packages that its Python needs."""
+    return toolset.manifest.python.dependencies if toolset.manifest else ()
+
+
+def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
+    """Return what a toolset asks for beyond its walls, and whether it is granted."""
+    return tuple(GrantAsked(**one._asdict()) for one in asked_by(toolset))
+
+
+def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
+    """Return MCP servers of a toolset, as they would be started or asked."""
     return tuple(
         McpServerRow(
             id=server.id,
@@ -194,10 +238,18 @@ def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:
             command=server.command,
             args=server.args,
             url=server.url,
+            env=tuple(sorted(server.env)),
+            headers=tuple(sorted(server.headers)),
         )
-        for server in toolset.manifest.mcp_servers
-        if current.catalog().sees_one_of(server.id, ())
+        for server in servers
     )
+
+
+def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:
+    """Return the MCP servers of which the role may see a tool."""
+    declared = toolset.manifest.mcp_servers if toolset.manifest else ()
+    catalog = current.catalog()
+    return server_rows(toolset, [one for one in declared if catalog.sees_one_of(one.id, ())])
 
 
 OPERATIONS = (list_toolsets, get_toolset, enable_toolset)

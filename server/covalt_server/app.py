@@ -10,9 +10,11 @@ from covalt_git.files.project_files import read_config
 from covalt_server import (
     api_approvals,
     api_branches,
+    api_bundles,
     api_calls,
     api_chat_store,
     api_chats,
+    api_grants,
     api_merges,
     api_messages,
     api_streams,
@@ -50,6 +52,8 @@ MAX_BODY_BYTES = 16 << 20
 
 OPERATIONS: tuple[contract.Operation[Any, Any], ...] = (
     *api_toolsets.OPERATIONS,
+    *api_bundles.OPERATIONS,
+    *api_grants.OPERATIONS,
     *api_tools.OPERATIONS,
     *api_chats.OPERATIONS,
     *api_merges.OPERATIONS,

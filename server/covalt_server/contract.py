@@ -20,7 +20,16 @@ import hashlib
 import inspect
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from flask import g, make_response, request
 from pydantic import (
@@ -105,14 +114,15 @@ class Operation(Generic[AskedT, AnswerT]):
     """One operation of the API; calling it does what it does, without a request.
 
     ``media`` is what it answers with; ``multipart``, where its body is a form with files, gives the
-    most bytes that such a body may have; ``errors`` are the statuses that it adds to
-    :data:`REFUSALS`; ``tagged`` tells that it answers with an ETag; ``place`` is where it stands below
+    most bytes that such a body may have, and ``asks_json`` what a JSON body may say in its place;
+    ``errors`` are the statuses that it adds to :data:`REFUSALS`; ``tagged`` tells that it answers with an ETag; ``place`` is where it stands below
     ``/api/``, in which ``<name>`` is a value that it asks for.
     """
 
     method: Method
     run: Callable[[AskedT], AnswerT]
     asks: type[AskedT]
+    asks_json: type[AskedT] | None
     answers: type[AnswerT]
     media: Media
     errors: tuple[int, ...]
@@ -171,15 +181,17 @@ class Operation(Generic[AskedT, AnswerT]):
     def _asked(self, place: dict[str, str]) -> AskedT:
         if self.method == "GET":
             return parsed(self.asks, {**from_query(request.args), **place})
-        if self.multipart is not None:
-            if request.mimetype != "multipart/form-data":
-                raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
-            request.max_content_length = self.multipart()
-            files = {name: tuple(given) for name, given in request.files.lists()}
-            return parsed(self.asks, {**from_query(request.form), **files})
-        return self._body()
+        if self.multipart is None:
+            return self._body(self.asks)
+        if self.asks_json is not None and request.mimetype == "application/json":
+            return self._body(self.asks_json)
+        if request.mimetype != "multipart/form-data":
+            raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
+        request.max_content_length = self.multipart()
+        files = {name: tuple(given) for name, given in request.files.lists()}
+        return parsed(self.asks, {**from_query(request.form), **files})
 
-    def _body(self) -> AskedT:
+    def _body(self, asks: type[AskedT]) -> AskedT:
         if request.mimetype != "application/json":
             raise NotJsonBodyError(
                 "the body must be JSON", hint="send Content-Type: application/json"
@@ -193,7 +205,7 @@ class Operation(Generic[AskedT, AnswerT]):
         if not isinstance(value, dict):
             raise InvalidRequestError("the body must be a JSON object")
         # As JSON once more, so that types are held strictly and lists may fill tuples.
-        return parsed(self.asks, json.dumps(value))
+        return parsed(asks, json.dumps(value))
 
 
 def operation(
@@ -205,14 +217,19 @@ def operation(
     tagged: bool = False,
     place: str = "",
 ) -> Callable[[Callable[[AskedT], AnswerT]], Operation[AskedT, AnswerT]]:
-    """Make an operation of a function with one parameter, an :class:`Asked`."""
+    """Make an operation of a function with one parameter, an :class:`Asked`.
+
+    Of a ``multipart`` one it may be one of two: what a form says, and what JSON may say in its place.
+    """
 
     def made(run: Callable[[AskedT], AnswerT]) -> Operation[AskedT, AnswerT]:
         hints = get_type_hints(run)
         answers = hints.pop("return")
-        (asks,) = hints.values()
+        (hint,) = hints.values()
+        asks, asks_json = get_args(hint) or (hint, None)
+        name = place or run.__name__
         return Operation(
-            method, run, asks, answers, media, errors, multipart, tagged, place or run.__name__
+            method, run, asks, asks_json, answers, media, errors, multipart, tagged, name
         )
 
     return made

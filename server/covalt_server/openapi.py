@@ -92,7 +92,12 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
 
 def _models(every: list[Operation[Any, Any]]) -> tuple[dict[Any, JsonObject], JsonObject]:
     """Return where each body's and answer's schema is, and those schemas by name."""
-    bodies: list[Side] = [(one.asks, "validation") for one in every if one.method == "POST"]
+    bodies: list[Side] = [
+        (asks, "validation")
+        for one in every
+        if one.method == "POST"
+        for asks in _bodies(one).values()
+    ]
     answers: list[Side] = [
         (one.answers, "serialization") for one in every if issubclass(one.answers, BaseModel)
     ]
@@ -110,10 +115,20 @@ def _operation(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     if one.method == "GET":
         told["parameters"] = _parameters(one)
     else:
-        media = "application/json" if one.multipart is None else "multipart/form-data"
-        body = references[one.asks, "validation"]
-        told["requestBody"] = {"required": True, "content": {media: {"schema": body}}}
+        content = {
+            media: {"schema": references[asks, "validation"]}
+            for media, asks in _bodies(one).items()
+        }
+        told["requestBody"] = {"required": True, "content": content}
     return told
+
+
+def _bodies(one: Operation[Any, Any]) -> dict[str, type[BaseModel]]:
+    """Return what the body of a request may be, by its media type."""
+    if one.multipart is None:
+        return {"application/json": one.asks}
+    as_json = {} if one.asks_json is None else {"application/json": one.asks_json}
+    return {"multipart/form-data": one.asks, **as_json}
 
 
 def _parameters(one: Operation[Any, Any]) -> list[JsonObject]:

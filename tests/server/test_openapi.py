@@ -76,6 +76,8 @@ def known(used: Api) -> dict[str, list[Any]]:
         "base": [oid],
         "branch": ["main", "idea"],
         "name": ["try"],
+        "hosts": [["api.example.com"]],
+        "key": ["network"],
         "call_id": [call["id"]],
     }
 
@@ -99,7 +101,10 @@ def test_the_specifications_operations_are_there(used: Api) -> None:
     wanted = {
         "list_toolsets": "get",
         "get_toolset": "get",
+        "import_toolset": "post",
+        "export_toolset": "get",
         "enable_toolset": "post",
+        "uninstall_toolset": "post",
         "list_tools": "get",
         "get_tool": "get",
         "get_workspace_files": "get",
@@ -159,6 +164,9 @@ def test_answers_are_as_documented(
     if name == "delete_chat":  # the other operations need theirs
         used.post("create_chat", chat_id="spare")
         meant["chat_id"] = ["spare"]
+    if name == "uninstall_toolset":
+        shutil.copytree(used.root / "toolsets/data-lab", used.root / "toolsets/spare")
+        meant["toolset_id"] = ["spare"]
     operation = operation_of(schema, name)
 
     @settings(

@@ -1,0 +1,71 @@
+"""What a toolset asks for beyond its walls, as its manifest says, and whether that is granted now.
+
+Only hosts and secrets: its MCP servers stand in the manifest as they would be granted.  What Python
+reaches is not told anywhere, so that a toolset may need more than it asks for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from covalt_git.access.grants import Granted, granted, rule_of
+from covalt_git.hosts import BadHostError, Origin, origin_of
+from covalt_git.models.http_placement import secrets_of
+from covalt_git.url_templates import BadTemplateError, UrlTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.toolset_manifest import HttpRequest, ToolsetManifest
+
+
+class Asked(NamedTuple):
+    """A host to reach, or a secret to send: ``host`` as a grant names it, None where nobody can tell."""
+
+    kind: Literal["network", "secret"]
+    name: str | None
+    host: str | None
+    granted: bool
+
+
+def asked(toolset: Toolset) -> list[Asked]:
+    """Return the hosts that a toolset's HTTP tools would reach and the secrets it declares, sorted.
+
+    A secret is named once for each host that a tool sends it to.
+    """
+    if toolset.manifest is None:
+        return []
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    found = {*_hosts(toolset.manifest, may), *_secrets(toolset.manifest, may)}
+    return sorted(found, key=lambda one: (one.kind, one.name or "", one.host or ""))
+
+
+def _hosts(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:
+    for tool in manifest.tools:
+        if tool.http is not None and (origin := _origin(tool.http)):
+            yield Asked("network", None, rule_of(origin), may.reach.covers(origin))
+
+
+def _secrets(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:
+    sent = set()
+    for tool in manifest.tools:
+        if tool.http is None or (origin := _origin(tool.http)) is None:
+            continue
+        for reference in secrets_of(tool.http):
+            reach = may.secrets.get(reference.name)
+            sent.add(reference.name)
+            covered = reach is not None and reach.covers(origin)
+            yield Asked("secret", reference.name, rule_of(origin), covered)
+    for name in manifest.secrets:
+        if name not in sent:
+            yield Asked("secret", name, None, name in may.secrets)
+
+
+def _origin(http: HttpRequest) -> Origin | None:
+    """Return whom a request goes to; None where that stands outside the project, or nowhere."""
+    try:
+        template = UrlTemplate.parse(http.url)
+        return None if template.base is not None else origin_of(template.begins)[0]
+    except (BadTemplateError, BadHostError):  # of a toolset with errors, which are told elsewhere
+        return None

@@ -1,0 +1,145 @@
+"""The API's grants: what toolsets may do beyond their walls, giving it, and taking it back."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.errors import Problem
+from covalt_git.installs import decisions
+from covalt_git.models.toolset_state import Grant
+from covalt_server import current
+from covalt_server.admin import as_admin
+from covalt_server.contract import Answer, Asked, InvalidRequestError, operation
+
+if TYPE_CHECKING:
+    from covalt_git.project import Project
+
+_MOST_HOSTS = 100
+
+Hosts = tuple[str, ...]
+
+
+class ListGrants(Asked):
+    """Which toolset's; all of them without one."""
+
+    toolset_id: str | None = Field(None, max_length=200)
+
+
+class AddGrant(Asked):
+    """What to grant, and to which toolset."""
+
+    toolset_id: str = Field(max_length=200)
+    kind: Literal["network", "secret", "unsandboxed"]
+    name: str | None = Field(None, max_length=200, description="The secret, of that kind.")
+    hosts: Hosts = Field(
+        (),
+        max_length=_MOST_HOSTS,
+        description="Hosts to reach, or to send the secret to: api.example.com, *.example.com.",
+    )
+
+
+class RevokeGrant(Asked):
+    """What to take back: all, or what is under ``key``, or only these hosts of that."""
+
+    toolset_id: str = Field(max_length=200)
+    key: str | None = Field(
+        None, max_length=200, description="As list_grants tells it: network, secret-NAME, ..."
+    )
+    hosts: Hosts = Field((), max_length=_MOST_HOSTS)
+    all: bool = False
+
+
+class GrantRow(Answer):
+    """One grant; it ``holds`` while no file of the toolset has changed since it was given."""
+
+    toolset_id: str
+    key: str
+    holds: bool
+    grant: Grant
+
+
+class GrantList(Answer):
+    """What was granted, sorted by toolset and key."""
+
+    grants: tuple[GrantRow, ...]
+
+
+class GrantsRevoked(Answer):
+    """The keys whose grants were taken back, and what is left of the one of which only hosts were."""
+
+    toolset_id: str
+    revoked: tuple[str, ...]
+    left: Grant | None
+
+
+@operation("GET", errors=(404,))
+def list_grants(asked: ListGrants) -> GrantList:
+    """List what was granted, to all toolsets or to one, and whether it still holds."""
+    project = as_admin("see what was granted")
+    found = decisions.grants(project.root, asked.toolset_id)
+    return GrantList(
+        grants=tuple(
+            GrantRow(
+                toolset_id=toolset.id,
+                key=key,
+                holds=grant.digest == toolset.digest,
+                grant=grant,
+            )
+            for toolset, key, grant in found
+        )
+    )
+
+
+@operation("POST", errors=(404,))
+def add_grant(asked: AddGrant) -> GrantRow:
+    """Grant something to a toolset as its files are now; a change of any of them ends it.
+
+    Hosts come to those that were granted before.  Only the toolset's state file is written.
+    """
+    project = as_admin("grant anything")
+    key, grant = _granted(project, asked)
+    current.index().sync_toolsets()
+    return GrantRow(toolset_id=asked.toolset_id, key=key, holds=True, grant=grant)
+
+
+@operation("POST", errors=(404,))
+def revoke_grant(asked: RevokeGrant) -> GrantsRevoked:
+    """Take back what was granted to a toolset, or a part of it."""
+    root = as_admin("take back what was granted").root
+    revoked, left = list[str](), None
+    if asked.all:
+        revoked = decisions.revoke_all(root, asked.toolset_id)
+    elif asked.key is None:
+        raise _missing("key", "say which grant, or all: true")
+    else:
+        left = decisions.revoke(root, asked.toolset_id, asked.key, asked.hosts)
+        revoked = [] if left else [asked.key]
+    current.index().sync_toolsets()
+    return GrantsRevoked(toolset_id=asked.toolset_id, revoked=tuple(revoked), left=left)
+
+
+def _granted(project: Project, asked: AddGrant) -> tuple[str, Grant]:
+    """Grant what is asked for, one case a kind; return the key it stands under."""
+    root, toolset_id, by = project.root, asked.toolset_id, project.principal.id
+    if asked.kind == "unsandboxed":
+        return asked.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
+    if not asked.hosts:
+        raise _missing("hosts", "name at least one host")
+    if asked.kind == "network":
+        return asked.kind, decisions.grant_network(root, toolset_id, asked.hosts, by=by)
+    if not asked.name:
+        raise _missing("name", "name the secret")
+    grant = decisions.grant_secret(root, toolset_id, asked.name, asked.hosts, by=by)
+    return decisions.secret_key(asked.name), grant
+
+
+def _missing(name: str, message: str) -> InvalidRequestError:
+    problem = Problem(name, 0, 0, "invalid_request", message)
+    return InvalidRequestError("the request has a value that cannot be used", problems=[problem])
+
+
+OPERATIONS = (list_grants, add_grant, revoke_grant)
