@@ -31,6 +31,7 @@ from covalt_server import (
     pages_calls,
     pages_chats,
     pages_home,
+    pages_imports,
     pages_live,
     pages_tools,
     pages_toolsets,
@@ -69,6 +70,7 @@ OPERATIONS: tuple[contract.Operation[Any, Any], ...] = (
 PAGES = (
     pages_home.pages,
     pages_toolsets.pages,
+    pages_imports.pages,
     pages_tools.pages,
     pages_chats.pages,
     pages_branches.pages,

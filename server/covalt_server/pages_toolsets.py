@@ -1,15 +1,18 @@
-"""The toolset manager: what is installed, what is wrong with it, switching it on and off."""
+"""The toolset manager: what is installed, what is wrong with it, switching it, granting, removing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, make_response, render_template, request, url_for
 
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import is_binary_content
-from covalt_server import api_toolsets, current, highlight, shell
+from covalt_git.installs.removing import NotInGitError, is_in_git
+from covalt_server import api_bundles, api_grants, api_toolsets, current, highlight, shell
+from covalt_server.admin import as_admin, is_admin
 from covalt_server.contract import Nothing
+from covalt_server.grant_groups import grant_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,14 +31,15 @@ def toolset_list() -> str:
     asked = request.args.get("q", "").strip().casefold()
     shown = [one for one in found if asked in f"{one.id} {one.name} {one.description}".casefold()]
     shown.sort(key=lambda one: (one.sound, one.id))
-    return render_template("toolset_list.html", toolsets=shown, total=len(found), asked=asked)
+    return render_template(
+        "toolset_list.html", toolsets=shown, total=len(found), asked=asked, admin=is_admin()
+    )
 
 
 @pages.get("/toolsets/<toolset_id>")
 def toolset(toolset_id: str) -> str:
-    """Show one toolset: its tools, servers and files, and everything that is wrong with it."""
-    shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
-    return render_template("toolset.html", toolset=shown, source_of=_source_of(toolset_id))
+    """Show one toolset: its tools, grants, servers and files, and everything wrong with it."""
+    return _toolset(toolset_id)
 
 
 @pages.post("/toolsets/<toolset_id>/enabled")
@@ -45,6 +49,54 @@ def switch(toolset_id: str) -> Response:
     api_toolsets.enable_toolset(api_toolsets.EnableToolset(toolset_id=toolset_id, enabled=enabled))
     said = "enabled" if enabled else "disabled"
     return shell.back("toolsets.toolset", toolset_id=toolset_id, said=said)
+
+
+@pages.get("/toolsets/<toolset_id>/export")
+def export(toolset_id: str) -> Response:
+    """Send a toolset as a ZIP; why it cannot be sent is told as a page."""
+    return api_bundles.export_toolset.ask(toolset_id=toolset_id)
+
+
+@pages.post("/toolsets/<toolset_id>/grants")
+def grant(toolset_id: str) -> Response:
+    """Grant something; what cannot be granted is told where it was typed."""
+    form = request.form
+    try:
+        api_grants.add_grant.ask(
+            toolset_id=toolset_id,
+            kind=form.get("kind", ""),
+            name=form.get("name") or None,
+            hosts=tuple(form.get("hosts", "").replace(",", " ").split()),
+        )
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return shell.back("toolsets.toolset", toolset_id=toolset_id, said="granted", _anchor="grants")
+
+
+@pages.post("/toolsets/<toolset_id>/grants/revoke")
+def revoke(toolset_id: str) -> Response:
+    """Take back a grant, or one host of it."""
+    form = request.form
+    api_grants.revoke_grant.ask(
+        toolset_id=toolset_id, key=form.get("key", ""), hosts=tuple(form.getlist("host"))
+    )
+    return shell.back("toolsets.toolset", toolset_id=toolset_id, said="revoked", _anchor="grants")
+
+
+@pages.get("/toolsets/<toolset_id>/uninstall")
+def uninstall_preview(toolset_id: str) -> str:
+    """Say what would go and what would stay, and ask."""
+    return _uninstall(toolset_id)
+
+
+@pages.post("/toolsets/<toolset_id>/uninstall")
+def uninstall(toolset_id: str) -> Response:
+    """Remove a toolset; one that Git could not bring back only if that was said."""
+    try:
+        api_bundles.uninstall_toolset.ask(toolset_id=toolset_id, force="force" in request.form)
+    except NotInGitError as error:
+        return make_response(_uninstall(toolset_id), error.http_status)
+    return shell.back("toolsets.toolset_list", said="uninstalled")
 
 
 @pages.get("/toolsets/<toolset_id>/files/<path:path>")
@@ -68,6 +120,26 @@ def source(toolset_id: str, path: str) -> str:
         problems=[one for one in found.problems if one.path == name],
         source_of=_source_of(found.id),
     )
+
+
+def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
+    """Return the page of a toolset; ``error`` is why something that was typed could not be granted."""
+    shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
+    return render_template(
+        "toolset.html",
+        toolset=shown,
+        source_of=_source_of(toolset_id),
+        groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
+        admin=is_admin(),
+        error=error,
+    )
+
+
+def _uninstall(toolset_id: str) -> str:
+    as_admin("remove toolsets")
+    found = current.catalog().find_toolset(toolset_id)
+    shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
+    return render_template("uninstall.html", toolset=shown, in_git=is_in_git(found))
 
 
 def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:

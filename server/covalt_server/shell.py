@@ -25,7 +25,7 @@ NAVIGATION = (
     ("Toolsets", "toolsets.toolset_list", "toolsets"),
     ("Approvals", "approvals.approval_list", "approvals"),
 )
-_AREAS = {"calls": "chats", "workspace": "chats"}
+_AREAS = {"calls": "chats", "workspace": "chats", "imports": "toolsets"}
 _STATIC = Path(__file__).with_name("static")
 
 MOST_PATCHES = 50
@@ -51,6 +51,11 @@ SAYINGS = {
     "uploaded": Said("Uploaded."),
     "enabled": Said("Enabled."),
     "disabled": Said("Disabled: none of its tools can be called."),
+    "taken_in": Said("It is here, switched off, with nothing granted to it."),
+    "not_taken_in": Said("Nothing was taken in."),
+    "granted": Said("Granted, until a file of it changes."),
+    "revoked": Said("Taken back."),
+    "uninstalled": Said("Removed. Chats keep what it did."),
     "denied": Said("Denied: it did not run."),
     "asked_again": Said(
         "Nothing ran: what was asked about has changed. This is the new question.", "warn"

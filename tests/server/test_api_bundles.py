@@ -162,7 +162,7 @@ def test_a_body_that_no_bundle_has_is_refused_before_it_is_read(api: Api) -> Non
         "/api/import_toolset",
         method="POST",
         base_url=HOME,
-        headers=BEARER,
+        headers=[*BEARER.items()],
         content_type="multipart/form-data; boundary=x",
     ).get_environ()
     asked["CONTENT_LENGTH"] = str(api_bundles.most_bundle_bytes() + 1)

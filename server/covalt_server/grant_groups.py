@@ -1,0 +1,89 @@
+"""A toolset's grants as its page shows them: what it asks for beside what is granted."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.installs.decisions import secret_key
+from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.models.toolset_state import Grant
+    from covalt_server.api_toolsets import ToolsetDetail
+
+NETWORK, UNSANDBOXED = "network", "unsandboxed"
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host: whether the toolset asks for it, whether the grant names it, and whether one covers it."""
+
+    host: str
+    asked: bool
+    named: bool
+    covered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GrantGroup:
+    """What stands under one key: ``what`` is granted of kinds that have no hosts to choose from."""
+
+    key: str
+    kind: str
+    name: str | None = None
+    grant: Grant | None = None
+    stale: bool = False
+    hosts: tuple[HostRow, ...] = ()
+    what: str = ""
+
+
+def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
+    """Return what a toolset may and wants to do: hosts, each secret, no sandbox, and all else granted."""
+    secrets = {one.name for one in toolset.asks if one.name is not None}
+    secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
+    groups = [_hosts(toolset, NETWORK, NETWORK)]
+    groups += [_hosts(toolset, secret_key(name), "secret", name) for name in sorted(secrets)]
+    if toolset.imported or UNSANDBOXED in toolset.grants:
+        groups.append(_whole(toolset, UNSANDBOXED))
+    shown = {group.key for group in groups}
+    groups += [_whole(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
+    return tuple(groups)
+
+
+def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None) -> GrantGroup:
+    grant = toolset.grants.get(key)
+    named: Sequence[str] = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
+    stale = grant is not None and grant.digest != toolset.digest
+    asked = {
+        one.host: one.granted
+        for one in toolset.asks
+        if one.kind == kind and one.name == name and one.host is not None
+    }
+    rows = [
+        HostRow(host, host in asked, host in named, asked.get(host, host in named and not stale))
+        for host in sorted({*asked, *named}, key=lambda host: (host not in asked, host))
+    ]
+    return GrantGroup(key, kind, name, grant, stale, tuple(rows))
+
+
+def _whole(toolset: ToolsetDetail, key: str) -> GrantGroup:
+    grant = toolset.grants.get(key)
+    kind = grant.kind if grant else key
+    stale = grant is not None and grant.digest != toolset.digest
+    return GrantGroup(key, kind, None, grant, stale, what=_words(grant))
+
+
+def _words(grant: Grant | None) -> str:
+    match grant:
+        case ProcessGrant():
+            return shlex.join(grant.argv)
+        case ServerGrant():
+            return grant.url
+        case NetworkGrant() | SecretGrant():  # under a key that we would not give it
+            return ", ".join(grant.hosts)
+        case _:
+            return ""

@@ -1,0 +1,95 @@
+"""Taking in a toolset in two steps: look at what somebody sent or an address gave, then take exactly that.
+
+What was looked at is kept on this machine (:mod:`covalt_git.installs.incoming`) and named by its hash,
+so that the second step needs no second upload and can take nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
+
+from covalt_git.errors import CovaltError
+from covalt_git.installs import incoming
+from covalt_git.installs.incoming import Bundle
+from covalt_server import api_bundles, shell
+from covalt_server.admin import as_admin
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+pages = Blueprint("imports", __name__)
+
+_WHAT = "take in toolsets"
+
+
+class NoBundleChosenError(CovaltError):
+    """A form without a file and without an address."""
+
+
+@pages.get("/imports")
+def choose() -> str:
+    """Show where to send a bundle, or to say where one is."""
+    as_admin(_WHAT)
+    return render_template("import.html", error=None, url="")
+
+
+@pages.post("/imports")
+def bring() -> Response:
+    """Check a bundle, and show what would come; of one that is refused nothing stays."""
+    root = as_admin(_WHAT).root
+    request.max_content_length = api_bundles.most_bundle_bytes()
+    try:
+        bundle = _brought()
+        api_bundles.brought(bundle, dry_run=True)
+    except CovaltError as error:
+        return _refused(error)
+    return redirect(url_for("imports.review", bundle_id=incoming.keep(root, bundle)), 303)
+
+
+@pages.get("/imports/<bundle_id>")
+def review(bundle_id: str) -> str | Response:
+    """Show what a bundle is and what it would be able to do, before it is taken in."""
+    bundle = incoming.kept(as_admin(_WHAT).root, bundle_id)
+    try:
+        found = api_bundles.brought(bundle, dry_run=True)
+    except CovaltError as error:  # somebody else took it in meanwhile
+        return _refused(error)
+    return render_template("import_review.html", toolset=found, bundle_id=bundle_id)
+
+
+@pages.post("/imports/<bundle_id>")
+def take_in(bundle_id: str) -> Response:
+    """Take in the bundle that was looked at."""
+    root = as_admin(_WHAT).root
+    bundle = incoming.kept(root, bundle_id)
+    try:
+        taken = api_bundles.brought(bundle, dry_run=False)
+    except CovaltError as error:
+        return _refused(error)
+    incoming.forget(root, bundle_id)
+    return shell.back("toolsets.toolset", toolset_id=taken.toolset_id, said="taken_in")
+
+
+@pages.post("/imports/<bundle_id>/drop")
+def drop(bundle_id: str) -> Response:
+    """Forget a bundle that was looked at and is not wanted."""
+    incoming.forget(as_admin(_WHAT).root, bundle_id)
+    return shell.back("toolsets.toolset_list", said="not_taken_in")
+
+
+def _brought() -> Bundle:
+    """Return the bundle that a form carries, or whose address it has."""
+    file, url = request.files.get("file"), request.form.get("url", "").strip()
+    if file is not None and file.filename:
+        return api_bundles.sent(file)
+    if url:
+        return Bundle.fetched(url)
+    raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")
+
+
+def _refused(error: CovaltError) -> Response:
+    """Return the form once more, with all that is wrong with what was brought."""
+    url = request.form.get("url", "")
+    return make_response(render_template("import.html", error=error, url=url), error.http_status)
