@@ -11,7 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from covalt_git.installs.incoming import Bundle, keep
 from tests.browser import console_errors
+from tests.installs.hostile_bundles import GOOD, archive
 from tests.journeys.terminal import Terminal
 
 ColorScheme = Literal["light", "dark"]
@@ -149,12 +151,15 @@ def test_every_page_is_accessible_and_fits_its_screen(
     terminal.covalt("chat", "branch", "c1", "idea")
     command = ("call", "c1", "app-builder:run_command", "--arg", "command=ls")
     asked = terminal.json(*command, code=1)["execution_id"]
+    bundle = Bundle.sent(archive(GOOD), "demo.zip")
     addresses = (
         *("/", "/chats", "/chats/c1", "/chats/c1/files", "/chats/c1/files/weather.csv"),
         *("/chats/c1/files/report.md", "/chats/c1/states/HEAD", "/chats/c1/diff?old=HEAD&new="),
         *(f"/chats/c1/calls/{chart}", f"/chats/c1/calls/{report}"),
         *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
         *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
+        *("/toolsets/data-lab/uninstall", "/imports"),
+        f"/imports/{keep(terminal.folder, bundle)}",
         *("/approvals", f"/approvals/{asked}", "/nowhere"),
     )
     found = []
