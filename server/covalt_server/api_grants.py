@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.errors import Problem
+from covalt_git.errors import CovaltError, Problem
 from covalt_git.installs import decisions
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
@@ -40,6 +40,9 @@ class AddGrant(Asked):
         max_length=_MOST_HOSTS,
         description="Hosts to reach, or to send the secret to: api.example.com, *.example.com.",
     )
+    digest: str | None = Field(
+        None, max_length=100, description="The toolset's, as whoever grants has seen it."
+    )
 
 
 class RevokeGrant(Asked):
@@ -51,6 +54,13 @@ class RevokeGrant(Asked):
     )
     hosts: Hosts = Field((), max_length=_MOST_HOSTS)
     all: bool = False
+
+
+class ChangedSinceError(CovaltError):
+    """The toolset is not any more what somebody looked at who grants it something."""
+
+    code = "moved"
+    http_status = 409
 
 
 class GrantRow(Answer):
@@ -94,13 +104,15 @@ def list_grants(asked: ListGrants) -> GrantList:
     )
 
 
-@operation("POST", errors=(404,))
+@operation("POST", errors=(404, 409))
 def add_grant(asked: AddGrant) -> GrantRow:
     """Grant something to a toolset as its files are now; a change of any of them ends it.
 
-    Hosts come to those that were granted before.  Only the toolset's state file is written.
+    Hosts come to those that were granted before.  Only the toolset's state file is written.  Where
+    the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
     project = as_admin("grant anything")
+    _check_seen(project, asked)
     key, grant = _granted(project, asked)
     current.index().sync_toolsets()
     return GrantRow(toolset_id=asked.toolset_id, key=key, holds=True, grant=grant)
@@ -120,6 +132,14 @@ def revoke_grant(asked: RevokeGrant) -> GrantsRevoked:
         revoked = [] if left else [asked.key]
     current.index().sync_toolsets()
     return GrantsRevoked(toolset_id=asked.toolset_id, revoked=tuple(revoked), left=left)
+
+
+def _check_seen(project: Project, asked: AddGrant) -> None:
+    if asked.digest in {None, decisions.find_toolset(project.root, asked.toolset_id).digest}:
+        return
+    raise ChangedSinceError(
+        f"a file of {asked.toolset_id!r} has changed since you looked", hint="look at it again"
+    )
 
 
 def _granted(project: Project, asked: AddGrant) -> tuple[str, Grant]:

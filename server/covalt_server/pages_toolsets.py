@@ -67,6 +67,7 @@ def grant(toolset_id: str) -> Response:
             kind=form.get("kind", ""),
             name=form.get("name") or None,
             hosts=tuple(form.get("hosts", "").replace(",", " ").split()),
+            digest=form.get("digest"),
         )
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)

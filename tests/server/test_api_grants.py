@@ -48,8 +48,14 @@ def test_a_changed_file_ends_a_grant_and_it_is_told(demo: Api) -> None:
     file = demo.root / "toolsets/demo/tools/a.py"
     file.write_text(file.read_text() + "# changed\n")
 
+    seen = demo.get("list_grants")["grants"][0]["grant"]["digest"]
+    again = {"toolset_id": "demo", "kind": "network", "hosts": ["maps.example"]}
+
+    refused(demo.tell("add_grant", digest=seen, **again), 409, "moved")
     assert [one["holds"] for one in demo.get("list_grants")["grants"]] == [False]
     assert not demo.get("get_toolset", toolset_id="demo")["asks"][0]["granted"]
+    now = demo.get("get_toolset", toolset_id="demo")["digest"]
+    assert demo.post("add_grant", digest=now, **again)["holds"]
 
 
 @pytest.mark.parametrize(

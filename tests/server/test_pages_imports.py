@@ -162,6 +162,8 @@ def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
 
     file = root / "toolsets/demo/tools/a.py"
     file.write_text(file.read_text() + "# changed\n")
+    unseen = visitor.send(form, hosts="maps.example")
+    assert (unseen.status, "has changed since you looked" in unseen.text) == (409, True)
     page = visitor.open("/toolsets/demo")
     assert "a file has changed since , so it holds no more" in page.text
     assert "changed since" in page.text
