@@ -33,6 +33,16 @@ _KINDS = {
     "model_attributes": "a mapping",
     "list": "a list",
 }
+_OWN_CODES = {
+    "bad_id": codes.BAD_ID,
+    "bad_signer": codes.BAD_SIGNER,
+    "bad_pattern": codes.BAD_VALUE,
+    "bad_entrypoint": codes.BAD_VALUE,
+    "one_of": codes.BAD_VALUE,
+    "unknown_role": codes.BAD_VALUE,
+}
+"""The kinds of problems that our own models tell, with message and hint."""
+
 _PLAIN_RULES = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 _YES = frozenset({"true", "yes", "on", "y", "1"})
 _NO = frozenset({"false", "no", "off", "n", "0"})
@@ -100,8 +110,8 @@ def _in_words(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelErro
         return ModelError((*place, key), *words)
     if kind == "literal_error":
         return ModelError(place, *_not_allowed(value, str(context["expected"])), at_key=at_key)
-    if kind in {"bad_id", "bad_pattern", "bad_entrypoint", "one_of", "unknown_role"}:
-        code = codes.BAD_ID if kind == "bad_id" else codes.BAD_VALUE
+    if kind in _OWN_CODES:
+        code = _OWN_CODES[kind]
         where = (*place, *context.get("at", ()))
         return ModelError(where, code, details["msg"], context["hint"], at_key=at_key)
     if _kind(details) in _KINDS:

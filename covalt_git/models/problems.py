@@ -30,6 +30,7 @@ BAD_REFERENCE = "CG211"
 CREDENTIAL = "CG212"
 HIDDEN_CHARACTER = "CG213"
 UNKNOWN_EXPRESSION = "CG214"
+BAD_SIGNER = "CG215"
 
 NO_MODULE = "CG301"
 NO_FUNCTION = "CG302"
@@ -74,6 +75,7 @@ TITLES = {
     CREDENTIAL: "a credential in plain text",
     HIDDEN_CHARACTER: "a character that nobody sees, or that shows a text in another order",
     UNKNOWN_EXPRESSION: "an expression that stands for nothing the tool takes or returns",
+    BAD_SIGNER: "a line of `signers` that says nobody's key",
     NO_MODULE: "an entrypoint's module does not exist",
     NO_FUNCTION: "an entrypoint's function does not exist",
     WRONG_PARAMETERS: "a function that does not take what its schema declares",

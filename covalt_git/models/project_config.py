@@ -4,16 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from covalt_git.errors import nearest_name
+from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Text
 from covalt_git.models.toolset_manifest import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_LIMITS = Limits(timeout_s=60, output_mb=16)
 """What a call may take where neither the tool nor ``covalt.yaml`` says."""
+
+
+def _check_signer(line: str) -> str:
+    try:
+        AllowedSigner.parse(line)
+    except BadSignerLineError as error:
+        raise PydanticCustomError(
+            "bad_signer", "{why}", {"why": error.why, "hint": error.hint}
+        ) from None
+    return line
+
+
+SignerLine = Annotated[str, AfterValidator(_check_signer)]
+"""A line of OpenSSH's allowed-signers format."""
 
 
 class RoleConfig(StrictModel):
@@ -111,7 +126,9 @@ class ProjectConfig(StrictModel):
     )
     server: ServerConfig = Field(ServerConfig(), description="Where the server listens.")
     issuers: tuple[Issuer, ...] = Field((), description="Whose tokens are accepted.")
-    signers: tuple[str, ...] = Field((), description="Lines of OpenSSH's allowed-signers format.")
+    signers: tuple[SignerLine, ...] = Field(
+        (), description="Lines of OpenSSH's allowed-signers format."
+    )
     secret_command: tuple[str, ...] = Field(
         (), description="Command that prints a secret, {name} standing for its name."
     )

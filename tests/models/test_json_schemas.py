@@ -33,6 +33,7 @@ BEYOND = {
     "artifact-missing": OUTSIDE,
     "artifact-outside": OUTSIDE,
     "config-default-role": ACROSS,
+    "config-signers": WITHIN,
     "credential-in-the-settings": WITHIN,
     "duplicate-tool-ids": ACROSS,
     "example-not-matching": ACROSS,

@@ -207,7 +207,9 @@ CONFIG: dict[str, Any] = {
     "issuers": [
         {"issuer": "https://a.b", "jwks_file": "keys.json", "audience": "us", "role": "owner"}
     ],
-    "signers": ["ann@example.com ssh-ed25519 AAAA"],
+    "signers": [
+        "ann@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDPYLDmm+fruPnm+FzQjnRtoRxVdSiEGXcbBYY36MGoq"
+    ],
     "secret_command": ["pass", "show", "{name}"],
 }
 

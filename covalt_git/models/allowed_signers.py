@@ -1,0 +1,158 @@
+"""Lines of OpenSSH's allowed-signers format, as ``signers`` of ``covalt.yaml`` holds them.
+
+``ssh-keygen`` passes over a line that it cannot read, and then nobody in it has signed anything; so
+each is read here first.  Nothing is verified here.
+
+Format: ssh-keygen(1), ALLOWED SIGNERS; the keys in it, RFC 4253, section 6.6.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMESPACE = "covalt-git"
+"""What our signatures are for: none that was made for git commits or mails is one of them."""
+
+_LINE = re.compile(
+    r"""(?:"(?P<quoted>[^"]+)"|(?P<plain>[^\s"]+))[ ]+
+    (?:(?P<options>(?:[^\s"]|"[^"]*")+)[ ]+)??
+    (?P<type>[a-z0-9][a-z0-9@.-]*)[ ]+(?P<key>[A-Za-z0-9+/]+=*)(?:[ ]+.*)?""",
+    re.VERBOSE,
+)
+_OPTION = re.compile(r'(?P<name>[a-z-]+)(?:="(?P<value>[^"]*)")?(?:,|$)', re.IGNORECASE)
+_KEY_FIRST = re.compile(r"(?:ssh|ecdsa|sk)-\S+ +AAAA")
+_TIMES = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_WITH_VALUE = ("namespaces", "valid-after", "valid-before")
+_EXAMPLE = "ann@example.com ssh-ed25519 AAAA..."
+
+
+class BadSignerLineError(ValueError):
+    """A line says nobody's key, or says it so that it is of no use."""
+
+    def __init__(self, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.why, self.hint = why, hint
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedSigner:
+    """One line: who signs with which key, and what is said about it."""
+
+    principals: str
+    key: bytes
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, line: str) -> AllowedSigner:
+        """Read a line.
+
+        Raises:
+            BadSignerLineError: when it is none, or can sign nothing of ours.
+        """
+        line = line.strip()
+        if not line.isprintable():
+            raise BadSignerLineError(
+                "must be one line without control characters", "start each line with `- `"
+            )
+        if _KEY_FIRST.match(line):
+            raise BadSignerLineError("does not say whose key it is", f"write NAME {line[:20]}...")
+        found = _LINE.fullmatch(line)
+        if found is None or line.startswith("#"):
+            raise BadSignerLineError(
+                "is no line of OpenSSH's allowed-signers format", f"write {_EXAMPLE}"
+            )
+        return cls(
+            principals=found["quoted"] or found["plain"],
+            key=_key(found["type"], found["key"]),
+            options=_options(found["options"] or ""),
+        )
+
+
+def _key(kind: str, text: str) -> bytes:
+    hint = "copy it from the file that ends in .pub"
+    try:
+        key = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise BadSignerLineError("has a key that is cut off", hint) from None
+    parts = wire_strings(key)
+    if parts is None:
+        raise BadSignerLineError("has a key that is cut off", hint)
+    if parts[0] != kind.encode() or len(parts) == 1:
+        raise BadSignerLineError(f"has a key that is no {kind} key", hint)
+    return key
+
+
+def wire_strings(blob: bytes) -> list[bytes] | None:
+    """Return the strings that SSH wrote one after another, or None where it wrote something else.
+
+    Format: RFC 4251, section 5.
+    """
+    found, at = [], 0
+    while at < len(blob):
+        begins = at + 4
+        at = begins + int.from_bytes(blob[at:begins])
+        if at > len(blob):
+            return None
+        found.append(blob[begins:at])
+    return found or None
+
+
+def _options(text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        found = _OPTION.match(text, at)
+        name = found["name"].lower() if found else ""
+        with_value = found is not None and found["value"] is not None
+        if found is None or name in options or with_value != (name in _WITH_VALUE):
+            raise BadSignerLineError(
+                f"has options that OpenSSH does not know: {text[at:]!r}",
+                'write cert-authority, valid-after="20260101" or valid-before="20270101"',
+            )
+        if not with_value and name != "cert-authority":
+            raise BadSignerLineError(
+                f"has an option that OpenSSH does not know: {name!r}", "remove it"
+            )
+        options[name] = found["value"] or ""
+        at = found.end()
+    _check_times(options)
+    namespaces = options.get("namespaces")
+    if namespaces is not None and not _lists(namespaces, NAMESPACE):
+        raise BadSignerLineError(
+            f"is for signatures of {namespaces!r} only", f'write namespaces="{NAMESPACE}"'
+        )
+    return options
+
+
+def _check_times(options: Mapping[str, str]) -> None:
+    times = []
+    for name in ("valid-after", "valid-before"):
+        if name not in options:
+            continue
+        digits = options[name].removesuffix("Z")
+        try:
+            times.append(datetime.strptime(digits, _TIMES[len(digits)]))  # noqa: DTZ007 - compared only
+        except (KeyError, ValueError):
+            raise BadSignerLineError(
+                f"has a {name} that is no time: {options[name]!r}", f'write {name}="20270101"'
+            ) from None
+    if times != sorted(times):
+        raise BadSignerLineError("ends to be valid before it begins", "exchange the two times")
+
+
+def _lists(patterns: str, name: str) -> bool:
+    """Tell whether a list of patterns has a name, as ssh_config(5) says under PATTERNS."""
+    hits = [one for one in patterns.split(",") if _pattern(one.removeprefix("!")).fullmatch(name)]
+    return bool(hits) and not any(one.startswith("!") for one in hits)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text).replace(r"\*", ".*").replace(r"\?", "."))
