@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from covalt_git.access import sees_everything
-from covalt_git.cli import output
+from covalt_git.cli import bundle_verify, output
+from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.cli.toolset_update import named_source, tell, wanted
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundles import bundle_name, pack_bundle
 from covalt_git.installs.importing import import_toolset
+from covalt_git.installs.signatures import beside, sign
 from covalt_git.new_file import new_file
 from covalt_git.secret_values import SecretStore
 
 
 @click.group()
 def command() -> None:
-    """Put a toolset into one file, to give it away; take in what others made."""
+    """Put a toolset into one file, to give it away; take in and verify what others made."""
 
 
 @command.command("export")
@@ -38,13 +41,25 @@ def command() -> None:
     is_flag=True,
     help="Export also what only looks like a credential; one of a known shape is refused anyway.",
 )
+@click.option(
+    "--sign",
+    "key",
+    metavar="KEY",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Sign it with this key of ssh-keygen, in FILE.sig beside it.",
+)
 @json_option
-def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: bool) -> None:
+def export(
+    toolset_id: str, path: Path | None, *, allow_guesses: bool, key: Path | None, as_json: bool
+) -> None:
     """Put the toolset ID into a ZIP file: the same files make the same bytes.
 
     What this project decided about it (on or off, grants, local overrides) is not in it.  Nothing is
     made where a file holds a credential, or the value of a secret of this machine.
     """
+    to_output = path is not None and str(path) == "-"
+    if key and to_output:
+        raise click.UsageError("--sign writes a second file beside the first: name that with -o")
     opened = project()
     toolset = opened.catalog.find_toolset(toolset_id)
     if len(opened.catalog.visible(toolset.tools)) < len(toolset.tools):
@@ -57,13 +72,16 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
         SecretStore.of_this_machine().known(),
         allow_guesses=allow_guesses,
     )
-    if path is not None and str(path) == "-":
+    if to_output:
         sys.stdout.buffer.write(content)
         return
     version = toolset.manifest.version if toolset.manifest else ""
     path = path or Path(bundle_name(toolset))
-    with new_file(path) as file:
-        file.write(content)
+    with ExitStack() as made:
+        made.enter_context(new_file(path)).write(content)
+        if key:
+            # Last in, first out: the bundle is never there without its signature.
+            made.enter_context(new_file(beside(path))).write(sign(content, key))
     files = toolset.files.files
     if as_json:
         output.as_json(
@@ -75,11 +93,14 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
                 "bytes": len(content),
                 "sha256": hashlib.sha256(content).hexdigest(),
                 "digest": toolset.digest,
+                "signature": str(beside(path)) if key else None,
             }
         )
         return
     output.say(f"{path}: {len(files)} files of {toolset_id} {version}, {len(content)} bytes")
     output.say(toolset.digest)
+    if key:
+        output.say(f"{beside(path)}: its signature, to be given away with it")
 
 
 @command.command("import")
@@ -90,18 +111,36 @@ def export(toolset_id: str, path: Path | None, *, allow_guesses: bool, as_json: 
     is_flag=True,
     help="Over one that was imported before: give up what was changed here.",
 )
+@signature_option
+@accept_option
 @json_option
-def import_(source: str, *, dry_run: bool, force: bool, as_json: bool) -> None:
+def import_(
+    source: str,
+    *,
+    dry_run: bool,
+    force: bool,
+    signature: Path | None,
+    accept_signer: bool,
+    as_json: bool,
+) -> None:
     """Take in the toolset of a ZIP, a directory or an https address: off, with nothing granted to it.
 
     Nothing of it runs, connects or is imported.  One that could be understood in two ways, or that
-    holds what a toolset may not, is refused, and nothing of it stays.  One that was imported before is
-    updated, as by `toolset update`.
+    holds what a toolset may not, is refused, and nothing of it stays.  So is one that is signed, if
+    not by one of `signers` in covalt.yaml as it is.  One that was imported before is updated, as by
+    `toolset update`.
     """
     opened = project()
     if not sees_everything(opened.config, opened.principal):
         raise forbidden("your role may not take in toolsets")
-    imported = import_toolset(opened.root, named_source(source), dry_run=dry_run, force=force)
+    imported = import_toolset(
+        opened.root,
+        named_source(source),
+        signature=signature,
+        dry_run=dry_run,
+        force=force,
+        accept_signer=accept_signer,
+    )
     toolset = imported.toolset
     if not dry_run:
         with opened.index() as index:
@@ -119,6 +158,7 @@ def import_(source: str, *, dry_run: bool, force: bool, as_json: bool) -> None:
                 "source_type": imported.source_type,
                 "source_ref": imported.source_ref,
                 "digest": toolset.digest,
+                "signer": imported.signer and imported.signer.model_dump(),
                 "files": [file.path for file in toolset.files.files],
                 "tools": [tool.tool_id for tool in toolset.tools],
                 "wants": wants,
@@ -129,6 +169,7 @@ def import_(source: str, *, dry_run: bool, force: bool, as_json: bool) -> None:
         return
     version = toolset.manifest.version if toolset.manifest else ""
     output.say(f"{toolset.id} {version}: {len(toolset.files.files)} files, {toolset.digest}")
+    output.say(f"  signed by: {imported.signer or 'nobody'}")
     output.say(f"  tools: {', '.join(tool.id.name for tool in toolset.tools) or 'none'}")
     for title, names in wants.items():
         output.say(f"  {title}: {', '.join(names)}")
@@ -140,3 +181,6 @@ def import_(source: str, *, dry_run: bool, force: bool, as_json: bool) -> None:
     output.say("it is switched off; look at it, then let it run:")
     output.say(f"  covalt-git toolset show {toolset.id}")
     output.say(f"  covalt-git toolset enable {toolset.id}")
+
+
+command.add_command(bundle_verify.verify)

@@ -11,6 +11,7 @@ import click
 
 from covalt_git.access import sees_everything
 from covalt_git.cli import output, render_text
+from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -38,6 +39,8 @@ _WORDS = {"merged": "with your changes", "kept": "yours"}
 @click.command()
 @click.argument("toolset_id", metavar="ID")
 @click.option("--from", "source", metavar="FILE|DIR|URL", help="Where the newer version is.")
+@signature_option
+@accept_option
 @click.option(
     "--dry-run", is_flag=True, help="Print what would become of each file; change nothing."
 )
@@ -46,7 +49,14 @@ _WORDS = {"merged": "with your changes", "kept": "yours"}
 )
 @json_option
 def update_command(
-    toolset_id: str, source: str | None, *, dry_run: bool, force: bool, as_json: bool
+    toolset_id: str,
+    source: str | None,
+    *,
+    signature: Path | None,
+    accept_signer: bool,
+    dry_run: bool,
+    force: bool,
+    as_json: bool,
 ) -> None:
     """Merge a newer version of the imported toolset ID with what was changed here.
 
@@ -58,7 +68,13 @@ def update_command(
     if not sees_everything(opened.config, opened.principal):
         raise forbidden("your role may not update toolsets")
     found = update(
-        opened.root, toolset_id, source and named_source(source), dry_run=dry_run, force=force
+        opened.root,
+        toolset_id,
+        source and named_source(source),
+        signature=signature,
+        dry_run=dry_run,
+        force=force,
+        accept_signer=accept_signer,
     )
     if not dry_run:
         with opened.index() as index:

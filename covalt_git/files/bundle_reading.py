@@ -109,19 +109,18 @@ def read_folder(folder: Path) -> list[Entry]:
     return entries
 
 
-def read_zip(path: Path) -> list[Entry]:
-    """Return the files of a ZIP, sorted by path.
+def read_archive(path: Path) -> bytes:
+    """Return the bytes of a ZIP, a few more than it may have at most, for :func:`unpack`.
 
     Raises:
-        BadBundleError: with what is wrong with it.
+        BadBundleError: when it cannot be read.
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_ARCHIVE + 1)
+            return file.read(MAX_ARCHIVE + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise BadBundleError(f"{str(path)!r} cannot be read: {reason}") from None
-    return unpack(content, path.name)
 
 
 def unpack(content: bytes, shown: str) -> list[Entry]:

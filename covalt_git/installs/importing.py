@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from covalt_git.installs.incoming import Bundle
     from covalt_git.installs.staging import Incoming
     from covalt_git.installs.updating import Update
+    from covalt_git.models.toolset_state import Signer
 
 
 class InstalledError(CovaltError):
@@ -48,32 +49,44 @@ class Imported:
     toolset: Toolset
     source_type: Literal["zip", "local", "url"]
     source_ref: str
+    signer: Signer | None = None
     update: Update | None = None
 
 
 def import_toolset(
-    root: Path, source: Path | str | Bundle, *, dry_run: bool = False, force: bool = False
+    root: Path,
+    source: Path | str | Bundle,
+    *,
+    signature: Path | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+    accept_signer: bool = False,
 ) -> Imported:
     """Take in the toolset of a ZIP, a directory or an address (a text), off, with nothing granted.
 
-    A :class:`Bundle` is a ZIP whose bytes are here already.  One that was imported before is updated: see :func:`covalt_git.installs.updating.update`, also for
-    ``force``.  With ``dry_run`` all is read and checked, and nothing stays.
+    A :class:`Bundle` is a ZIP whose bytes are here already.  A ``signature``, or one that lies beside
+    it, has to be good.  One that was imported before is updated: see
+    :func:`covalt_git.installs.updating.update`, also for ``force`` and ``accept_signer``.  With
+    ``dry_run`` all is read and checked, and nothing stays.
 
     Raises:
         BadBundleError: with everything that is wrong with it.
+        SignatureError: when it is signed, and not by one of ``signers`` as it is.
         InstalledError: when there is one of its id that is the project's own.
         CovaltError: when it cannot be fetched or written, or not be merged with what is here.
     """
-    with incoming(root, source) as found, changing(root):
+    with incoming(root, source, signature) as found, changing(root):
         update = None
         if os.path.lexists(root / "toolsets" / found.toolset.id):
             _check_theirs(root, found.toolset.id)
-            update = merge_incoming(root, found, dry_run=dry_run, force=force)
+            update = merge_incoming(
+                root, found, dry_run=dry_run, force=force, accept_signer=accept_signer
+            )
         else:
             _check_free(root, found.toolset.id)
             if not dry_run:
                 _put(root, found)
-        return Imported(found.toolset, found.source_type, found.source_ref, update)
+        return Imported(found.toolset, found.source_type, found.source_ref, found.signer, update)
 
 
 def _check_theirs(root: Path, toolset_id: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import time
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
+from covalt_git.files.bundle_reading import read_archive
+from covalt_git.installs.signatures import beside, read_signature
 from covalt_git.names import new_id
 
 if TYPE_CHECKING:
@@ -42,25 +45,50 @@ class Bundle:
     name: str
     source_type: Literal["zip", "url"]
     source_ref: str
+    signature: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def sent(cls, content: bytes, filename: str) -> Self:
+    def sent(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
         """Return a file that somebody sent, under the name it had; folders are left out of that."""
         name = "".join(one if one.isprintable() else "_" for one in _FOLDERS.sub("", filename))
         name = name[-_LONGEST_NAME:] or "bundle.zip"
-        return cls(content, name, "zip", name)
+        return cls(content, name, "zip", name, signature)
 
     @classmethod
-    def fetched(cls, url: str) -> Self:
-        """Return what is at an address; its query, which may be a credential, is forgotten.
+    def read(cls, path: Path, signature: Path | None = None) -> Self:
+        """Return a file, with the signature of another one or the one that lies beside it.
+
+        Raises:
+            CovaltError: when one of them cannot be read.
+        """
+        if signature is None and os.path.lexists(beside(path)):
+            signature = beside(path)
+        signed = read_signature(signature) if signature else None
+        return cls(read_archive(path), path.name, "zip", shown_source(path), signed)
+
+    @classmethod
+    def fetched(cls, url: str, signature: Path | None = None) -> Self:
+        """Return what is at an address, with a file's signature or the one that is beside it there.
+
+        The query of the address, which may be a credential, is forgotten.
 
         Raises:
             CovaltError: as :func:`covalt_git.installs.fetching.fetch`.
         """
-        from covalt_git.installs.fetching import fetch  # noqa: PLC0415 - few imports fetch anything
+        from covalt_git.installs.fetching import (  # noqa: PLC0415 - few imports fetch anything
+            fetch,
+            fetch_signature,
+        )
 
         plain = url.partition("#")[0].partition("?")[0]
-        return cls(fetch(url), plain.rpartition("/")[2] or "bundle", "url", plain)
+        content = fetch(url)
+        signed = read_signature(signature) if signature else fetch_signature(url)
+        return cls(content, plain.rpartition("/")[2] or "bundle", "url", plain, signed)
+
+
+def shown_source(path: Path) -> str:
+    """Return a path as a checked-in file may hold it, which is no place for one machine's folders."""
+    return path.name if path.is_absolute() else path.as_posix()
 
 
 def keep(root: Path, bundle: Bundle) -> str:
@@ -72,6 +100,7 @@ def keep(root: Path, bundle: Bundle) -> str:
         "name": bundle.name,
         "source_type": bundle.source_type,
         "source_ref": bundle.source_ref,
+        "signature": None if bundle.signature is None else bundle.signature.decode("latin-1"),
     }
     whole = canonical_json.dumps(told) + b"\n" + bundle.content
     bundle_id = hashlib.sha256(whole).hexdigest()
@@ -98,8 +127,10 @@ def kept(root: Path, bundle_id: str) -> Bundle:
         raise gone from None
     if old or hashlib.sha256(whole).hexdigest() != bundle_id:
         raise gone
-    told, _, content = whole.partition(b"\n")
-    return Bundle(content, **json.loads(told))
+    line, _, content = whole.partition(b"\n")
+    told = json.loads(line)
+    signature = told.pop("signature")
+    return Bundle(content, **told, signature=signature and signature.encode("latin-1"))
 
 
 def forget(root: Path, bundle_id: str) -> None:

@@ -10,22 +10,26 @@ import dataclasses
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import MANIFEST
-from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, read_zip, unpack
+from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, unpack
+from covalt_git.files.project_files import read_config
 from covalt_git.files.toolsets import Toolset, read_toolset
 from covalt_git.installs.changing import STAGED
-from covalt_git.installs.incoming import Bundle
+from covalt_git.installs.incoming import Bundle, shown_source
+from covalt_git.installs.signatures import verify
 from covalt_git.models import problems as codes
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
+
+    from covalt_git.models.toolset_state import Signer
 
 _UNNAMED = "unnamed"
 
@@ -42,22 +46,39 @@ class Incoming:
     source_type: Literal["zip", "local", "url"]
     source_ref: str
     name: str
+    signer: Signer | None
 
 
 @contextmanager
-def incoming(root: Path, source: Path | str | Bundle) -> Iterator[Incoming]:
+def incoming(
+    root: Path, source: Path | str | Bundle, signature: Path | None = None
+) -> Iterator[Incoming]:
     """Yield the toolset of a ZIP, a directory or an address (a text), which is gone after the block.
+
+    A ``signature``, or one that lies beside it, has to be good.
 
     Raises:
         BadBundleError: with everything that is wrong with it.
+        SignatureError: when it is signed, and not by one of ``signers`` as it is.
         CovaltError: when it cannot be fetched or written.
     """
-    kind, name, ref, entries = _read(source)
-    toolset_id = _id_of(entries)
     with staging(root) as folder:
-        write_entries(folder / "toolsets" / toolset_id, entries)
-        toolset = _sound(folder, toolset_id, name)
-        yield Incoming(toolset, tuple(entries), kind, ref, name)
+        yield stage(root, source, folder, signature)
+
+
+def stage(
+    root: Path, source: Path | str | Bundle, folder: Path, signature: Path | None = None
+) -> Incoming:
+    """Read and check what :func:`incoming` yields in an empty ``folder``, and leave it there.
+
+    Raises:
+        CovaltError: as that.
+    """
+    kind, name, ref, entries, signer = _read(root, source, signature)
+    toolset_id = _id_of(entries)
+    write_entries(folder / "toolsets" / toolset_id, entries)
+    toolset = _sound(folder, toolset_id, name)
+    return Incoming(toolset, tuple(entries), kind, ref, name, signer)
 
 
 @contextmanager
@@ -98,19 +119,23 @@ class _Source(NamedTuple):
     name: str
     ref: str
     entries: list[Entry]
+    signer: Signer | None = None
 
 
-def _read(source: Path | str | Bundle) -> _Source:
+def _read(root: Path, source: Path | str | Bundle, signature: Path | None) -> _Source:
+    if isinstance(source, Path) and source.is_dir():
+        if signature:
+            raise CovaltError("a directory cannot be signed", hint="bundle it, and sign that")
+        return _Source("local", source.name, shown_source(source), read_folder(source))
     if isinstance(source, str):
-        source = Bundle.fetched(source)
-    if isinstance(source, Bundle):
-        entries = unpack(source.content, source.name)
-        return _Source(source.source_type, source.name, source.source_ref, entries)
-    # A checked-in file is no place for the folders of one machine.
-    ref = source.name if source.is_absolute() else source.as_posix()
-    if source.is_dir():
-        return _Source("local", source.name, ref, read_folder(source))
-    return _Source("zip", source.name, ref, read_zip(source))
+        source = Bundle.fetched(source, signature)
+    elif isinstance(source, Path):
+        source = Bundle.read(source, signature)
+    entries = unpack(source.content, source.name)
+    signer = None
+    if source.signature is not None:
+        signer = verify(source.content, source.signature, read_config(root).signers)
+    return _Source(source.source_type, source.name, source.source_ref, entries, signer)
 
 
 def _sound(staging: Path, toolset_id: str, shown: str) -> Toolset:

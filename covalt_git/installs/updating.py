@@ -17,6 +17,7 @@ from covalt_git.files.bundle_reading import Entry, digest_of_entries, read_folde
 from covalt_git.files.toolsets import Toolset, read_toolset
 from covalt_git.installs.changing import changing, replace
 from covalt_git.installs.decisions import find_toolset
+from covalt_git.installs.signatures import check_signer
 from covalt_git.installs.staging import flush_all, incoming, staging, write_entries
 from covalt_git.installs.three_way import Step, merge_files, take_theirs
 from covalt_git.installs.versions import find_version, keep
@@ -66,8 +67,10 @@ def update(
     toolset_id: str,
     source: Path | str | None = None,
     *,
+    signature: Path | None = None,
     dry_run: bool = False,
     force: bool = False,
+    accept_signer: bool = False,
 ) -> Update:
     """Merge a newer version of an imported toolset into what is here.
 
@@ -85,7 +88,7 @@ def update(
         raise NotUpdatedError(
             f"the toolset {toolset_id!r} is the project's own, so that there is nothing newer of it"
         )
-    with incoming(root, source or _source(root, found)) as new, changing(root):
+    with incoming(root, source or _source(root, found), signature) as new, changing(root):
         if new.toolset.id != toolset_id:
             raise NotUpdatedError(
                 f"{new.name!r} is the toolset {new.toolset.id!r}, not {toolset_id!r}",
@@ -93,17 +96,23 @@ def update(
             )
         ref = new.source_ref if source else found.state.source_ref or ""
         named = dataclasses.replace(new, source_ref=ref)
-        return merge_incoming(root, named, dry_run=dry_run, force=force)
+        return merge_incoming(
+            root, named, dry_run=dry_run, force=force, accept_signer=accept_signer
+        )
 
 
-def merge_incoming(root: Path, new: Incoming, *, dry_run: bool, force: bool) -> Update:
+def merge_incoming(
+    root: Path, new: Incoming, *, dry_run: bool, force: bool, accept_signer: bool
+) -> Update:
     """Merge what came into the toolset of its id, which was imported; the caller keeps others out.
 
     Raises:
+        SignerChangedError: when another signed it than before, or nobody, unless ``accept_signer``.
         NotUpdatedError: when a conflict of the last update is still there.
         CovaltError: when something cannot be written.
     """
     old = find_toolset(root, new.toolset.id)
+    check_signer(old.state.signer, new.signer, accept=accept_signer)
     ours = read_folder(old.folder)
     digest = digest_of_entries(ours)
     base = (
@@ -148,6 +157,7 @@ def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
             "version": _version(new.toolset),
             "installed_at": now,
             "digest": new.toolset.digest,
+            "signer": new.signer,
         }
     )
 

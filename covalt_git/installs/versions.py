@@ -16,8 +16,9 @@ from covalt_git.files.bundle_reading import (
     BadBundleError,
     Entry,
     digest_of_entries,
+    read_archive,
     read_folder,
-    read_zip,
+    unpack,
 )
 from covalt_git.files.bundles import pack_files
 from covalt_git.git_objects.revisions import UnknownRevisionError, folder_versions
@@ -68,7 +69,7 @@ def find_version(root: Path, toolset_id: str, digest: str) -> list[Entry] | None
     kept = root / "data" / "toolsets" / toolset_id / f"{digest.removeprefix('sha256:')}.zip"
     if kept.exists():
         with contextlib.suppress(BadBundleError):  # damaged: Git may have it, too
-            entries = read_zip(kept)
+            entries = unpack(read_archive(kept), kept.name)
             if digest_of_entries(entries) == digest:
                 os.utime(kept)
                 return entries

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.models.base import (
+    FINGERPRINT,
     Bool,
     Digest,
     EnvName,
@@ -34,6 +35,14 @@ def _check_host(text: str) -> str:
         hint = error.hint or "write api.example.com, *.example.com or localhost:8080"
         raise PydanticCustomError("one_of", "{why}", {"why": error.message, "hint": hint}) from None
     return text
+
+
+def _check_shown(text: str) -> str:
+    if text.strip() and text.isprintable():
+        return text
+    raise PydanticCustomError(
+        "one_of", "{text} is no name", {"text": repr(text), "hint": "write ann@example.com"}
+    )
 
 
 GrantedHost = Annotated[str, AfterValidator(_check_host)]
@@ -104,6 +113,21 @@ Grant = Annotated[
 ]
 
 
+class Signer(StrictModel):
+    """Who signed a bundle: a key, and under which name ``signers`` of ``covalt.yaml`` has it."""
+
+    fingerprint: Annotated[str, StringConstraints(pattern=FINGERPRINT)] = Field(
+        description="The key, as ssh-keygen -l shows it."
+    )
+    principal: Annotated[str, AfterValidator(_check_shown)] = Field(
+        description="Whose key it is, as signers said."
+    )
+
+    def __str__(self) -> str:
+        """Return both in one line."""
+        return f"{self.principal} {self.fingerprint}"
+
+
 class ToolsetState(StrictModel):
     """All that ``toolsets/state/<id>.yaml`` says."""
 
@@ -114,6 +138,7 @@ class ToolsetState(StrictModel):
     version: str | None = Field(None, description="The version that was imported.")
     installed_at: Time | None = Field(None, description="When it was imported, in UTC.")
     digest: Digest | None = Field(None, description="Digest of the toolset as imported.")
+    signer: Signer | None = Field(None, description="Who signed the bundle that was imported.")
     enabled: Bool | None = Field(None, description="Whether the toolset is on.")
     overrides: dict[ToolName, LocalOverride] = Field(
         default_factory=dict, description="What is changed about its tools, by their names."

@@ -13,7 +13,9 @@ from covalt_git.files import bundle_reading
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs import fetching
 from covalt_git.installs.importing import import_toolset
+from covalt_git.installs.signatures import MAX_SIGNATURE
 from tests.installs.hostile_bundles import GOOD, archive
+from tests.ssh_keys import make_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 class Upstream(BaseHTTPRequestHandler):
     asked: list[str]
+    signature: tuple[int, bytes]
 
     def do_GET(self) -> None:
         self.asked.append(self.path)
@@ -29,6 +32,9 @@ class Upstream(BaseHTTPRequestHandler):
         if path == "/demo.zip":
             self.send_response(200)
             content = archive(GOOD)
+        elif path == "/demo.zip.sig":
+            status, content = self.signature
+            self.send_response(status)
         elif path == "/away":
             self.send_response(302)
             self.send_header("Location", "http://192.0.2.1/demo.zip")
@@ -54,6 +60,7 @@ class Upstream(BaseHTTPRequestHandler):
 @pytest.fixture
 def upstream() -> Iterator[str]:
     Upstream.asked = []
+    Upstream.signature = (404, b"<h1>no</h1>")
     with ThreadingHTTPServer(("127.0.0.1", 0), Upstream) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -120,3 +127,33 @@ def test_an_address_that_is_not_safe_or_none_is_refused_before_anything_is_asked
         import_toolset(root, url)
     assert Upstream.asked == []
     assert upstream
+
+
+def test_the_signature_beside_an_address_has_to_be_good(
+    root: Path, upstream: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ann = make_key(tmp_path_factory.mktemp("keys"), "ann")
+    (root / "covalt.yaml").write_text(f"version: 1\nsigners: ['{ann.allowed()}']\n")
+    for status, content, said in (
+        (200, ann.sign(b"another"), "has changed since"),
+        (200, bytes(MAX_SIGNATURE + 1), "more than|larger"),
+        (500, b"", "answers 500"),
+    ):
+        Upstream.signature = (status, content)
+        with pytest.raises(CovaltError, match=said):
+            import_toolset(root, f"{upstream}/demo.zip")
+    assert not list((root / "toolsets").iterdir())
+
+    Upstream.signature = (200, ann.sign(archive(GOOD)))
+    imported = import_toolset(root, f"{upstream}/demo.zip?token=s3cret#top")
+
+    assert imported.signer is not None
+    assert imported.signer.fingerprint == ann.fingerprint
+    assert Upstream.asked[-1] == "/demo.zip.sig?token=s3cret"
+
+
+@pytest.mark.parametrize("status", [403, 404, 410])
+def test_where_there_is_no_signature_none_is_kept(root: Path, upstream: str, status: int) -> None:
+    Upstream.signature = (status, b"")
+
+    assert import_toolset(root, f"{upstream}/demo.zip").signer is None

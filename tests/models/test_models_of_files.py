@@ -121,6 +121,7 @@ STATE: dict[str, Any] = {
     "source_ref": "https://example.com/shop.zip",
     "version": "1.0",
     "installed_at": "2026-11-20T17:24:00Z",
+    "signer": {"fingerprint": f"SHA256:{'A' * 43}", "principal": "ann@example.com"},
     "digest": DIGEST,
     "enabled": True,
     "overrides": {

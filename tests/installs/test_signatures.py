@@ -1,0 +1,359 @@
+"""Signatures by real keys: whose count, and that every other one is refused by name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.cli.output import safe
+from covalt_git.errors import CovaltError
+from covalt_git.files.project_files import BrokenConfigError
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.installs.importing import import_toolset
+from covalt_git.installs.signatures import (
+    SignatureError,
+    SignerChangedError,
+    check_signer,
+    sign,
+    verify,
+)
+from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
+from covalt_git.models.toolset_state import Signer
+from tests.installs.hostile_bundles import GOOD, File, archive
+from tests.ssh_keys import Key, make_key
+
+CONTENT = b"the bytes of a bundle\0\xff"
+
+
+@pytest.fixture(scope="module")
+def ann(tmp_path_factory: pytest.TempPathFactory) -> Key:
+    return make_key(tmp_path_factory.mktemp("keys"), "ann")
+
+
+@pytest.fixture(scope="module")
+def bob(tmp_path_factory: pytest.TempPathFactory) -> Key:
+    return make_key(tmp_path_factory.mktemp("keys"), "bob", "ecdsa")
+
+
+@pytest.fixture
+def root(tmp_path: Path, ann: Key) -> Path:
+    (tmp_path / "covalt.yaml").write_text(f"version: 1\nsigners: ['{ann.allowed()}']\n")
+    (tmp_path / "toolsets").mkdir()
+    return tmp_path
+
+
+def refused(content: bytes, signature: bytes, signers: list[str]) -> SignatureError:
+    with pytest.raises(SignatureError) as caught:
+        verify(content, signature, signers)
+    assert caught.value.hint
+    assert str(caught.value) == safe(str(caught.value))
+    return caught.value
+
+
+# --- who signed ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("ann@example.com", "ann@example.com"),
+        ('"Ann Ö. Other"', "Ann Ö. Other"),
+        ("ann@example.com,ann@work.example", "ann@example.com"),
+        ("*@example.com", "*@example.com"),
+        ("-n", "-n"),
+        ("$(id);`id`", "$(id);`id`"),
+        ("../../etc/passwd", "../../etc/passwd"),
+    ],
+)
+def test_a_signature_tells_whose_it_is(ann: Key, bob: Key, written: str, shown: str) -> None:
+    found = verify(CONTENT, ann.sign(CONTENT), [bob.allowed("bob"), ann.allowed(written)])
+
+    assert found == Signer(principal=shown, fingerprint=ann.fingerprint)
+
+
+def test_a_signature_of_ours_is_one_of_ssh_keygen(ann: Key, tmp_path: Path) -> None:
+    made = sign(CONTENT, ann.file)
+    (tmp_path / "s").write_bytes(made)
+    (tmp_path / "a").write_text(ann.allowed("ann") + "\n")
+    argv = ["ssh-keygen", "-Y", "verify", "-f", "a", "-I", "ann", "-n", "covalt-git", "-s", "s"]
+
+    subprocess.run(argv, input=CONTENT, cwd=tmp_path, check=True, capture_output=True)
+
+    assert verify(CONTENT, made, [ann.allowed()]).fingerprint == ann.fingerprint
+
+
+def test_rsa_and_keys_that_a_certificate_authority_vouches_for_count(
+    ann: Key, tmp_path: Path
+) -> None:
+    rsa = make_key(tmp_path, "rsa", "rsa")
+    assert verify(CONTENT, rsa.sign(CONTENT), [rsa.allowed()]).fingerprint == rsa.fingerprint
+    vouched = ["ssh-keygen", "-q", "-s", str(ann.file), "-I", "x", "-n", "carl@example.com"]
+    subprocess.run([*vouched, f"{rsa.file}.pub"], check=True)
+
+    found = verify(CONTENT, _by_certificate(rsa), [ann.allowed("*@example.com", "cert-authority")])
+
+    assert found == Signer(principal="carl@example.com", fingerprint=rsa.fingerprint)
+
+
+def _by_certificate(key: Key) -> bytes:
+    certificate = key.file.with_name(f"{key.file.name}-cert.pub")
+    argv = ["ssh-keygen", "-q", "-Y", "sign", "-n", "covalt-git", "-f", str(certificate)]
+    agent = ["ssh-agent", "sh", "-c", 'ssh-add -q "$0" && exec "$@"', str(key.file), *argv]
+    return subprocess.run(agent, input=CONTENT, capture_output=True, check=True).stdout
+
+
+# --- what does not count -----------------------------------------------------------------------------
+
+
+def test_content_that_changed_by_a_byte_is_refused(ann: Key) -> None:
+    signature = ann.sign(CONTENT)
+
+    assert refused(CONTENT + b"\n", signature, [ann.allowed()]).code == "content_changed"
+    assert refused(b"", signature, [ann.allowed()]).code == "content_changed"
+
+
+def test_a_strangers_key_is_refused_with_the_line_that_would_take_it(ann: Key, bob: Key) -> None:
+    error = refused(CONTENT, bob.sign(CONTENT), [ann.allowed()])
+
+    assert error.code == "unknown_signer"
+    assert bob.fingerprint in error.message
+    assert error.hint.endswith(f"- NAME {bob.public}")
+    taken = error.hint.rpartition("- ")[2]
+    assert verify(CONTENT, bob.sign(CONTENT), [taken]).principal == "NAME"
+
+
+def test_where_nobody_is_named_nobody_counts(ann: Key) -> None:
+    error = refused(CONTENT, ann.sign(CONTENT), [])
+
+    assert error.code == "no_signers"
+    assert ann.fingerprint in error.message
+
+
+@pytest.mark.parametrize("namespace", ["git", "file", "covalt-git2", "\x1b[31mred\x07"])
+def test_a_signature_for_something_else_is_refused(ann: Key, namespace: str) -> None:
+    error = refused(CONTENT, ann.sign(CONTENT, namespace), [ann.allowed()])
+
+    assert error.code == "wrong_namespace"
+    assert repr(namespace) in error.message
+
+
+@pytest.mark.parametrize(
+    "options", ['valid-before="20200101"', 'valid-after="29990101Z"', 'valid-before="202001010000"']
+)
+def test_a_key_counts_only_while_its_line_says_so(ann: Key, options: str) -> None:
+    error = refused(CONTENT, ann.sign(CONTENT), [ann.allowed(options=options)])
+
+    assert error.code == "signer_not_valid"
+    assert options.replace('="', " ").rstrip('"') in error.message
+    both = [ann.allowed(options=options), ann.allowed("new", 'valid-after="20200101"')]
+    assert verify(CONTENT, ann.sign(CONTENT), both).principal == "new"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _: b"",
+        lambda _: b"\x1b]0;owned\x07 not a signature",
+        lambda _: b"-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n",
+        lambda _: b"-----BEGIN SSH SIGNATURE-----\n=\n-----END SSH SIGNATURE-----\n",
+        lambda good: good[:-40],
+        lambda good: good + b"\x1b[31m",
+        lambda good: b"echo\n" + good,
+        lambda good: good.replace(b"U1NIU0", b"U1NIU1"),
+        lambda good: good + bytes(70_000),
+    ],
+)
+def test_what_is_no_signature_is_told_and_never_shown(ann: Key, make: object) -> None:
+    assert callable(make)
+    error = refused(CONTENT, make(ann.sign(CONTENT)), [ann.allowed()])
+
+    assert error.code == "not_a_signature"
+
+
+@pytest.fixture(scope="module")
+def good(ann: Key) -> bytes:
+    return ann.sign(CONTENT)
+
+
+@given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
+def test_no_damage_brings_the_reader_down(good: bytes, at: int, flip: int) -> None:
+    damaged = bytearray(good)
+    damaged[at % len(damaged)] ^= flip
+
+    with pytest.raises(SignatureError) as caught:
+        verify(CONTENT, bytes(damaged), [])
+
+    assert caught.value.code in {"not_a_signature", "wrong_namespace", "no_signers"}
+
+
+def test_without_ssh_keygen_it_is_told_what_to_install(
+    ann: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    signature = ann.sign(CONTENT)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert refused(CONTENT, signature, [ann.allowed()]).code == "ssh_keygen_missing"
+
+
+def test_ssh_keygen_gets_nothing_of_our_environment_and_leaves_nothing(
+    ann: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spy = tmp_path / "bin" / "ssh-keygen"
+    spy.parent.mkdir()
+    spy.write_text(f'#!/bin/sh\nenv >> {tmp_path}/seen\nexec /usr/bin/env -i {_real()} "$@"\n')
+    spy.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{spy.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("MY_TOKEN", "canary")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    verify(CONTENT, ann.sign(CONTENT), [ann.allowed()])
+
+    assert (tmp_path / "seen").read_text().count("canary") == 1  # the test's own, which signs
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def _real() -> str:
+    return subprocess.check_output(["sh", "-c", "command -v ssh-keygen"], text=True).strip()
+
+
+# --- signing ---------------------------------------------------------------------------------------
+
+
+def test_what_signs_nothing_is_told_without_what_a_terminal_obeys(tmp_path: Path) -> None:
+    (tmp_path / "\x1b[31mkey").write_text("\x1b[31mno key\n")
+
+    for name in ("none", "\x1b[31mkey"):
+        with pytest.raises(SignatureError) as caught:
+            sign(CONTENT, tmp_path / name)
+        assert caught.value.code == "not_signed"
+        assert str(caught.value) == safe(str(caught.value))
+
+
+def test_a_passphrase_is_asked_by_ssh_keygen_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = make_key(tmp_path, "locked", passphrase="open sesame")
+    asker = tmp_path / "asker"
+    asker.write_text("#!/bin/sh\necho open sesame\n")
+    asker.chmod(0o755)
+    monkeypatch.setenv("SSH_ASKPASS", str(asker))
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
+
+    assert verify(CONTENT, sign(CONTENT, key.file), [key.allowed()]).fingerprint == key.fingerprint
+
+
+# --- a changed signer --------------------------------------------------------------------------------
+
+ANN = Signer(principal="ann", fingerprint=f"SHA256:{'A' * 43}")
+SAME_KEY = Signer(principal="ann@new.example", fingerprint=f"SHA256:{'A' * 43}")
+OTHER = Signer(principal="ann", fingerprint=f"SHA256:{'B' * 43}")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "found"), [(None, None), (None, ANN), (ANN, ANN), (ANN, SAME_KEY)]
+)
+def test_the_same_key_and_a_first_one_are_fine(recorded: Signer | None, found: Signer) -> None:
+    check_signer(recorded, found, accept=False)
+
+
+@pytest.mark.parametrize("found", [OTHER, None])
+def test_another_key_or_none_is_refused_until_somebody_accepts_it(found: Signer | None) -> None:
+    with pytest.raises(SignerChangedError) as caught:
+        check_signer(ANN, found, accept=False)
+
+    assert caught.value.code == "signer_changed"
+    assert "--accept-signer" in caught.value.hint
+    assert ANN.fingerprint in caught.value.message
+    assert found is None or found.fingerprint in caught.value.message
+    check_signer(ANN, found, accept=True)
+
+
+# --- lines -------------------------------------------------------------------------------------------
+
+
+PIECES = ["ann", '"', " ", ",", "=", "#", "!", "\n", "ssh-ed25519", "AAAA", "cert-authority", "namespaces=", "valid-after=", "20260101"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text(max_size=80))
+def test_no_line_without_a_key_is_taken(line: str) -> None:
+    with pytest.raises(BadSignerLineError) as caught:
+        AllowedSigner.parse(line)
+    assert caught.value.hint
+
+
+# --- what comes in -----------------------------------------------------------------------------------
+
+
+def put(folder: Path, content: bytes, signature: bytes | None = None) -> Path:
+    file = folder / "demo.zip"
+    file.write_bytes(content)
+    if signature is not None:
+        (folder / "demo.zip.sig").write_bytes(signature)
+    return file
+
+
+def test_who_signed_what_came_is_kept(root: Path, ann: Key) -> None:
+    content = archive(GOOD)
+
+    imported = import_toolset(root, put(root, content, ann.sign(content)))
+
+    assert imported.signer == Signer(principal="ann@example.com", fingerprint=ann.fingerprint)
+    assert read_toolset(root, "demo").state.signer == imported.signer
+    state = (root / "toolsets/state/demo.yaml").read_text(encoding="utf-8")
+    assert f"signer:\n  fingerprint: {ann.fingerprint}\n  principal: ann@example.com\n" in state
+
+
+def test_a_signature_lies_where_it_is_said(root: Path, ann: Key, tmp_path: Path) -> None:
+    content = archive(GOOD)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(ann.sign(content))
+    file = put(root, content, b"not looked at")
+
+    assert import_toolset(root, file, signature=elsewhere).signer
+
+
+@pytest.mark.parametrize("how", ["stranger", "changed", "none"])
+def test_what_is_signed_wrongly_does_not_come(root: Path, ann: Key, bob: Key, how: str) -> None:
+    content = archive(GOOD)
+    signature = {
+        "stranger": bob.sign(content),
+        "changed": ann.sign(content + b"\0"),
+        "none": b"",
+    }[how]
+
+    with pytest.raises(SignatureError):
+        import_toolset(root, put(root, content, signature))
+
+    assert not list((root / "toolsets").iterdir())
+
+
+def test_a_signature_within_the_bundle_is_not_looked_at(root: Path, bob: Key) -> None:
+    inside = [File(b"demo.zip.sig", bob.sign(CONTENT)), File(b"toolset.yaml.sig", b"x")]
+
+    imported = import_toolset(root, put(root, archive((*GOOD, *inside))))
+
+    assert imported.signer is None
+    assert read_toolset(root, "demo").state.signer is None
+
+
+def test_a_directory_has_no_signature(root: Path, ann: Key, tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+
+    with pytest.raises(CovaltError, match="a directory cannot be signed"):
+        import_toolset(root, folder, signature=ann.file)
+
+
+def test_a_broken_line_of_signers_is_named_with_its_place(root: Path, ann: Key) -> None:
+    content = archive(GOOD)
+    (root / "covalt.yaml").write_text("version: 1\nsigners:\n  - ann@example.com ssh-rsa A\n")
+
+    with pytest.raises(BrokenConfigError, match=r"covalt.yaml:3:5: CG215 signers\[0\]"):
+        import_toolset(root, put(root, content, ann.sign(content)))
