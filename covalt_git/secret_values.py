@@ -1,8 +1,8 @@
 """The values of secrets: where they come from, and how they are kept out of everything that is shown.
 
 A value comes from ``$XDG_CONFIG_HOME/covalt-git/secrets.env`` (mode 600, lines ``NAME=value``), else
-from the environment.  It is read when it is needed and never stored.  Whether a toolset may have it
-is for :mod:`covalt_git.access` to say.
+from the environment, else from whom a project asks, which may be slow and bother a person.  It is read
+when it is needed and never stored.  Whether a toolset may have it is for :mod:`covalt_git.access` to say.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import html
 import json
 import os
 import re
-import stat
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, quote_plus
 
 from covalt_git.errors import CovaltError
+from covalt_git.personal_files import personal_folder, read_personal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     from covalt_git.references import Place
 
@@ -30,7 +30,6 @@ SHORTEST = 4
 """Shorter values are not masked: that would tear words apart everywhere, and they guard nothing."""
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SAYS_SO = re.compile(
     r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)",
     re.IGNORECASE,
@@ -52,28 +51,42 @@ class SecretStore:
 
     environment: Mapping[str, str] = field(repr=False)
     file: Path | None = None
+    ask: Callable[[str], str | None] | None = field(default=None, repr=False)
 
     @classmethod
-    def of_this_machine(cls) -> SecretStore:
-        """Return the store of whoever runs this process."""
-        config = os.environ.get("XDG_CONFIG_HOME")
-        folder = Path(config) if config and Path(config).is_absolute() else Path.home() / ".config"
-        return cls(os.environ, folder / "covalt-git" / "secrets.env")
+    def of_this_machine(cls, ask: Callable[[str], str | None] | None = None) -> SecretStore:
+        """Return the store of whoever runs this process; ``ask`` knows what neither place has."""
+        return cls(os.environ, personal_folder() / "secrets.env", ask)
 
     def value(self, name: str, place: Place = "any") -> str | None:
         """Return the value of that name, or None where nobody set it.
 
         Raises:
             SecretsFileError: when the file has to be asked and cannot be used.
+            CovaltError: what ``ask`` raises.
         """
         if place != "env" and self.file is not None:
             found = _read(self.file).get(name)
             if found is not None:
                 return found
-        return self.environment.get(name)
+        if name in self.environment or place == "env" or self.ask is None:
+            return self.environment.get(name)
+        return self.ask(name)
+
+    def source(self, name: str) -> Literal["file", "environment"] | None:
+        """Return where the value of that name stands, or None where it could only be asked for.
+
+        Raises:
+            SecretsFileError: when the file cannot be used.
+        """
+        if self.file is not None and name in _read(self.file):
+            return "file"
+        return "environment" if name in self.environment else None
 
     def known(self) -> dict[str, str]:
         """Return what is surely secret here: all of the file, and variables whose names say so.
+
+        Nobody is asked: that would bother a person for names that nothing here may need.
 
         Raises:
             SecretsFileError: when the file cannot be used.
@@ -150,22 +163,7 @@ def _forms(value: str) -> Iterable[str]:
 
 
 def _read(file: Path) -> dict[str, str]:
-    try:
-        with file.open(encoding="utf-8") as lines:
-            status = os.fstat(lines.fileno())
-            if status.st_mode & _OTHERS:
-                raise SecretsFileError(
-                    f"others may read {str(file)!r}, so nothing is taken from it",
-                    hint=f"chmod 600 {file}",
-                )
-            return dict(_entries(file, lines.read()))
-    except FileNotFoundError:
-        return {}
-    except UnicodeDecodeError:
-        raise SecretsFileError(f"{str(file)!r} is not UTF-8") from None
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise SecretsFileError(f"{str(file)!r} cannot be read: {why}") from None
+    return dict(_entries(file, read_personal(file, SecretsFileError) or ""))
 
 
 def _entries(file: Path, text: str) -> Iterable[tuple[str, str]]:

@@ -39,6 +39,7 @@ from covalt_git.models.project_config import DEFAULT_LIMITS
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.names import check_new_id, is_id, new_id
 from covalt_git.runtime import sandbox
+from covalt_git.secret_command import SecretCommand
 from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import waiting_call
 from covalt_git.workspaces.locking import CancelledError, ChatBusyError
@@ -365,6 +366,7 @@ class Engine:
                 chat,
                 limits=limits_of(found.tool, self.config),
                 config=self.config.workspace,
+                command=SecretCommand.of(self.root, self.config.secret_command),
                 tell=self.follower.tell,
                 cancel=self.follower.cancel,
             )
@@ -388,6 +390,7 @@ class Engine:
             confirmed=confirmed,
             follower=self.follower,
             warm=warm,
+            command=SecretCommand.of(self.root, self.config.secret_command),
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
+from covalt_git.calls import call_secrets
 from covalt_git.hosts import origin_of
 from covalt_git.models.http_placement import secrets_of
-from covalt_git.secret_values import SecretStore
 from covalt_git.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Log, Outcome, Progress
+    from covalt_git.secret_command import SecretCommand
     from covalt_git.workspaces.chats import ChatStore
 
 
@@ -51,21 +52,26 @@ def run(
     *,
     limits: Limits,
     config: WorkspaceConfig,
+    command: SecretCommand | None = None,
     tell: Callable[[Progress | Log], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> Outcome:
-    """Run an HTTP tool once, in this process: nothing of it is code."""
+    """Run an HTTP tool once, in this process: nothing of it is code.
+
+    ``command`` is asked for secrets that were granted to it and stand nowhere else.
+    """
     # The client takes as long to load as everything else together, and most calls need none.
     from covalt_git.runtime import http_files, http_tool  # noqa: PLC0415
 
     tool, manifest = found.tool, found.toolset.manifest
+    may = granted(tool.toolset_id, found.toolset.state, found.toolset.digest)
     return http_tool.run(
         http_tool.HttpJob(
             tool=tool,
             args=args,
-            granted=granted(tool.toolset_id, found.toolset.state, found.toolset.digest),
+            granted=may,
             declared=frozenset(manifest.secrets if manifest else ()),
-            secrets=SecretStore.of_this_machine(),
+            secrets=call_secrets.store(command, may),
             files=http_files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
             tell=tell,

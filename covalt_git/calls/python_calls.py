@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from covalt_git import json_schema
 from covalt_git.access.grants import granted
+from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
+from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import environments, python_tool
-from covalt_git.runtime.environments import CannotInstallError, InstallCancelledError
 from covalt_git.runtime.jobs import Outcome
-from covalt_git.secret_values import Mask, SecretStore
+from covalt_git.secret_values import Mask
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Progress
+    from covalt_git.secret_command import SecretCommand
     from covalt_git.workspaces.chats import ChatStore
 
 
@@ -56,21 +58,23 @@ def run(
     confirmed: bool,
     follower: Follower,
     warm: bool = True,
+    command: SecretCommand | None = None,
 ) -> Outcome:
     """Run a Python tool once, between the walls of a level.
 
     What somebody else's module does on import is done for each call anew, so that nothing of theirs
     is left in the workspace's reach between two calls; the project's own is imported once, where a
-    ``warm`` process is of any use to the next call.
+    ``warm`` process is of any use to the next call.  ``command`` is asked for secrets that were granted
+    to it and stand nowhere else.
     """
     toolset, tool = found.toolset, found.tool
+    may = granted(toolset.id, toolset.state, toolset.digest)
     try:
         python = _interpreter(found, follower)
-    except (CannotInstallError, InstallCancelledError) as error:
+        secrets = _secrets(found, may, command)
+    except CovaltError as error:
         told = CallError(code=error.code, message=error.message, hint=error.hint)
         return Outcome("error", error=told)
-    may = granted(toolset.id, toolset.state, toolset.digest)
-    secrets = _secrets(found, may)
     mask = Mask(secrets.values())
     outcome = python_tool.run(
         python_tool.Job(
@@ -129,10 +133,10 @@ def describe(
     )
 
 
-def _secrets(found: Found, may: Granted) -> dict[str, str]:
+def _secrets(found: Found, may: Granted, command: SecretCommand | None) -> dict[str, str]:
     """Return the values that the toolset declared, that were granted to it as it is, and that are set."""
     declared = found.toolset.manifest.secrets if found.toolset.manifest else ()
-    store = SecretStore.of_this_machine()
+    store = call_secrets.store(command, may)
     values = {name: store.value(name) for name in declared if name in may.secrets}
     return {name: value for name, value in values.items() if value}
 

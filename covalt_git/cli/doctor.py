@@ -9,10 +9,14 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.session import json_option
+from covalt_git.errors import CovaltError
+from covalt_git.files.project_files import find_root, read_config
 from covalt_git.runtime import machine, probing, sandbox
+from covalt_git.secret_command import SecretCommand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel
@@ -33,7 +37,7 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
     with 1 if one of them got through.
     """
     root = click.get_current_context().find_root().obj["root"]
-    facts = machine.facts(root)
+    facts = (*machine.facts(root), *_secret_command(root))
     if not as_json:
         output.table(
             [(fact.name, fact.value, fact.note) for fact in facts], titles=("MACHINE", "", "")
@@ -46,6 +50,19 @@ def command(*, quick: bool, verbose: bool, as_json: bool) -> None:
     else:
         print_levels(levels, found, verbose=verbose)
     raise click.exceptions.Exit(exit_code(found))
+
+
+def _secret_command(root: Path) -> list[machine.Fact]:
+    """Return what the project in ``root`` would ask for its secrets, if there is one."""
+    try:
+        project = find_root(root)
+        found = SecretCommand.of(project, read_config(project).secret_command)
+        if found is None:
+            return []
+        note = "allowed" if found.is_allowed else "never run as it is; covalt-git secret allow"
+    except CovaltError:
+        return []  # for validate to tell
+    return [machine.Fact("secret command", str(found), note)]
 
 
 def exit_code(found: Found) -> int:

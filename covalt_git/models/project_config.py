@@ -31,6 +31,23 @@ SignerLine = Annotated[str, AfterValidator(_check_signer)]
 """A line of OpenSSH's allowed-signers format."""
 
 
+def _check_command(argv: tuple[str, ...]) -> tuple[str, ...]:
+    why = hint = ""
+    if not argv:
+        return argv
+    if not argv[0] or "{name}" in argv[0] or ("/" in argv[0] and not argv[0].startswith("/")):
+        why = "the program has to be one on PATH, or a whole path"
+        hint = "write [pass, show, '{name}']"
+    elif not any("{name}" in part for part in argv[1:]):
+        why = "no argument holds {name}, so that every secret would have one value"
+        hint = "add '{name}' where the secret's name belongs"
+    elif any("\0" in part for part in argv):
+        why, hint = "no argument of a program may hold a NUL", "remove it"
+    if why:
+        raise PydanticCustomError("one_of", "{why}", {"why": why, "hint": hint})
+    return argv
+
+
 class RoleConfig(StrictModel):
     """What the holders of a role may call and approve; ``deny`` wins over ``allow``."""
 
@@ -129,7 +146,7 @@ class ProjectConfig(StrictModel):
     signers: tuple[SignerLine, ...] = Field(
         (), description="Lines of OpenSSH's allowed-signers format."
     )
-    secret_command: tuple[str, ...] = Field(
+    secret_command: Annotated[tuple[str, ...], AfterValidator(_check_command)] = Field(
         (), description="Command that prints a secret, {name} standing for its name."
     )
 

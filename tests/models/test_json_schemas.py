@@ -33,6 +33,8 @@ BEYOND = {
     "artifact-missing": OUTSIDE,
     "artifact-outside": OUTSIDE,
     "config-default-role": ACROSS,
+    "config-secret-command-inside": WITHIN,
+    "config-secret-command-one-value": WITHIN,
     "config-signers": WITHIN,
     "credential-in-the-settings": WITHIN,
     "duplicate-tool-ids": ACROSS,
