@@ -16,7 +16,7 @@ from covalt_git.cli.toolset_update import diff_command, update_command
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import set_enabled
-from covalt_git.installs.removing import uninstall
+from covalt_git.installs.removing import undo_command, uninstall
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
@@ -150,6 +150,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
     opened = project()
     if not sees_everything(opened.config, opened.principal):
         raise forbidden("your role may not remove toolsets")
+    undo = undo_command(opened.root, toolset_id)
     gone = uninstall(opened.root, toolset_id, force=force)
     with opened.index() as index:
         index.sync_toolsets()
@@ -158,7 +159,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
         return
     output.say(f"{toolset_id} is removed")
     if not force:
-        output.say(f"to undo it: git checkout HEAD -- toolsets/{toolset_id}")
+        output.say(f"to undo it: {undo}")
 
 
 def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -14,14 +13,12 @@ from covalt_git.cli import output, render_text
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import forbidden, json_option, project
-from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects.file_patches import file_patch
-from covalt_git.installs.updating import local_changes, update
+from covalt_git.errors import CovaltError
+from covalt_git.installs.differences import differences
+from covalt_git.installs.updating import update
 
 if TYPE_CHECKING:
-    from covalt_git.files.bundle_reading import Entry
     from covalt_git.files.toolsets import Toolset
-    from covalt_git.git_objects.file_patches import Side
     from covalt_git.installs.updating import Update
     from covalt_git.models.base import JsonObject
 
@@ -95,34 +92,21 @@ def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_jso
     toolset = opened.catalog.find_toolset(toolset_id)
     if len(opened.catalog.visible(toolset.tools)) < len(toolset.tools):
         raise forbidden(f"your role does not see all of {toolset_id!r}")
-    digest = None if grant is None else _granted_digest(toolset, grant)
-    before, after = local_changes(opened.root, toolset_id, digest)
-    was, now = ({one.path: one for one in side} for side in (before, after))
-    changed = [path for path in sorted({*was, *now}) if was.get(path) != now.get(path)]
-    patches = {
-        path: file_patch(
-            f"toolsets/{toolset_id}/{path}", _side(was.get(path)), _side(now.get(path))
-        )
-        for path in changed
-    }
-    kinds = {
-        path: "added" if path not in was else "removed" if path not in now else "updated"
-        for path in changed
-    }
+    changed = differences(opened.root, toolset_id, grant)
     if as_json:
         output.as_json(
             [
-                {"path": path, "kind": kinds[path], "patch": patches[path].decode(errors="replace")}
-                for path in changed
+                {"path": one.path, "kind": one.kind, "patch": one.patch.decode(errors="replace")}
+                for one in changed
             ]
         )
         return
-    for path in changed:
+    for one in changed:
         if names_only:
-            mark, colour = _MARKS[kinds[path]]
-            output.say(f"  {mark} {path}", fg=colour)
+            mark, colour = output.MARKS[one.kind]
+            output.say(f"  {mark} {one.path}", fg=colour)
         else:
-            render_text.patch(patches[path].decode(errors="replace"))
+            render_text.patch(one.patch.decode(errors="replace"))
     if not changed:
         since = "that was granted" if grant else "it was imported"
         output.say(f"nothing of {toolset_id} has changed since {since}", err=True)
@@ -201,15 +185,6 @@ def _say(found: Update, *, dry_run: bool) -> None:
         output.say(f"  covalt-git validate toolsets/{toolset_id}")
 
 
-def _granted_digest(toolset: Toolset, key: str) -> str:
-    """Return the digest of what was granted under a key of the toolset's state."""
-    grant = toolset.state.grants.get(key)
-    if grant is None:
-        list_with = f"covalt-git grant list {toolset.id}"
-        raise UnknownNameError("grant", key, toolset.state.grants, list_with=list_with)
-    return grant.digest
-
-
 def _shown(path: Path) -> str:
     return "/".join(path.parts[-4:])  # from data/ on
 
@@ -238,9 +213,3 @@ def _as_json(found: Update, *, dry_run: bool) -> JsonObject:
         "problems": [one.as_json() for one in found.toolset.problems],
         "dry_run": dry_run,
     }
-
-
-def _side(entry: Entry | None) -> Side | None:
-    if entry is None:
-        return None
-    return stat.S_IFREG | (0o755 if entry.executable else 0o644), entry.content

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import read_bundle_files
@@ -18,6 +20,9 @@ from covalt_git.installs.changing import GONE, one_at_a_time
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.names import new_id
 from covalt_git.new_file import flush
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class NotInGitError(CovaltError):
@@ -37,11 +42,11 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
         CovaltError: when it cannot be removed; it is there as it was.
     """
     toolset = find_toolset(root, toolset_id)
-    if not force and not is_in_git(toolset):
+    if not force and not is_in_git(root, toolset):
         raise NotInGitError(
-            f"the files of {toolset_id!r} are not in the last commit as they are,"
-            " and nothing could bring them back",
-            hint=f"git add toolsets/{toolset_id} && git commit, or add --force",
+            f"{toolset_id!r} is not in the last commit as it is, with what was decided about it,"
+            " and nothing could bring it back",
+            hint=f"git add {' '.join(paths_of(root, toolset_id))} && git commit, or add --force",
         )
     toolsets = root / "toolsets"
     gone = toolsets / f"{GONE}{new_id()}"
@@ -58,12 +63,41 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     return toolset
 
 
-def is_in_git(toolset: Toolset) -> bool:
-    """Tell whether the last commit of the repository around it holds the toolset as it is."""
-    with tempfile.TemporaryDirectory() as folder:
-        then = Path(folder) / "then"
-        try:
-            write_folder(toolset.folder, "HEAD", then)
-        except UnknownRevisionError:
-            return False
-        return then.is_dir() and read_bundle_files(then, "then").digest == toolset.digest
+def is_in_git(root: Path, toolset: Toolset) -> bool:
+    """Tell whether the last commit of the repository around it holds a toolset and its state as they are."""
+    folder, *kept = (root / path for path in paths_of(root, toolset.id))
+    try:
+        with _then(folder) as then:
+            if not then.is_dir() or read_bundle_files(then, "").digest != toolset.digest:
+                return False
+        for file in kept:
+            with _then(file.parent) as then:
+                same = then / file.name
+                if not same.is_file() or same.read_bytes() != file.read_bytes():
+                    return False
+    except UnknownRevisionError:
+        return False
+    return True
+
+
+@contextmanager
+def _then(folder: Path) -> Iterator[Path]:
+    """Yield a folder as the last commit has it, written elsewhere."""
+    with tempfile.TemporaryDirectory() as elsewhere:
+        then = Path(elsewhere) / "then"
+        write_folder(folder, "HEAD", then)
+        yield then
+
+
+def paths_of(root: Path, toolset_id: str) -> list[str]:
+    """Return what a toolset is in the project: its folder, and its state and its lock where it has them."""
+    beside = [f"toolsets/{kept}/{toolset_id}.yaml" for kept in (STATE_FOLDER, LOCK_FOLDER)]
+    return [f"toolsets/{toolset_id}", *(path for path in beside if (root / path).is_file())]
+
+
+def undo_command(root: Path, toolset_id: str) -> str:
+    """Return the command that brings a toolset back that is in the last commit, to be asked before.
+
+    Without its state, somebody else's toolset would come back as one of the project's own.
+    """
+    return f"git checkout HEAD -- {' '.join(paths_of(root, toolset_id))}"

@@ -162,31 +162,6 @@ def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
     )
 
 
-def local_changes(
-    root: Path, toolset_id: str, digest: str | None = None
-) -> tuple[list[Entry], list[Entry]]:
-    """Return a toolset as it was imported, or had that digest, and as it is.
-
-    Raises:
-        UnknownNameError: naming the nearest one.
-        NotUpdatedError: when it was not imported, or nobody has that version any more.
-        CovaltError: when its files cannot be read.
-    """
-    toolset = find_toolset(root, toolset_id)
-    wanted = digest or toolset.state.digest
-    if wanted is None:
-        raise NotUpdatedError(
-            f"the toolset {toolset_id!r} is the project's own, and its history is Git's",
-            hint=f"git log -p -- toolsets/{toolset_id}",
-        )
-    before = find_version(root, toolset_id, wanted)
-    if before is None:
-        raise NotUpdatedError(
-            f"{wanted} of {toolset_id!r} is neither in Git nor in data/toolsets any more"
-        )
-    return before, read_folder(toolset.folder)
-
-
 def _source(root: Path, toolset: Toolset) -> Path | str:
     kind, ref = toolset.state.source_type, toolset.state.source_ref or ""
     if kind == "url":

@@ -13,11 +13,14 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from covalt_git.errors import CovaltError
 from covalt_git.installs import incoming
 from covalt_git.installs.incoming import Bundle
+from covalt_git.installs.signatures import SignerChangedError
 from covalt_server import api_bundles, shell
 from covalt_server.admin import as_admin
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
+
+    from covalt_server.api_bundles import ToolsetImported
 
 pages = Blueprint("imports", __name__)
 
@@ -42,7 +45,8 @@ def bring() -> Response:
     request.max_content_length = api_bundles.most_bundle_bytes()
     try:
         bundle = _brought()
-        api_bundles.brought(bundle, dry_run=True)
+        # Who signed it is told on the page of what was looked at, where it is accepted or not.
+        api_bundles.brought(bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:
         return _refused(error)
     return redirect(url_for("imports.review", bundle_id=incoming.keep(root, bundle)), 303)
@@ -52,11 +56,17 @@ def bring() -> Response:
 def review(bundle_id: str) -> str | Response:
     """Show what a bundle is and what it would be able to do, before it is taken in."""
     bundle = incoming.kept(as_admin(_WHAT).root, bundle_id)
+    changed = None
     try:
         found = api_bundles.brought(bundle, dry_run=True)
+    except SignerChangedError as error:
+        changed = error
+        found = api_bundles.brought(bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:  # somebody else took it in meanwhile
         return _refused(error)
-    return render_template("import_review.html", toolset=found, bundle_id=bundle_id)
+    return render_template(
+        "import_review.html", toolset=found, bundle_id=bundle_id, signer_changed=changed
+    )
 
 
 @pages.post("/imports/<bundle_id>")
@@ -65,11 +75,16 @@ def take_in(bundle_id: str) -> Response:
     root = as_admin(_WHAT).root
     bundle = incoming.kept(root, bundle_id)
     try:
-        taken = api_bundles.brought(bundle, dry_run=False)
+        taken = api_bundles.brought(
+            bundle,
+            dry_run=False,
+            force="force" in request.form,
+            accept_signer="accept_signer" in request.form,
+        )
     except CovaltError as error:
         return _refused(error)
     incoming.forget(root, bundle_id)
-    return shell.back("toolsets.toolset", toolset_id=taken.toolset_id, said="taken_in")
+    return shell.back("toolsets.toolset", toolset_id=taken.toolset_id, said=_said(taken))
 
 
 @pages.post("/imports/<bundle_id>/drop")
@@ -83,10 +98,17 @@ def _brought() -> Bundle:
     """Return the bundle that a form carries, or whose address it has."""
     file, url = request.files.get("file"), request.form.get("url", "").strip()
     if file is not None and file.filename:
-        return api_bundles.sent(file)
+        signature = request.files.get("signature")
+        return api_bundles.sent(file, signature if signature and signature.filename else None)
     if url:
         return Bundle.fetched(url)
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")
+
+
+def _said(taken: ToolsetImported) -> str:
+    if taken.update is None:
+        return "taken_in"
+    return "to_be_decided" if taken.update.conflicts else "updated"
 
 
 def _refused(error: CovaltError) -> Response:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flask import Blueprint, make_response, render_template, request, url_for
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import is_binary_content
-from covalt_git.installs.removing import NotInGitError, is_in_git
+from covalt_git.installs import incoming
+from covalt_git.installs.incoming import Bundle
+from covalt_git.installs.removing import NotInGitError, is_in_git, paths_of, undo_command
 from covalt_server import api_bundles, api_grants, api_toolsets, current, highlight, shell
 from covalt_server.admin import as_admin, is_admin
 from covalt_server.contract import Nothing
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
 
 pages = Blueprint("toolsets", __name__)
+
+_LONGEST_PATCH = 200_000
+"""Characters of one file's difference that a page can carry."""
 
 
 @pages.get("/toolsets")
@@ -84,6 +90,42 @@ def revoke(toolset_id: str) -> Response:
     return shell.back("toolsets.toolset", toolset_id=toolset_id, said="revoked", _anchor="grants")
 
 
+@pages.get("/toolsets/<toolset_id>/changes")
+def changes(toolset_id: str) -> str:
+    """Show what was changed here of a toolset since it came, or since something was granted to it."""
+    grant = request.args.get("grant") or None
+    found = api_bundles.diff_toolset.ask(toolset_id=toolset_id, grant=grant)
+    shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
+    differing = [
+        _Changed(
+            one.path,
+            one.kind,
+            one.patch if len(one.patch) <= _LONGEST_PATCH else None,
+            "\nBinary files " in one.patch,
+        )
+        for one in found.files
+    ]
+    return render_template(
+        "toolset_changes.html",
+        toolset=shown,
+        grant=grant,
+        diff=_Changes(differing),
+        patch=highlight.diff,
+    )
+
+
+@pages.post("/toolsets/<toolset_id>/newer")
+def newer(toolset_id: str) -> Response:
+    """Fetch what is where the toolset came from, to be looked at before it is taken."""
+    root = as_admin("update toolsets").root
+    found = current.catalog().find_toolset(toolset_id)
+    if found.state.source_type != "url":
+        return redirect(url_for("imports.choose"), 303)
+    bundle = Bundle.fetched(found.state.source_ref or "")
+    api_bundles.brought(bundle, dry_run=True, accept_signer=True)
+    return redirect(url_for("imports.review", bundle_id=incoming.keep(root, bundle)), 303)
+
+
 @pages.get("/toolsets/<toolset_id>/uninstall")
 def uninstall_preview(toolset_id: str) -> str:
     """Say what would go and what would stay, and ask."""
@@ -123,6 +165,22 @@ def source(toolset_id: str, path: str) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A file that differs, as the listing of differences asks for it."""
+
+    path: str
+    kind: str
+    patch: str | None
+    binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    changes: list[_Changed]
+    truncated: bool = False
+
+
 def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     """Return the page of a toolset; ``error`` is why something that was typed could not be granted."""
     shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
@@ -140,7 +198,14 @@ def _uninstall(toolset_id: str) -> str:
     as_admin("remove toolsets")
     found = current.catalog().find_toolset(toolset_id)
     shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
-    return render_template("uninstall.html", toolset=shown, in_git=is_in_git(found))
+    root = current.project().root
+    return render_template(
+        "uninstall.html",
+        toolset=shown,
+        in_git=is_in_git(root, found),
+        paths=" ".join(paths_of(root, toolset_id)),
+        undo=undo_command(root, toolset_id),
+    )
 
 
 def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:

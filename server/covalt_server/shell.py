@@ -52,6 +52,10 @@ SAYINGS = {
     "enabled": Said("Enabled."),
     "disabled": Said("Disabled: none of its tools can be called."),
     "taken_in": Said("It is here, switched off, with nothing granted to it."),
+    "updated": Said("Updated, with what was changed here."),
+    "to_be_decided": Said(
+        "Updated. What both sides changed is in the files twice; decide it, and its tools can be called again."
+    ),
     "not_taken_in": Said("Nothing was taken in."),
     "granted": Said("Granted, until a file of it changes."),
     "revoked": Said("Taken back."),

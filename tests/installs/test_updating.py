@@ -15,8 +15,9 @@ from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs import changing, updating
 from covalt_git.installs.decisions import grant_network, set_enabled
+from covalt_git.installs.differences import differences
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.updating import NotUpdatedError, local_changes, update
+from covalt_git.installs.updating import NotUpdatedError, update
 from covalt_git.models.toolset_state import LocalOverride
 from tests.installs import hostile_bundles as hostile
 from tests.installs.hostile_bundles import File, archive
@@ -231,8 +232,10 @@ def test_grants_that_end_are_named_and_stay_to_be_looked_at(root: Path) -> None:
     assert found.ended_grants == ("network",)
     grant = read_toolset(root, "demo").state.grants["network"]
     assert grant.digest != read_toolset(root, "demo").digest
-    before, after = local_changes(root, "demo", grant.digest)
-    assert {one.path for one in before} - {one.path for one in after} == {"notes.md"}
+    assert [(one.path, one.kind) for one in differences(root, "demo", "network")] == [
+        ("notes.md", "deleted"),
+        ("toolset.yaml", "modified"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -84,10 +84,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         outside = self.server.outside
         arrived = Arrived(self.command, self.path, {**self.headers})
-        headers, content = outside.pages.get(
-            self.path.partition("?")[0], ({"Content-Type": "text/javascript"}, b"")
-        )
-        self.send_response(200)
+        path = self.path.partition("?")[0]
+        headers, content = outside.pages.get(path, ({"Content-Type": "text/javascript"}, b""))
+        unsigned = path.endswith(".sig") and path not in outside.pages
+        self.send_response(404 if unsigned else 200)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Access-Control-Allow-Origin", "*")

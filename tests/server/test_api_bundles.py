@@ -50,10 +50,13 @@ def below(folder: Path) -> list[tuple[str, bytes]]:
 
 @pytest.fixture
 def upstream() -> Iterator[str]:
-    """A server on this machine that has the demo at any path."""
+    """A server on this machine that has the demo at any path, and no signature."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if ".sig" in self.path:
+                self.send_error(404)
+                return
             self.send_response(200)
             self.send_header("Content-Length", str(len(DEMO)))
             self.end_headers()
@@ -106,7 +109,8 @@ def test_a_bundle_is_told_whole_before_it_comes_and_comes_inert(api: Api) -> Non
         "digest": here["digest"],
     }
     refused(api.tell("call_tool", chat_id="c1", tool_id="demo:run", args={}), 403, "tool_disabled")
-    refused(send(api, DEMO), 409, "already_installed")
+    again = answered(send(api, DEMO))["update"]
+    assert (again["files"], again["old_version"], again["new_version"]) == ([], "1.2", "1.2")
 
 
 def test_what_is_exported_is_what_came_and_comes_back_the_same(api: Api, upstream: str) -> None:

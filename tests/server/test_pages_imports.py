@@ -11,13 +11,14 @@ from playwright.sync_api import BrowserContext, expect
 from werkzeug.datastructures import FileStorage
 
 from tests.browser import console_errors
-from tests.installs.hostile_bundles import GOOD, File, archive
+from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.installs.test_removing import commit
 from tests.server.api import BEARER, HOME, Api, configure, form_file
 from tests.server.live import live
 from tests.server.outside import Outside
 from tests.server.test_api_bundles import DEMO, MANIFEST, below
 from tests.server.visitor import Page, Visitor
+from tests.ssh_keys import Key, make_key
 
 HOSTILE = MANIFEST.replace(
     b"name: Demo", b'name: "<img src=x onerror=alert(1)> {{ 7 * 7 }} {% raw %}"'
@@ -73,9 +74,9 @@ def test_a_toolset_comes_is_granted_a_host_called_sent_on_and_removed(
 
     asked = visitor.open(visitor.open("/toolsets/far").link("Uninstall..."))
     assert "1 grant" in asked.text
-    assert "nothing could bring them back" in asked.text
+    assert "nothing could bring it back" in asked.text
     refused = visitor.send(asked.form("/uninstall"), "Uninstall far")
-    assert (refused.status, "nothing could bring them back" in refused.text) == (409, True)
+    assert (refused.status, "nothing could bring it back" in refused.text) == (409, True)
     gone = visitor.send(refused.form("/uninstall"), "Uninstall far", force="on")
     assert "Removed. Chats keep what it did." in gone.text
     assert not (api.root / "toolsets/far").exists()
@@ -130,9 +131,101 @@ def test_exactly_what_was_looked_at_is_taken_once_or_nothing(visitor: Visitor, r
     kept.write_bytes(whole)
     assert visitor.send(form, "Take it in").status == 200
     assert visitor.send(form, "Take it in").status == 404
-    again = look_at(visitor, DEMO)
-    assert (again.status, "There is a toolset 'demo'" in again.text) == (409, True)
+    manifest = MANIFEST.replace(b"id: demo", b"id: data-lab")
+    own = look_at(visitor, archive((File(b"toolset.yaml", manifest), GOOD[1])))
+    assert (own.status, "'data-lab' is the project's own" in own.text) == (409, True)
     assert list((root / "data/incoming").iterdir()) == []
+
+
+def newer(version: str, **changed: bytes) -> bytes:
+    files = {
+        "toolset.yaml": MANIFEST.replace(b'"1.2"', f'"{version}"'.encode()),
+        "tools/a.py": TOOL,
+    }
+    return archive(
+        tuple(File(name.encode(), content) for name, content in (files | changed).items())
+    )
+
+
+def test_an_update_is_looked_at_file_by_file_and_loses_no_change(
+    visitor: Visitor, root: Path
+) -> None:
+    take_in(visitor, DEMO)
+    assert "Nothing in it is newer" in look_at(visitor, DEMO).text
+    tool = root / "toolsets/demo/tools/a.py"
+    tool.write_bytes(TOOL + b"# ours\n")
+
+    page = look_at(visitor, newer("1.3", **{"new.md": b"new"}))
+    assert "Version 1.2 of it is here." in page.text
+    assert "added new.md" in page.text
+    assert "yours stays tools/a.py" in page.text
+    here = visitor.send(page.forms[1], "Update it")
+    assert "Updated, with what was changed here." in here.text
+    assert "1.3" in here.text
+    changes = visitor.open(here.link("changed since"))
+    assert "+# ours" in changes.text
+    assert "1 file differs" in changes.text
+
+    page = look_at(visitor, newer("1.4", **{"tools/a.py": TOOL + b"# theirs\n"}))
+    assert "Both sides changed the same in 1 file" in page.text
+    here = visitor.send(page.forms[1], "Update it")
+    assert "decide it, and its tools can be called again" in here.text
+    assert tool.read_bytes() == TOOL + b"<<<<<<< yours\n# ours\n=======\n# theirs\n>>>>>>> 1.4\n"
+
+    tool.write_bytes(TOOL + b"# ours\n")
+    page = look_at(visitor, newer("1.5"))
+    visitor.send(page.forms[1], "Update it, and give up what was changed here")
+    assert tool.read_bytes() == TOOL
+
+
+def test_what_is_newer_at_its_address_is_fetched_when_somebody_asks(
+    visitor: Visitor, root: Path
+) -> None:
+    with Outside() as outside:
+        outside.pages["/demo.zip"] = ({}, DEMO)
+        page = visitor.open("/imports")
+        form = page.forms[2]
+        review = visitor.send(form, url=f"http://127.0.0.1:{outside.port}/demo.zip")
+        here = visitor.send(review.forms[1], "Take it in")
+        outside.requests.clear()
+        outside.pages["/demo.zip"] = ({}, newer("2"))
+        visitor.open("/toolsets/demo")
+        assert outside.requests == []
+
+        review = visitor.send(here.form("/newer"), "Look for an update")
+
+        assert "Version 1.2 of it is here." in review.text
+        visitor.send(review.forms[1], "Update it")
+        assert 'version: "2"' in (root / "toolsets/demo/toolset.yaml").read_text()
+
+
+def test_who_signed_it_is_told_and_another_has_to_be_accepted(
+    visitor: Visitor, root: Path, tmp_path: Path
+) -> None:
+    ann, bob = make_key(tmp_path, "ann"), make_key(tmp_path, "bob")
+    configure(root, f"signers: ['{ann.allowed('ann')}', '{bob.allowed('bob')}']\n")
+    form = visitor.open("/imports").forms[1]
+
+    def signed_by(key: Key, content: bytes) -> Page:
+        signature = form_file("demo.zip.sig", key.sign(content))
+        return visitor.send(form, file=chosen(content), signature=signature)
+
+    wrong = visitor.send(
+        form, file=chosen(DEMO), signature=form_file("x.sig", ann.sign(DEMO + b"!"))
+    )
+    assert (wrong.status, "Nothing was taken in." in wrong.text) == (422, True)
+    page = signed_by(ann, DEMO)
+    assert "Signed by ann" in page.text
+    here = visitor.send(page.forms[1], "Take it in")
+    assert ann.fingerprint in here.text
+
+    page = signed_by(bob, newer("2"))
+    assert "I know that somebody else signed it" in page.text
+    refused = visitor.send(page.forms[1], "Update it")
+    assert refused.status == 409
+    assert b'"1.2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
+    visitor.send(page.forms[1], "Update it", accept_signer="on")
+    assert b'"2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
 
 
 def test_who_does_not_want_it_leaves_nothing(visitor: Visitor, root: Path) -> None:

@@ -1,4 +1,5 @@
-// A ZIP that is dropped anywhere on the page is put into the form, and sent as if it had been chosen.
+// A ZIP that is dropped anywhere on the page, with its signature or without, is put into the form, and
+// sent as if it had been chosen.
 
 const form = document.querySelector("[data-drop] form");
 const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
@@ -19,10 +20,10 @@ document.addEventListener("drop", (event) => {
   event.preventDefault();
   inside = 0;
   document.body.classList.remove("dropping");
-  const [file] = event.dataTransfer.files;
-  if (!file) return;
-  const one = new DataTransfer();
-  one.items.add(file);
-  form.elements.file.files = one.files;
-  form.requestSubmit(form.querySelector("button"));
+  for (const file of event.dataTransfer.files) {
+    const one = new DataTransfer();
+    one.items.add(file);
+    form.elements[file.name.endsWith(".sig") ? "signature" : "file"].files = one.files;
+  }
+  if (form.elements.file.files.length) form.requestSubmit(form.querySelector("button"));
 });
