@@ -1,7 +1,8 @@
-"""What was granted to a toolset: the hosts its tools may reach, and the secrets they may send there.
+"""What was granted to a toolset: hosts its tools may reach, secrets they may send there, MCP servers.
 
-A grant holds for exactly the files it was given for: the digest in it is the toolset's.  Nothing of
-a toolset leaves this machine without one, also of the project's own.
+A grant of hosts or secrets holds for exactly the files it was given for: the digest in it is the
+toolset's.  One of an MCP server holds for exactly that server (:mod:`covalt_git.models.server_definition`).
+Nothing of a toolset leaves this machine without one, also of the project's own.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Origin, Reach
-from covalt_git.models.toolset_state import NetworkGrant, SecretGrant
+from covalt_git.models.server_definition import command_line, process_facts, server_facts
+from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
 
 
@@ -28,12 +32,17 @@ class GrantNeededError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a toolset may reach and send; ``stale`` holds the kinds of grants for other files."""
+    """What a toolset may reach, send and use.
+
+    ``servers`` holds the grants of MCP servers, whether or not those are still what was granted, and
+    ``stale`` the kinds of other grants that are for other files.
+    """
 
     toolset_id: str
     reach: Reach = field(default_factory=Reach)
     secrets: Mapping[str, Reach] = field(default_factory=dict)
     stale: frozenset[str] = frozenset()
+    servers: tuple[ProcessGrant | ServerGrant, ...] = ()
 
     def check_origin(self, origin: Origin) -> None:
         """Make sure that requests may go to that origin.
@@ -55,8 +64,40 @@ class Granted:
             what = f"may not send the secret {name!r} to {origin.shown_host}"
             raise self._needed("secret", what, f"secret {name} {rule_of(origin)}")
 
-    def _needed(self, kind: str, what: str, command: str) -> GrantNeededError:
-        since = "; it has changed since that was granted" if kind in self.stale else ""
+    def check_process(self, server: McpServer, files: Mapping[str, str]) -> None:
+        """Make sure that the program of an MCP server may be started, as it is now.
+
+        ``files`` are the toolset's, by their paths, and their SHA-256 in hex.  Words of a program without
+        ``cwd`` are taken from the toolset's folder; what such a program reads from the folder that it is
+        started in is not part of what was granted, so that this must not be the toolset's.
+
+        Raises:
+            GrantNeededError: with the command that grants it.
+        """
+        argv = (server.command or "", *server.args)
+        what = f"may not start {command_line(argv)}"
+        self._check_server(process_facts(server, files), what)
+
+    def check_server(self, server: McpServer) -> None:
+        """Make sure that the MCP server at an address may be used, as it is declared now.
+
+        Raises:
+            GrantNeededError: with the command that grants it.
+        """
+        what = f"may not use the MCP server at {command_line([server.url or ''])}"
+        self._check_server(server_facts(server), what)
+
+    def _check_server(self, facts: JsonObject, what: str) -> None:
+        kind, server = facts["kind"], facts["server"]
+        given = [one for one in self.servers if (one.kind, one.server) == (kind, server)]
+        if not any(is_of(one, facts) for one in given):
+            raise self._needed(kind, what, f"{kind} {server}", changed=bool(given))
+
+    def _needed(
+        self, kind: str, what: str, command: str, *, changed: bool = False
+    ) -> GrantNeededError:
+        changed = changed or kind in self.stale
+        since = "; it has changed since that was granted" if changed else ""
         return GrantNeededError(
             f"the toolset {self.toolset_id!r} {what}{since}",
             hint=f"covalt-git grant add {self.toolset_id} {command}",
@@ -72,7 +113,10 @@ def granted(toolset_id: str, state: ToolsetState, digest: str) -> Granted:
     network: list[HostRule] = []
     secrets: dict[str, Reach] = {}
     stale = set()
+    servers: list[ProcessGrant | ServerGrant] = []
     for grant in state.grants.values():
+        if isinstance(grant, ProcessGrant | ServerGrant):
+            servers.append(grant)
         if not isinstance(grant, NetworkGrant | SecretGrant):
             continue
         if grant.digest != digest:
@@ -82,7 +126,15 @@ def granted(toolset_id: str, state: ToolsetState, digest: str) -> Granted:
         else:
             before = secrets.get(grant.name, Reach()).rules
             secrets[grant.name] = Reach((*before, *_rules(grant.hosts)))
-    return Granted(toolset_id, Reach(tuple(network)), secrets, frozenset(stale))
+    return Granted(toolset_id, Reach(tuple(network)), secrets, frozenset(stale), tuple(servers))
+
+
+def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
+    """Tell whether a grant is of exactly those facts of an MCP server, the words in it included.
+
+    People review the words of a state file, so that a digest alone is not enough.
+    """
+    return {name: getattr(grant, name) for name in facts} == facts
 
 
 def _rules(hosts: Iterable[str]) -> Iterable[HostRule]:

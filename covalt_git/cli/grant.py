@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -11,23 +10,33 @@ from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.installs.decisions import (
+    find_server,
+    find_toolset,
     grant_network,
+    grant_process,
     grant_secret,
+    grant_server,
     grant_unsandboxed,
     grants,
     revoke,
     revoke_all,
     secret_key,
+    server_key,
 )
+from covalt_git.installs.standing import changes
+from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.toolset_state import Grant
     from covalt_git.project import Project
 
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
 some_hosts_argument = click.argument("hosts", metavar="[HOST...]", nargs=-1)
+server_argument = click.argument("server_id", metavar="SERVER")
 hosts_argument = click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
 
 _TITLES = ("TOOLSET", "GRANT", "WHAT", "HOLDS", "SINCE", "BY")
@@ -35,7 +44,7 @@ _TITLES = ("TOOLSET", "GRANT", "WHAT", "HOLDS", "SINCE", "BY")
 
 @click.group()
 def command() -> None:
-    """Let a toolset reach hosts and send secrets to them; see what it may, and take it back."""
+    """Let a toolset reach hosts, send secrets, use MCP servers; see what it may, and take it back."""
 
 
 class _ToolsetFirst(click.Group):
@@ -57,28 +66,35 @@ class _ToolsetFirst(click.Group):
 @click.argument("toolset_id", metavar="[TOOLSET]", required=False)
 @json_option
 def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
-    """List what was granted, to all toolsets or to TOOLSET, and whether it still holds."""
+    """List what was granted, to all toolsets or to TOOLSET, whether it still holds, and if not why."""
     found = grants(_as_admin().root, toolset_id)
     if as_json:
         output.as_json(
             [
-                {"toolset_id": toolset.id, "key": key, "holds": grant.digest == toolset.digest}
+                {"toolset_id": toolset.id, "key": key, "holds": not told, "changed": told}
                 | grant.model_dump(mode="json")
                 for toolset, key, grant in found
+                for told in [changes(toolset, grant)]
             ]
         )
     elif found:
         output.table([_line(*one) for one in found], titles=_TITLES)
+        for toolset, key, grant in found:
+            if isinstance(grant, ProcessGrant | ServerGrant):
+                for told in changes(toolset, grant):
+                    output.say(f"{toolset.id} {key}: {told}", fg="yellow")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
         output.say(f"nothing is granted {whom}")
 
 
 @command.group(
-    "add", cls=_ToolsetFirst, subcommand_metavar="TOOLSET network|secret|unsandboxed ..."
+    "add",
+    cls=_ToolsetFirst,
+    subcommand_metavar="TOOLSET network|secret|process|server|unsandboxed ...",
 )
 def add() -> None:
-    """Grant something to TOOLSET as its files are now; a change of them ends every grant."""
+    """Grant something to TOOLSET as it is now; a change of what was granted ends the grant."""
 
 
 @add.command("network")
@@ -110,6 +126,48 @@ def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool)
     output.say(f"{toolset_id} may send {name} to {', '.join(grant.hosts)}, until a file changes")
 
 
+@add.command("process")
+@toolset_argument
+@server_argument
+@json_option
+def process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
+    """Let TOOLSET start the program of its MCP server SERVER, exactly as it is written now.
+
+    A change of its command, its folder, its variables or a file of it ends that.
+    """
+    opened = _as_admin()
+    grant = grant_process(opened.root, toolset_id, server_id, by=opened.principal.id)
+    if as_json:
+        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
+        return
+    output.say(f"{toolset_id} may start its MCP server {server_id}, until any of this changes:")
+    output.say(f"  command: {command_line(grant.argv)}")
+    if grant.cwd is not None:
+        output.say(f"  folder: {command_line([grant.cwd])}")
+    _say_texts("variable", find_server(find_toolset(opened.root, toolset_id), server_id).env)
+    for path, digest in grant.files.items():
+        output.say(f"  file: {command_line([path])} {digest}")
+
+
+@add.command("server")
+@toolset_argument
+@server_argument
+@json_option
+def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
+    """Let TOOLSET use its MCP server SERVER at an address, exactly as it is written now.
+
+    A change of its address, its transport or its headers ends that.
+    """
+    opened = _as_admin()
+    grant = grant_server(opened.root, toolset_id, server_id, by=opened.principal.id)
+    if as_json:
+        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
+        return
+    output.say(f"{toolset_id} may use its MCP server {server_id}, until any of this changes:")
+    output.say(f"  address: {command_line([grant.url])} ({grant.transport})")
+    _say_texts("header", find_server(find_toolset(opened.root, toolset_id), server_id).headers)
+
+
 @add.command("unsandboxed")
 @toolset_argument
 @json_option
@@ -127,7 +185,9 @@ def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 
 
 @command.group(
-    "revoke", cls=_ToolsetFirst, subcommand_metavar="TOOLSET network|secret|unsandboxed|all ..."
+    "revoke",
+    cls=_ToolsetFirst,
+    subcommand_metavar="TOOLSET network|secret|process|server|unsandboxed|all ...",
 )
 def revoke_group() -> None:
     """Take back from TOOLSET what was granted to it, or a part of it."""
@@ -150,6 +210,24 @@ def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) ->
 def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
     """Let TOOLSET send the secret NAME to each HOST no longer; without any, nowhere."""
     _revoke(toolset_id, secret_key(name), hosts, f"send {name} to", as_json=as_json)
+
+
+@revoke_group.command("process")
+@toolset_argument
+@server_argument
+@json_option
+def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
+    """Let TOOLSET start the program of its MCP server SERVER no longer."""
+    _revoke(toolset_id, server_key("process", server_id), (), "", as_json=as_json)
+
+
+@revoke_group.command("server")
+@toolset_argument
+@server_argument
+@json_option
+def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
+    """Let TOOLSET use its MCP server SERVER no longer."""
+    _revoke(toolset_id, server_key("server", server_id), (), "", as_json=as_json)
 
 
 @revoke_group.command("unsandboxed")
@@ -185,8 +263,17 @@ def _revoke(toolset_id: str, key: str, hosts: tuple[str, ...], may: str, *, as_j
         output.say(f"{toolset_id} has lost {key}")
 
 
+def _say_texts(kind: str, written: Mapping[str, str]) -> None:
+    """Print variables or headers as the toolset writes them: with references, and without values."""
+    for name, text in sorted(written.items()):
+        output.say(f"  {kind}: {command_line([f'{name}={text}'])}")
+
+
 def _line(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
-    holds = "yes" if grant.digest == toolset.digest else "no, a file has changed"
+    changed = changes(toolset, grant)
+    of_server = isinstance(grant, ProcessGrant | ServerGrant)
+    why = "it has changed" if of_server else ", ".join(changed)
+    holds = f"no, {why}" if changed else "yes"
     return toolset.id, key, _what(grant), holds, grant.granted_at[:10], grant.granted_by
 
 
@@ -195,9 +282,9 @@ def _what(grant: Grant) -> str:
         case NetworkGrant() | SecretGrant():
             return ", ".join(grant.hosts)
         case ProcessGrant():
-            return shlex.join(grant.argv)
+            return command_line(grant.argv)
         case ServerGrant():
-            return grant.url
+            return command_line([grant.url])
         case _:
             return "no sandbox"
 

@@ -17,6 +17,7 @@ from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.removing import undo_command, uninstall
+from covalt_git.installs.standing import lacking
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
@@ -115,6 +116,8 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
         for title, names in _declared(toolset).items():
             if names:
                 output.say(f"{title}: {', '.join(names)}")
+        for one in lacking(toolset):
+            output.say(f"not granted: {one.why}\n  hint: {one.command}", fg="yellow")
         print_problems(toolset.problems, opened.root)
 
 
@@ -197,6 +200,7 @@ def _detail(toolset: Toolset, tools: list[str], *, everything: bool) -> JsonObje
         and manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True),
         "state": toolset.state.model_dump(mode="json", exclude_defaults=True),
         "files": [file.path for file in toolset.files.files],
+        "lacking": [one._asdict() for one in lacking(toolset)],
         "problems": [problem.as_json() for problem in toolset.problems],
     }
 

@@ -17,6 +17,7 @@ from covalt_git.cli.progress import passing
 from covalt_git.errors import WrongCallError
 from covalt_git.files.project_files import CONFIG, ProjectReading, find_root, read_project
 from covalt_git.files.state_files import write_whole
+from covalt_git.installs.standing import lacking
 from covalt_git.reports import repository_prefix
 from covalt_git.reports.baselines import (
     Compared,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.errors import Problem
+    from covalt_git.installs.standing import Lacking
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -212,6 +214,9 @@ def _print(
         print_problems(compared.new, reading.root)
         colour = "red" if _failing(compared.new, strict) else "green"
         output.say(_summary(reading, compared), fg=colour)
+        for one in _lacking(reading):
+            output.say(f"not granted: {one.why}", err=True)
+            output.say(f"  hint: {one.command}", err=True)
         count = mendable(reading.root, compared.new)
         if count:
             output.say(f"{count} of them can be mended: covalt-git validate --fix", err=True)
@@ -226,9 +231,16 @@ def _json(reading: ProjectReading, compared: Compared) -> dict[str, object]:
         "problems": [one.as_json() | {"item": one.item} for one in compared.new],
         "toolsets": len(reading.toolsets),
         "tools": _tools(reading),
+        "lacking": [one._asdict() for one in _lacking(reading)],
         "in_baseline": compared.hidden,
         "stale": [entry._asdict() for entry in compared.stale],
     }
+
+
+def _lacking(reading: ProjectReading) -> list[Lacking]:
+    """Return the MCP servers that nobody granted, of the toolsets that are on: no mistake of a file."""
+    found = [lacking(one) for one in reading.toolsets if one.sound and one.enabled]
+    return [one for of_toolset in found for one in of_toolset]
 
 
 def _tools(reading: ProjectReading) -> int:

@@ -47,6 +47,11 @@ class BundleFiles:
         """The toolset's digest: of the canonical JSON of the sorted ``[mode, path, sha256]``."""
         return digest_of((file.path, file.sha256, file.executable) for file in self.files)
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The SHA-256 of every file in hex, by its path."""
+        return {file.path: file.sha256 for file in self.files}
+
     def get(self, path: str) -> BundleFile | None:
         """Return the file at a path, or None."""
         return next((file for file in self.files if file.path == path), None)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.state_files import write_state
+from covalt_git.files.state_files import read_state, write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
 from covalt_git.installs.changing import one_at_a_time
-from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, UnsandboxedGrant
+from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    UnsandboxedGrant,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
 
 
-class _Given(TypedDict):
-    digest: str
+class _GivenBy(TypedDict):
     granted_at: str
     granted_by: str
 
@@ -35,6 +42,21 @@ def find_toolset(root: Path, toolset_id: str) -> Toolset:
     if toolset_id not in known:
         raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
     return read_toolset(root, toolset_id)
+
+
+def find_server(toolset: Toolset, server_id: str) -> McpServer:
+    """Return an MCP server that a toolset declares.
+
+    Raises:
+        UnknownNameError: naming the nearest one.
+    """
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    for one in servers:
+        if one.id == server_id:
+            return one
+    known = [one.id for one in servers]
+    list_with = f"covalt-git toolset show {toolset.id}"
+    raise UnknownNameError("MCP server", server_id, known, list_with=list_with)
 
 
 @one_at_a_time
@@ -84,7 +106,9 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
     toolset = _grantable(root, toolset_id)
     old = toolset.state.grants.get("network")
     kept = old.hosts if isinstance(old, NetworkGrant) and old.digest == toolset.digest else ()
-    grant = NetworkGrant(kind="network", hosts=_with(kept, hosts), **_now_by(toolset, by))
+    grant = NetworkGrant(
+        kind="network", hosts=_with(kept, hosts), digest=toolset.digest, **_now(by)
+    )
     _put_grant(root, toolset, "network", grant)
     return grant
 
@@ -106,7 +130,9 @@ def grant_secret(
     key = secret_key(name)
     old = toolset.state.grants.get(key)
     kept = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()
-    grant = SecretGrant(kind="secret", name=name, hosts=_with(kept, hosts), **_now_by(toolset, by))
+    grant = SecretGrant(
+        kind="secret", name=name, hosts=_with(kept, hosts), digest=toolset.digest, **_now(by)
+    )
     _put_grant(root, toolset, key, grant)
     return grant
 
@@ -121,8 +147,48 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
     toolset = _grantable(root, toolset_id)
     if not toolset.state.imported:
         raise CovaltError(f"the toolset {toolset_id!r} is the project's own: it runs at any level")
-    grant = UnsandboxedGrant(kind="unsandboxed", **_now_by(toolset, by))
+    grant = UnsandboxedGrant(kind="unsandboxed", digest=toolset.digest, **_now(by))
     _put_grant(root, toolset, "unsandboxed", grant)
+    return grant
+
+
+@one_at_a_time
+def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> ProcessGrant:
+    """Let a toolset start the program of one of its MCP servers, exactly as it is now.
+
+    Raises:
+        UnknownNameError: when it declares no such server.
+        CovaltError: when the server is at an address; and as :func:`grant_network`.
+    """
+    toolset = _grantable(root, toolset_id)
+    server = find_server(toolset, server_id)
+    if server.command is None:
+        raise CovaltError(
+            f"the MCP server {server_id!r} is at an address, and no program",
+            hint=f"covalt-git grant add {toolset_id} server {server_id}",
+        )
+    grant = ProcessGrant(**process_facts(server, toolset.files.hashes), **_now(by))
+    _put_grant(root, toolset, server_key("process", server_id), grant)
+    return grant
+
+
+@one_at_a_time
+def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> ServerGrant:
+    """Let a toolset use one of its MCP servers at an address, exactly as it is declared now.
+
+    Raises:
+        UnknownNameError: when it declares no such server.
+        CovaltError: when the server is a program; and as :func:`grant_network`.
+    """
+    toolset = _grantable(root, toolset_id)
+    server = find_server(toolset, server_id)
+    if server.url is None:
+        raise CovaltError(
+            f"the MCP server {server_id!r} is a program, at no address",
+            hint=f"covalt-git grant add {toolset_id} process {server_id}",
+        )
+    grant = ServerGrant(**server_facts(server), **_now(by))
+    _put_grant(root, toolset, server_key("server", server_id), grant)
     return grant
 
 
@@ -172,6 +238,11 @@ def secret_key(name: str) -> str:
     return f"secret-{name}"
 
 
+def server_key(kind: Literal["process", "server"], server_id: str) -> str:
+    """Return the key under which a state file holds the grant of an MCP server."""
+    return f"{kind}-{server_id}"
+
+
 def _ids(root: Path) -> list[str]:
     return toolset_ids(root / "toolsets")
 
@@ -179,10 +250,15 @@ def _ids(root: Path) -> list[str]:
 def _changeable(root: Path, toolset_id: str) -> Toolset:
     """Return a toolset whose state file can be read, else nothing of it would stay."""
     toolset = find_toolset(root, toolset_id)
-    shown = _state_file(root, toolset_id).relative_to(root).as_posix()
-    broken = [one for one in toolset.problems if one.path == shown and one.severity == "error"]
-    if broken:
-        raise CovaltError("the state file has errors", hint="mend it first", problems=broken)
+    file = _state_file(root, toolset_id)
+    shown = file.relative_to(root).as_posix()
+    broken = read_state(file, shown)
+    if broken.value is None:
+        raise CovaltError(
+            f"{shown} has errors, and is left as it is",
+            hint=f"mend it, or bring it back: git checkout HEAD -- {shown}",
+            problems=broken.problems,
+        )
     return toolset
 
 
@@ -202,9 +278,9 @@ def _with(kept: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({*kept, *hosts}))
 
 
-def _now_by(toolset: Toolset, by: str) -> _Given:
+def _now(by: str) -> _GivenBy:
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"digest": toolset.digest, "granted_at": now, "granted_by": by}
+    return {"granted_at": now, "granted_by": by}
 
 
 def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:

@@ -89,7 +89,12 @@ class ProcessGrant(_Grant):
     kind: Literal["process"] = Field(description="What is granted: a program.")
     server: Id = Field(description="Id of the MCP server.")
     argv: tuple[str, ...] = Field(description="The program and its arguments, exactly.")
+    cwd: str | None = Field(None, description="Folder that it starts in.")
     env: tuple[EnvName, ...] = Field((), description="Names of the variables it gets.")
+    files: dict[str, Digest] = Field(
+        default_factory=dict,
+        description="Files of the toolset that belong to it, and what they hold.",
+    )
 
 
 class ServerGrant(_Grant):
@@ -98,6 +103,9 @@ class ServerGrant(_Grant):
     kind: Literal["server"] = Field(description="What is granted: an MCP server.")
     server: Id = Field(description="Id of the MCP server.")
     url: str = Field(description="Its address.")
+    transport: Literal["sse", "streamable-http"] = Field(
+        "streamable-http", description="How it is spoken to."
+    )
     headers: tuple[str, ...] = Field((), description="Names of the headers sent.")
 
 

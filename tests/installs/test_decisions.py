@@ -112,7 +112,9 @@ def test_state_file_with_errors_is_left_as_it_is(root: Path) -> None:
         set_enabled(root, "data-lab", enabled=True)
 
     (problem,) = caught.value.problems
-    assert caught.value.message == "the state file has errors"
+    shown = "toolsets/state/data-lab.yaml"
+    assert caught.value.message == f"{shown} has errors, and is left as it is"
+    assert caught.value.hint == f"mend it, or bring it back: git checkout HEAD -- {shown}"
     assert (problem.path, problem.line) == ("toolsets/state/data-lab.yaml", 1)
     assert state_file(root).read_text() == "enabeld: true\n"
 

@@ -1,0 +1,107 @@
+"""What is granted of an MCP server: exactly what its toolset writes of it, and the files it names.
+
+A program is its command, arguments, folder and variables; an address is its URL, transport and headers.
+Texts count as they are written: ``${NAME}`` stays a reference, and what it stands for is no part of it.
+
+Of a toolset's own files, those belong to a program that a word of it names, with all that lie beside
+and below them, because a script loads its neighbours.  A folder that is named stands for all in it.
+The manifest itself is no such file: what it says of the server is here already.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from covalt_git import canonical_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from covalt_git.models.toolset_manifest import McpServer
+
+_MANIFEST = "toolset.yaml"
+_BETWEEN_WORDS = re.compile(r"[\s=:,;]+")
+
+
+def process_facts(server: McpServer, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a grant of the program says of it; ``files`` are the toolset's and their SHA-256 in hex."""
+    named = {path: f"sha256:{files[path]}" for path in _files_of(server, files)}
+    facts = {
+        "kind": "process",
+        "server": server.id,
+        "argv": (server.command or "", *server.args),
+        "cwd": server.cwd,
+        "env": tuple(sorted(server.env)),
+        "files": named,
+    }
+    return facts | {"digest": canonical_json.digest(facts | {"env": server.env})}
+
+
+def server_facts(server: McpServer) -> dict[str, Any]:
+    """Return what a grant of the address says of it."""
+    facts = {
+        "kind": "server",
+        "server": server.id,
+        "url": server.url or "",
+        "transport": server.server_type,
+        "headers": tuple(sorted(server.headers)),
+    }
+    return facts | {"digest": canonical_json.digest(facts | {"headers": server.headers})}
+
+
+def command_line(argv: Sequence[str]) -> str:
+    """Return a command as a shell would take it, on one line: what nobody sees is written out."""
+    return "".join(one if one.isprintable() else _escape(one) for one in shlex.join(argv))
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004
+
+
+def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
+    """Return the toolset's files that belong to a program, sorted."""
+    folders = set()
+    below = {parent for path in files for parent in _parents(path)}
+    for place in _places(server):
+        if place in below:
+            folders.add(place)
+        elif place in files:
+            folders.add(posixpath.dirname(place))
+    return sorted(
+        path for path in files if path != _MANIFEST and not folders.isdisjoint(_parents(path))
+    )
+
+
+def _places(server: McpServer) -> Iterator[str]:
+    """Yield the paths within the toolset that words of a program may mean, as a path or a module."""
+    if server.cwd is not None:
+        yield _plain(server.cwd)
+    for text in (server.command or "", *server.args, *server.env.values()):
+        for word in {text, *_BETWEEN_WORDS.split(text)} - {""}:
+            for path in (word, word.replace(".", "/"), f"{word.replace('.', '/')}.py"):
+                yield _plain(posixpath.join(server.cwd or "", path))
+                yield from _ends(_plain(path))
+
+
+def _ends(path: str) -> Iterator[str]:
+    """Yield a path and its ends: it may be meant from the project's folder, or from the root."""
+    while path:
+        yield path
+        path = path.partition("/")[2]
+
+
+def _plain(path: str) -> str:
+    """Return a path without detours, the toolset's own folder as an empty text."""
+    plain = posixpath.normpath(path)
+    return "" if plain == "." else plain
+
+
+def _parents(path: str) -> Iterator[str]:
+    """Yield the folders that a file lies in, the toolset's own as an empty text."""
+    while path:
+        path = posixpath.dirname(path)
+        yield path
