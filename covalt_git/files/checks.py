@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
 from covalt_git.errors import Problem, nearest_name
-from covalt_git.files.expression_checks import check_expressions
 from covalt_git.files.http_checks import check_http
+from covalt_git.files.override_checks import (
+    check_config,
+    check_config_of,
+    check_named_file,
+    check_overrides,
+)
 from covalt_git.files.parameter_checks import check_parameters
 from covalt_git.files.python_source import (
     NoFunctionError,
@@ -22,13 +27,10 @@ from covalt_git.files.python_source import (
     read_tool,
 )
 from covalt_git.files.python_text import MAX_SOURCE_BYTES
-from covalt_git.files.reading import Reading, part_problems
 from covalt_git.files.reference_checks import check_references
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
-from covalt_git.models.renderers import CONFIGS, config_model
-from covalt_git.names import RESERVED_TOOLSET_IDS, ToolId, id_key, is_id
-from covalt_git.paths import check_path
+from covalt_git.names import RESERVED_TOOLSET_IDS, id_key, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -36,15 +38,10 @@ if TYPE_CHECKING:
 
     from covalt_git.files.bundle_files import BundleFiles
     from covalt_git.files.model_errors import Loc
+    from covalt_git.files.reading import Reading
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 Sources = dict[str, ToolSource]
-
-_SHOWS = {
-    "html": (("artifact", "content"), "{artifact: artifacts/page.html}"),
-    "frame": (("url", "port"), '{port: "$return.port"}'),
-}
-"""Renderers that show nothing unless one of these keys is there, and a configuration with one."""
 
 
 def read_sources(
@@ -102,7 +99,7 @@ def check_manifest(
     return [
         *_check_ids(manifest, manifest.value, toolset_id),
         *_check_tools(manifest, manifest.value, files, sources),
-        *_check_overrides(manifest, manifest.value, files, sources),
+        *check_overrides(manifest, manifest.value, files, sources),
         *check_references(manifest, manifest.value),
         *_check_named_files(manifest, manifest.value, files),
     ]
@@ -182,8 +179,8 @@ def _check_tools(
             )
             place: Loc = (*loc, "renderer")
             config = tool.renderer.config
-            yield from _check_config(reading, place, tool.renderer.type, config, files)
-            yield from _check_config_of(tool, reading, place, config, sources)
+            yield from check_config(reading, place, tool.renderer.type, config, files)
+            yield from check_config_of(tool, reading, place, config, sources)
 
 
 def _check_schemas(
@@ -220,129 +217,13 @@ def _check_examples(
             yield reading.problem(codes.BAD_EXAMPLE, at, message)
 
 
-def _check_overrides(
-    reading: Reading[ToolsetManifest],
-    manifest: ToolsetManifest,
-    files: BundleFiles,
-    sources: Mapping[str, ToolSource],
-) -> Iterator[Problem]:
-    tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
-    servers = {server.id for server in manifest.mcp_servers}
-    servers |= {source.id for source in manifest.sources}
-    for position, override in enumerate(manifest.tool_overrides):
-        loc: Loc = ("tool_overrides", position)
-        target = override_key(manifest.id, override.tool_id)
-        if target not in tools and target.partition(":")[0] not in servers:
-            server, _, name = override.tool_id.rpartition(":")
-            near = nearest_name(name, [tool.id for tool in manifest.tools])
-            owner = f"{server!r} under mcp_servers" if server else "it under tools"
-            yield reading.problem(
-                codes.BAD_VALUE,
-                (*loc, "tool_id"),
-                f"there is no tool {override.tool_id!r} here",
-                hint=f"did you mean {near!r}?" if near else f"declare {owner}",
-            )
-        declared = tools.get(target)
-        legacy = declared.renderer if declared else None
-        kind = override.renderer or (legacy.type if legacy else None)
-        if override.renderer_config is None:
-            if override.renderer is not None:
-                yield from _check_shown(reading, (*loc, "renderer"), override.renderer, {})
-            continue
-        if kind is None:
-            yield reading.problem(
-                codes.MISSING_KEY,
-                (*loc, "renderer_config"),
-                "there is no renderer that this would configure",
-                hint=f"add a line: renderer: {_likely_renderer(override.renderer_config)}",
-                key=True,
-            )
-            continue
-        place = (*loc, "renderer_config")
-        yield from _check_config(reading, place, kind, override.renderer_config, files)
-        if declared is not None:
-            yield from _check_config_of(declared, reading, place, override.renderer_config, sources)
-
-
-def _check_config_of(
-    tool: ToolDeclaration,
-    reading: Reading[ToolsetManifest],
-    loc: Loc,
-    config: dict[str, Any],
-    sources: Mapping[str, ToolSource],
-) -> Iterator[Problem]:
-    """Check the expressions of a renderer's configuration against what its tool is known to be."""
-    source = sources.get(tool.id)
-    takes = tool.input_schema or (source.input_schema if source else None)
-    gives = tool.output_schema or (source.output_schema if source else None)
-    yield from check_expressions(reading, loc, config, takes=takes, gives=gives)
-
-
-def _check_config(
-    reading: Reading[ToolsetManifest],
-    loc: Loc,
-    renderer: str,
-    config: dict[str, Any],
-    files: BundleFiles,
-) -> Iterator[Problem]:
-    if reading.document is not None:
-        yield from part_problems(reading.document, loc, config, config_model(renderer))
-    yield from _check_shown(reading, loc, renderer, config)
-    artifact = config.get("artifact")
-    if isinstance(artifact, str) and not artifact.startswith("$"):
-        yield from _named_file(reading, (*loc, "artifact"), artifact, files)
-
-
-def _check_shown(
-    reading: Reading[ToolsetManifest], loc: Loc, renderer: str, config: dict[str, Any]
-) -> Iterator[Problem]:
-    """Warn of a renderer that has nothing to show: its calls work all the same."""
-    keys, example = _SHOWS.get(renderer, ((), ""))
-    misspelt = config.keys() - config_model(renderer).model_fields.keys()
-    if keys and not misspelt and all(config.get(key) is None for key in keys):
-        yield reading.problem(
-            codes.MISSING_KEY,
-            loc,
-            f"{renderer} shows nothing without {' or '.join(map(repr, keys))}",
-            hint=f"configure it: {example}",
-            key=True,
-            severity="warning",
-        )
-
-
 def _check_named_files(
     reading: Reading[ToolsetManifest], manifest: ToolsetManifest, files: BundleFiles
 ) -> Iterator[Problem]:
     for position, source in enumerate(manifest.sources):
         for key, path in (("spec", source.spec), ("schema", source.schema_file)):
             if path is not None and "://" not in path:
-                yield from _named_file(reading, ("sources", position, key), path, files)
-
-
-def _named_file(
-    reading: Reading[ToolsetManifest], loc: Loc, path: str, files: BundleFiles
-) -> Iterator[Problem]:
-    plain = path.removeprefix("./")
-    if check_path(plain).kind == "refused":
-        message = f"{path!r} does not name a file within the toolset"
-        yield reading.problem(
-            codes.NO_FILE,
-            loc,
-            message,
-            hint="write it relative to toolset.yaml: artifacts/chart.html",
-        )
-    elif files.get(plain) is None:
-        near = nearest_name(plain, [file.path for file in files.files])
-        hint = f"did you mean {near}?" if near else "add the file, or correct the name"
-        yield reading.problem(codes.NO_FILE, loc, f"there is no file {path!r}", hint=hint)
-
-
-def _likely_renderer(config: dict[str, Any]) -> str:
-    """Return the first renderer that would read all these keys."""
-    fitting = (
-        kind for kind, model in CONFIGS.items() if config.keys() <= model.model_fields.keys()
-    )
-    return next(fitting, "code")
+                yield from check_named_file(reading, ("sources", position, key), path, files)
 
 
 def _no_module(

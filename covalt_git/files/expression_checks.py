@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.toolset_manifest import ToolsetManifest
 
 _ROOTS = ("args", "return", "chat_id", "workspace", "toolset")
 _MEANT = {
@@ -38,7 +37,7 @@ _MAX_REFERENCES = 20
 
 
 def check_expressions(
-    reading: Reading[ToolsetManifest],
+    reading: Reading[Any],
     loc: Loc,
     config: JsonObject,
     *,
@@ -64,7 +63,7 @@ def check_expressions(
 
 
 def _check(
-    reading: Reading[ToolsetManifest],
+    reading: Reading[Any],
     at: Loc,
     expression: Expression,
     takes: JsonObject | None,

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import Problem
 from covalt_git.files.credentials import credentials, masked
@@ -123,8 +123,8 @@ def _conflict(text: str) -> list[_Found]:
     return [(places[1], codes.MERGE_CONFLICT, message, hint, "error")]
 
 
-def check_hidden_escapes(reading: Reading[ToolsetManifest]) -> Iterator[Problem]:
-    """Find hidden characters in what agents and people read, that the manifest writes as escapes."""
+def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
+    """Find hidden characters in what agents and people read, that a file writes as escapes."""
     document = reading.document
     written = document.text.lower() if document else ""
     if document is None or not any(escape in written for escape in ("\\u", "\\x")):

@@ -73,6 +73,11 @@ def _tool(
     inferred = source.input_schema if source else ANY_ARGUMENTS
     if declared.http is not None:
         inferred = inferred_schema(declared.http)
+    descriptions = (
+        local.description_override,
+        override.description_override,
+        declared.description or said_description or "",
+    )
     enabled = (local.enabled, override.enabled, declared.enabled, manifest.defaults.enabled)
     return Tool(
         tool_id=str(ToolId(manifest.id, declared.id)),
@@ -82,11 +87,7 @@ def _tool(
         or declared.name
         or said_name
         or declared.id.replace("_", " ").replace("-", " ").title(),
-        description=local.description_override
-        or override.description_override
-        or declared.description
-        or said_description
-        or "",
+        description=next(one for one in descriptions if one is not None),
         kind="python" if declared.entrypoint else "http",
         entrypoint=declared.entrypoint,
         http=declared.http,

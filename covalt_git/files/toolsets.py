@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import Problem, nearest_name
+from covalt_git.errors import Problem
 from covalt_git.files.artifact_checks import check_artifacts
 from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
 from covalt_git.files.checks import Sources, check_manifest, read_sources
 from covalt_git.files.module_names import check_names
+from covalt_git.files.override_checks import check_local_overrides
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
 from covalt_git.files.text_checks import (
     check_docstrings,
     check_hidden_escapes,
+    check_text,
     check_texts,
     once_for_each_cause,
     without,
@@ -32,8 +34,6 @@ from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from covalt_git.models.tool import Tool
 
 STATE_FOLDER = "state"
@@ -127,11 +127,13 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
         if manifest.value.id == toolset_id:
             in_force = state.value or ToolsetState(enabled=False)
             tools = tools_in_force(manifest.value, in_force, sources, files.digest)
-        problems += _state_problems(manifest.value, state)
+        problems += check_local_overrides(state, manifest.value, files, sources)
     problems += check_artifacts(manifest, folder, files)
     found, credentials = check_texts(folder, shown, files)
+    of_state, in_state = _check_state_text(state)
     problems += [
         *found,
+        *of_state,
         *check_hidden_escapes(manifest),
         *check_docstrings(manifest, sources),
         *check_names(shown, files),
@@ -143,7 +145,7 @@ def read_toolset(root: Path, toolset_id: str) -> Toolset:
         state=state.value or ToolsetState(enabled=False),
         files=files,
         tools=tools,
-        problems=tuple(sorted(set(without(credentials, once_for_each_cause(problems))))),
+        problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
     )
 
 
@@ -170,24 +172,9 @@ def _name_problems(toolset_id: str, shown: str) -> list[Problem]:
     return [Problem(shown, 0, 0, codes.BAD_ID, message, hint)]
 
 
-def _state_problems(manifest: ToolsetManifest, state: Reading[ToolsetState]) -> list[Problem]:
-    if state.value is None:
-        return []
-    known = sorted(tool.id for tool in manifest.tools)
-    return [
-        state.problem(
-            codes.ORPHAN_STATE,
-            ("overrides", name),
-            "the toolset has no such tool",
-            hint=_meant(name, known),
-            key=True,
-            severity="warning",
-        )
-        for name in state.value.overrides
-        if name not in known
-    ]
-
-
-def _meant(name: str, known: Collection[str]) -> str:
-    near = nearest_name(name, known)
-    return f"did you mean {near!r}? else remove it" if near else "remove it"
+def _check_state_text(state: Reading[ToolsetState]) -> tuple[list[Problem], set[str]]:
+    """Return what is wrong with the text of a state file, and the credentials that stand in it."""
+    if state.document is None:
+        return [], set()
+    found, values = check_text(state.document.text, state.path)
+    return [*found, *check_hidden_escapes(state)], values
