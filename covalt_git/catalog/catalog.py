@@ -155,7 +155,7 @@ class Catalog:
         found = self.find(text)
         if not self.may_call(found.tool).allowed:
             if found.toolset.enabled:
-                hint = f"enable it: toolsets/state/{found.toolset.id}.yaml or its toolset.yaml"
+                hint = f"covalt-git tool enable {found.tool.tool_id}"
             else:
                 hint = f"covalt-git toolset enable {found.toolset.id}"
             raise DisabledToolError(f"{found.tool.tool_id} is disabled", hint=hint)

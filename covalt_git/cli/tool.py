@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output, tool_test
+from covalt_git.cli import output, tool_override, tool_test
 from covalt_git.cli.session import json_option, project
 from covalt_git.models.http_placement import placement
+from covalt_git.models.toolset_state import LocalOverride
 
 if TYPE_CHECKING:
     from covalt_git.calls.exact_schemas import ExactSchema
@@ -19,10 +20,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """List the tools you may call, find some, look at one, run its examples."""
+    """List the tools you may call, find some, look at one, change it, run its examples."""
 
 
 command.add_command(tool_test.command)
+command.add_command(tool_override.override)
+command.add_command(tool_override.enable)
+command.add_command(tool_override.disable)
 
 
 @command.command("list")
@@ -76,9 +80,12 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_jso
 @json_option
 def show_tool(tool_id: str, *, as_json: bool) -> None:
     """Show one tool: what it does, what it takes, how its result is shown."""
-    tool = project().catalog.find(tool_id).tool
+    found = project().catalog.find(tool_id)
+    tool = found.tool
+    said = found.toolset.state.overrides.get(tool.id.name, LocalOverride())
+    local = said.model_dump(mode="json", exclude_none=True)
     if as_json:
-        output.as_json(_detail(tool))
+        output.as_json(_detail(tool) | {"local": local})
         return
     output.say(f"{tool.tool_id}  {tool.name}", bold=True)
     output.say(tool.description)
@@ -86,7 +93,8 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
         needed = "needed" if name in tool.input_schema.get("required", []) else "optional"
         kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"
         output.say(f"  {name}  {kind}, {needed}{_place(tool, name)}  {_described(schema)}".rstrip())
-    for title, value in filter(all, _facts(tool).items()):
+    facts = _facts(tool) | {"of this project": tool_override.words_of(list(local))}
+    for title, value in filter(all, facts.items()):
         output.say(f"{title}: {value}")
 
 

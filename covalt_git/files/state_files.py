@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEADER = (
     "Written by covalt-git: what this project decided about the toolset. Check it in.\n"
-    "Change it with covalt-git toolset and covalt-git grant rather than by hand."
+    "Change it with covalt-git toolset, tool and grant rather than by hand."
 )
 
 

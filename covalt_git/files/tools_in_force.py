@@ -37,6 +37,14 @@ def is_on(state: ToolsetState) -> bool:
     return not state.imported if state.enabled is None else state.enabled
 
 
+def enabled_by_toolset(
+    manifest: ToolsetManifest, declared: ToolDeclaration, override: ToolOverride
+) -> bool:
+    """Tell whether a tool is on as far as its toolset says, whose own override is given."""
+    said = (override.enabled, declared.enabled, manifest.defaults.enabled)
+    return next(one for one in said if one is not None)
+
+
 def tools_in_force(
     manifest: ToolsetManifest,
     state: ToolsetState,
@@ -78,7 +86,9 @@ def _tool(
         override.description_override,
         declared.description or said_description or "",
     )
-    enabled = (local.enabled, override.enabled, declared.enabled, manifest.defaults.enabled)
+    enabled = local.enabled
+    if enabled is None:
+        enabled = enabled_by_toolset(manifest, declared, override)
     return Tool(
         tool_id=str(ToolId(manifest.id, declared.id)),
         toolset_id=manifest.id,
@@ -102,7 +112,7 @@ def _tool(
         renderer=_renderer(declared, override, local),
         confirmation=_confirmation(manifest, declared, source, override, local),
         confirmation_is_settled=local.requires_confirmation is not None,
-        enabled=is_on(state) and next(one for one in enabled if one is not None),
+        enabled=is_on(state) and enabled,
         toolset_digest=digest,
     )
 

@@ -104,14 +104,20 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     return entry.is_dir()
 
 
-def read_toolset(root: Path, toolset_id: str) -> Toolset:
-    """Read the toolset of that name below ``root``.  Never raises for what its files hold."""
+def read_toolset(
+    root: Path, toolset_id: str, *, state: Reading[ToolsetState] | None = None
+) -> Toolset:
+    """Read the toolset of that name below ``root``.  Never raises for what its files hold.
+
+    With ``state`` it is read as if that were what the project had decided about it.
+    """
     folder = root / "toolsets" / toolset_id
     shown = shown_path(folder, root)
     files = read_bundle_files(folder, shown)
     manifest = _read_manifest(folder, shown)
-    state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
-    state = read_state(state_file, shown_path(state_file, root))
+    if state is None:
+        state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+        state = read_state(state_file, shown_path(state_file, root))
     problems = [
         *files.problems,
         *manifest.problems,

@@ -59,6 +59,31 @@ def find_server(toolset: Toolset, server_id: str) -> McpServer:
     raise UnknownNameError("MCP server", server_id, known, list_with=list_with)
 
 
+def changeable(root: Path, toolset_id: str) -> Toolset:
+    """Return a toolset whose state file can be read, else nothing of it would stay.
+
+    Raises:
+        UnknownNameError: naming the nearest toolset.
+        CovaltError: when the state file cannot be read; with what is wrong with it.
+    """
+    toolset = find_toolset(root, toolset_id)
+    file = state_file(root, toolset_id)
+    shown = file.relative_to(root).as_posix()
+    broken = read_state(file, shown)
+    if broken.value is None:
+        raise CovaltError(
+            f"{shown} has errors, and is left as it is",
+            hint=f"mend it, or bring it back: git checkout HEAD -- {shown}",
+            problems=broken.problems,
+        )
+    return toolset
+
+
+def state_file(root: Path, toolset_id: str) -> Path:
+    """Return the file of what is decided about a toolset."""
+    return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+
+
 @one_at_a_time
 def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
     """Switch a toolset on or off; return whether that changed anything.
@@ -68,7 +93,7 @@ def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
     Raises:
         CovaltError: when the state file cannot be read; it is left as it is.
     """
-    toolset = _changeable(root, toolset_id)
+    toolset = changeable(root, toolset_id)
     if toolset.enabled == enabled:
         return False
     # A toolset of our own is on without a word, so that switching it on again leaves no file.
@@ -202,7 +227,7 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
         UnknownNameError: when there is no such grant, or no such host in it.
         CovaltError: when the state file cannot be read; it is left as it is.
     """
-    toolset = _changeable(root, toolset_id)
+    toolset = changeable(root, toolset_id)
     given = dict(toolset.state.grants)
     list_with = f"covalt-git grant list {toolset_id}"
     if key not in given:
@@ -227,7 +252,7 @@ def revoke_all(root: Path, toolset_id: str) -> list[str]:
     Raises:
         CovaltError: when the state file cannot be read; it is left as it is.
     """
-    toolset = _changeable(root, toolset_id)
+    toolset = changeable(root, toolset_id)
     if toolset.state.grants:
         _put(root, toolset, {"grants": {}})
     return sorted(toolset.state.grants)
@@ -245,21 +270,6 @@ def server_key(kind: Literal["process", "server"], server_id: str) -> str:
 
 def _ids(root: Path) -> list[str]:
     return toolset_ids(root / "toolsets")
-
-
-def _changeable(root: Path, toolset_id: str) -> Toolset:
-    """Return a toolset whose state file can be read, else nothing of it would stay."""
-    toolset = find_toolset(root, toolset_id)
-    file = _state_file(root, toolset_id)
-    shown = file.relative_to(root).as_posix()
-    broken = read_state(file, shown)
-    if broken.value is None:
-        raise CovaltError(
-            f"{shown} has errors, and is left as it is",
-            hint=f"mend it, or bring it back: git checkout HEAD -- {shown}",
-            problems=broken.problems,
-        )
-    return toolset
 
 
 def _grantable(root: Path, toolset_id: str) -> Toolset:
@@ -288,8 +298,4 @@ def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
 
 
 def _put(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
-    write_state(_state_file(root, toolset.id), toolset.state.model_copy(update=facts))
-
-
-def _state_file(root: Path, toolset_id: str) -> Path:
-    return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+    write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))

@@ -50,9 +50,7 @@ def test_tool_that_a_role_may_not_call_is_a_tool_that_does_not_exist(world: Worl
 @pytest.mark.parametrize(
     ("change", "hint"),
     [
-        pytest.param(
-            None, "enable it: toolsets/state/demo.yaml or its toolset.yaml", id="in-its-manifest"
-        ),
+        pytest.param(None, "covalt-git tool enable demo:off", id="in-its-manifest"),
         pytest.param("enabled: false", "covalt-git toolset enable demo", id="with-its-toolset"),
     ],
 )

@@ -193,7 +193,7 @@ def test_under_a_role_that_may_not_approve_it_does_not_run(world: World, chats: 
         pytest.param(
             "entrypoint: tools:ask\nenabled: false\nexamples: [{}]\n",
             "shown:it is disabled",
-            "enable it: toolsets/state/shown.yaml or its toolset.yaml",
+            "covalt-git tool enable shown:it",
             id="off",
         ),
     ],

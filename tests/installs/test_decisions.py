@@ -49,7 +49,7 @@ def test_switching_writes_the_state_file_alone(root: Path) -> None:
     assert [path.name for path in state_file(root).parent.iterdir()] == ["data-lab.yaml"]
     assert state_file(root).read_text() == (
         "# Written by covalt-git: what this project decided about the toolset. Check it in.\n"
-        "# Change it with covalt-git toolset and covalt-git grant rather than by hand.\n"
+        "# Change it with covalt-git toolset, tool and grant rather than by hand.\n"
         "enabled: false\n"
     )
 

@@ -1,0 +1,169 @@
+"""``covalt-git tool override``, ``enable`` and ``disable``: what this project changes about a tool."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from covalt_git import canonical_json
+from covalt_git.access import sees_everything
+from covalt_git.cli import output
+from covalt_git.cli.problem_lines import print_problems
+from covalt_git.cli.session import forbidden, json_option, project, wrong_call
+from covalt_git.errors import UnknownNameError
+from covalt_git.installs.overriding import Overrides, override_tool, overrides
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.models.base import JsonObject
+
+FIELDS = {
+    "name": "name_override",
+    "description": "description_override",
+    "renderer": "renderer",
+    "renderer-config": "renderer_config",
+    "confirm": "requires_confirmation",
+    "enabled": "enabled",
+}
+"""What may be overridden, by the words of this command."""
+
+_WORDS = {field: word for word, field in FIELDS.items()}
+_TITLES = ("FIELD", "THIS PROJECT", "ITS TOOLSET")
+
+tool_argument = click.argument("tool_id", metavar="TOOL")
+
+
+@click.command("override")
+@tool_argument
+@click.argument("fields", metavar="[FIELD...]", nargs=-1)
+@click.option("--name", help="Its name, for people.")
+@click.option("--description", help="What it does, for people and models.")
+@click.option("--renderer", metavar="TYPE", help="What shows its results.")
+@click.option("--renderer-config", metavar="JSON", help="What the renderer shows.")
+@click.option("--confirm/--no-confirm", default=None, help="Whether a person is asked first.")
+@click.option("--enable/--disable", "enabled", default=None, help="Whether it is on.")
+@click.option("--clear", is_flag=True, help="Take back FIELD..., or all that this project says.")
+@json_option
+def override(
+    tool_id: str,
+    fields: tuple[str, ...],
+    *,
+    name: str | None,
+    description: str | None,
+    renderer: str | None,
+    renderer_config: str | None,
+    confirm: bool | None,
+    enabled: bool | None,
+    clear: bool,
+    as_json: bool,
+) -> None:
+    """Change how TOOL is named, shown, asked about or whether it is on; this wins over its toolset.
+
+    Without options, show what is overridden and by whom.  FIELD is one of name, description,
+    renderer, renderer-config, confirm and enabled.
+    """
+    said = {
+        "name_override": name,
+        "description_override": description,
+        "renderer": renderer,
+        "renderer_config": None if renderer_config is None else _object(renderer_config),
+        "requires_confirmation": confirm,
+        "enabled": enabled,
+    }
+    changes = {field: value for field, value in said.items() if value is not None}
+    cleared = _cleared(fields, clear=clear)
+    if both := [_WORDS[field] for field in changes if field in cleared]:
+        raise wrong_call(f"{both[0]} is both said and taken back")
+    if not changes and not clear:
+        _show(tool_id, as_json=as_json)
+        return
+    _write(tool_id, changes, cleared, as_json=as_json)
+
+
+@click.command("enable")
+@tool_argument
+@json_option
+def enable(tool_id: str, *, as_json: bool) -> None:
+    """Switch a tool on, whatever its toolset says; a toolset that is off keeps it off."""
+    _write(tool_id, {"enabled": True}, (), as_json=as_json)
+
+
+@click.command("disable")
+@tool_argument
+@json_option
+def disable(tool_id: str, *, as_json: bool) -> None:
+    """Switch a tool off; it is listed as off and cannot be called."""
+    _write(tool_id, {"enabled": False}, (), as_json=as_json)
+
+
+def words_of(fields: Sequence[str]) -> str:
+    """Return fields of an override as this command calls them."""
+    return ", ".join(word for word, field in FIELDS.items() if field in fields)
+
+
+def _object(text: str) -> JsonObject:
+    try:
+        value = canonical_json.loads(text)
+    except canonical_json.NotJsonError as error:
+        raise wrong_call(f"--renderer-config is not JSON: {error.message}") from None
+    if not isinstance(value, dict):
+        raise wrong_call('--renderer-config is a JSON object, such as \'{"file": "$args.path"}\'')
+    return value
+
+
+def _cleared(fields: tuple[str, ...], *, clear: bool) -> tuple[str, ...]:
+    if fields and not clear:
+        raise wrong_call(f"say what to do with {fields[0]!r}: --clear, or an option of that name")
+    for word in fields:
+        if word not in FIELDS:
+            raise UnknownNameError(
+                "field", word, FIELDS, list_with="covalt-git tool override --help"
+            )
+    return tuple(FIELDS[word] for word in fields or FIELDS) if clear else ()
+
+
+def _show(tool_id: str, *, as_json: bool) -> None:
+    opened = project()
+    if not sees_everything(opened.config, opened.principal):
+        opened.catalog.find(tool_id)  # what a role may not see has no overrides either
+    _print(overrides(opened.root, tool_id), as_json=as_json)
+
+
+def _write(tool_id: str, changes: dict[str, Any], cleared: Sequence[str], *, as_json: bool) -> None:
+    opened = project()
+    if not sees_everything(opened.config, opened.principal):
+        raise forbidden("your role may not change tools")
+    found = override_tool(opened.root, tool_id, changes, cleared)
+    with opened.index() as index:
+        index.sync_toolsets()
+    _print(found, as_json=as_json, written=True)
+    if not as_json:
+        print_problems(found.warnings, opened.root)
+
+
+def _print(found: Overrides, *, as_json: bool, written: bool = False) -> None:
+    if as_json:
+        told = {"tool_id": found.tool_id, "project": found.project, "toolset": found.toolset}
+        warnings = [one.as_json() for one in found.warnings]
+        more = {"changed": found.changed, "warnings": warnings} if written else {}
+        output.as_json(told | more)
+        return
+    if written and not found.changed:
+        output.say(f"{found.tool_id} was so already")
+    rows = [
+        (word, _shown(found.project, field), _shown(found.toolset, field))
+        for word, field in FIELDS.items()
+        if field in found.project or field in found.toolset
+    ]
+    if rows:
+        output.table(rows, titles=_TITLES)
+    else:
+        output.say(f"nothing of {found.tool_id} is overridden")
+
+
+def _shown(said: JsonObject, field: str) -> str:
+    value = said.get(field, "-")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

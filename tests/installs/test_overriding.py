@@ -1,0 +1,300 @@
+"""What this project changes about tools: every field wins, and the state file says no more than that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.project_files import read_project
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.index.queries import Index
+from covalt_git.installs.decisions import set_enabled
+from covalt_git.installs.overriding import FIELDS, BadOverrideError, override_tool, overrides
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.models.renderers import Renderer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.models.tool import Tool
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+tools:
+  - id: web
+    name: Declared
+    description: declared
+    requires_confirmation: true
+    http: {url: "https://example.com/{city}"}
+    input_schema: {type: object, properties: {city: {type: string}}, required: [city]}
+  - {id: off, enabled: false, http: {url: "https://example.com/"}}
+  - {id: plain, http: {url: "https://example.com/"}}
+tool_overrides:
+  - tool_id: web
+    name_override: Theirs
+    description_override: theirs
+    renderer: code
+    renderer_config: {content: $return, language: json}
+    requires_confirmation: true
+    enabled: true
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "toolsets/demo").mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    return tmp_path
+
+
+def state_text(root: Path) -> str:
+    file = root / "toolsets/state/demo.yaml"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def write_state(root: Path, text: str) -> None:
+    file = root / "toolsets/state/demo.yaml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+
+
+def tool(root: Path, name: str = "web") -> Tool:
+    found = read_toolset(root, "demo").tool(name)
+    assert found is not None
+    return found
+
+
+WINS: list[tuple[dict[str, Any], Callable[[Tool], object], object]] = [
+    ({"name_override": "Ours"}, lambda one: one.name, "Ours"),
+    ({"description_override": "ours"}, lambda one: one.description, "ours"),
+    ({"description_override": ""}, lambda one: one.description, ""),
+    (
+        {"renderer": "document"},
+        lambda one: one.renderer,
+        Renderer(type="document", config={}),
+    ),
+    (
+        {"renderer_config": {"content": "$args.city"}},
+        lambda one: one.renderer,
+        Renderer(type="code", config={"content": "$args.city"}),
+    ),
+    ({"requires_confirmation": False}, lambda one: one.confirmation, ()),
+    ({"requires_confirmation": True}, lambda one: one.confirmation, ("project",)),
+    ({"enabled": False}, lambda one: one.enabled, False),
+]
+
+
+def test_there_is_no_field_that_is_not_tried_below() -> None:
+    assert {field for changes, _, _ in WINS for field in changes} == set(FIELDS)
+
+
+@pytest.mark.parametrize(("changes", "seen", "wanted"), WINS, ids=[str(one[0]) for one in WINS])
+def test_every_field_wins_over_the_toolset_in_its_files_and_in_the_index(
+    root: Path, changes: dict[str, Any], seen: Any, wanted: object
+) -> None:
+    before = tool(root)
+    assert seen(before) != wanted
+
+    found = override_tool(root, "demo:web", changes)
+
+    assert found.changed
+    assert found.project == changes
+    assert seen(tool(root)) == wanted
+    with Index.of_project(root, WorkspaceConfig()) as index:
+        index.sync_toolsets()
+        (indexed,) = [one for one in index.tools() if one.tool_id == "demo:web"]
+        assert indexed == tool(root)
+    assert read_project(root).problems == ()
+
+    cleared = override_tool(root, "demo:web", {}, FIELDS)
+    assert cleared.changed
+    assert tool(root) == before
+    assert not (root / "toolsets/state/demo.yaml").exists()
+
+
+def test_what_is_said_of_one_tool_leaves_others_and_other_decisions_alone(root: Path) -> None:
+    set_enabled(root, "demo", enabled=False)
+    override_tool(root, "demo:web", {"name_override": "Ours", "enabled": False})
+    override_tool(root, "demo:plain", {"requires_confirmation": True})
+    override_tool(root, "demo:web", {}, ["enabled"])
+
+    assert state_text(root).splitlines()[2:] == [
+        "enabled: false",
+        "overrides:",
+        "  plain:",
+        "    requires_confirmation: true",
+        "  web:",
+        "    name_override: Ours",
+    ]
+    found = overrides(root, "demo:web")
+    assert found.project == {"name_override": "Ours"}
+    assert found.toolset["name_override"] == "Theirs"
+    assert overrides(root, "demo:off").project == {}
+
+
+def test_a_renderer_comes_without_what_configured_another_and_goes_with_its_own(
+    root: Path,
+) -> None:
+    override_tool(root, "demo:web", {"renderer": "code", "renderer_config": {"file": "a"}})
+    found = override_tool(root, "demo:web", {"renderer": "document"})
+    assert found.project == {"renderer": "document"}
+
+    override_tool(root, "demo:web", {"renderer_config": {"content": "x"}})
+    assert override_tool(root, "demo:web", {}, ["renderer"]).project == {}
+
+
+@pytest.mark.parametrize(("name", "said"), [("web", {}), ("plain", {}), ("off", {"enabled": True})])
+def test_a_tool_that_its_toolset_has_on_needs_no_word_to_be_on(
+    root: Path, name: str, said: dict[str, bool]
+) -> None:
+    override_tool(root, f"demo:{name}", {"enabled": False})
+    assert tool(root, name).enabled is False
+
+    assert override_tool(root, f"demo:{name}", {"enabled": True}).project == said
+    assert tool(root, name).enabled is True
+    assert bool(state_text(root)) is bool(said)
+
+
+def test_what_is_off_stays_off_when_the_toolset_switches_it_on(root: Path) -> None:
+    override_tool(root, "demo:off", {"enabled": False})
+    manifest = root / "toolsets/demo/toolset.yaml"
+    manifest.write_text(MANIFEST.replace("enabled: false, ", ""), encoding="utf-8")
+
+    assert tool(root, "off").enabled is False
+
+
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"renderer": "cod"}, "CG203", "renderer: 'cod' is not allowed"),
+    ({"renderer_config": {"contnet": "x"}}, "CG201", "renderer_config: unknown key 'contnet'"),
+    ({"renderer": "html", "renderer_config": {"artifact": "a.html"}}, "CG304", "there is no file 'a.html'"),
+    ({"renderer": "html", "renderer_config": {"artifact": "../a.html"}}, "CG304", "does not name a file"),
+    ({"name_override": ""}, "CG203", "name_override: must have at least 1 character"),
+    ({"name_override": "x" * 201}, "CG203", "name_override: must have at most 200 characters"),
+    ({"enabled": "no"}, "CG203", "enabled: must be true or false"),
+    ({"colour": "red"}, "CG201", "unknown key 'colour'"),
+    ({"description_override": "a\u202eb"}, "CG213", "U+202E"),
+    ({"description_override": "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"}, "CG212", "a GitHub token"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "code", "said"), BAD, ids=[one[2] for one in BAD])
+def test_what_a_toolset_could_not_say_either_is_refused_and_nothing_is_written(
+    root: Path, changes: dict[str, Any], code: str, said: str
+) -> None:
+    override_tool(root, "demo:web", {"name_override": "Ours"})
+    before = state_text(root)
+
+    with pytest.raises(BadOverrideError) as refused:
+        override_tool(root, "demo:web", changes)
+
+    assert any((one.code, said in one.message) == (code, True) for one in refused.value.problems)
+    assert all(one.path == "toolsets/state/demo.yaml" for one in refused.value.problems)
+    assert "ghp_aB3dE6gH9" not in str(refused.value)
+    assert state_text(root) == before
+
+
+def test_a_configuration_without_a_renderer_is_refused_with_one_that_would_read_it(
+    root: Path,
+) -> None:
+    with pytest.raises(BadOverrideError) as refused:
+        override_tool(root, "demo:plain", {"renderer_config": {"content": "x"}})
+
+    (problem,) = refused.value.problems
+    assert problem.code == "CG202"
+    assert problem.hint == "add a line: renderer: code"
+
+
+def test_an_expression_that_stands_for_nothing_is_a_warning_with_its_place(root: Path) -> None:
+    found = override_tool(root, "demo:web", {"renderer_config": {"content": "$args.town"}})
+
+    (warning,) = found.warnings
+    assert warning.code == "CG214"
+    assert warning.message == (
+        "overrides.web.renderer_config.content: $args.town stands for nothing: "
+        "the arguments have no 'town'"
+    )
+    (checked,) = read_project(root).problems
+    lines = state_text(root).splitlines()
+    assert (checked.code, checked.path) == ("CG214", "toolsets/state/demo.yaml")
+    assert lines[checked.line - 1][checked.col - 1 :] == '"$args.town"'
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "written", "severity"),
+    [
+        ("{renderer: code, renderer_config: {fil: a}}", "CG201", "fil: a", "error"),
+        ("{renderer: html, renderer_config: {artifact: x.html}}", "CG304", "x.html", "error"),
+        ("{renderer: html}", "CG202", "renderer: html}", "warning"),
+        ("{renderer_config: {content: $args.x}}", "CG214", "$args.x", "warning"),
+        ('{description_override: "a\\u202eb"}', "CG213", '"a', "error"),
+    ],
+)
+def test_validate_finds_the_same_in_a_state_file_that_somebody_wrote(
+    root: Path, line: str, code: str, written: str, severity: str
+) -> None:
+    write_state(root, f"overrides:\n  web: {line}\n")
+
+    (problem,) = read_project(root).problems
+    assert (problem.code, problem.severity) == (code, severity)
+    assert state_text(root).splitlines()[problem.line - 1][problem.col - 1 :].startswith(written)
+
+
+def test_an_override_that_is_wrong_already_is_no_reason_to_refuse_others(root: Path) -> None:
+    write_state(root, "overrides:\n  web: {renderer_config: {fil: a}}\n")
+    assert not read_toolset(root, "demo").sound
+
+    override_tool(root, "demo:web", {"enabled": False})
+    override_tool(root, "demo:plain", {"name_override": "Plain"})
+    override_tool(root, "demo:web", {}, ["renderer_config"])
+
+    assert read_toolset(root, "demo").sound
+    assert tool(root).enabled is False
+
+
+def test_what_is_left_of_a_tool_that_is_gone_can_be_cleared(root: Path) -> None:
+    write_state(root, "overrides:\n  gone: {enabled: false}\n")
+    assert [one.code for one in read_project(root).problems] == ["CG402"]
+
+    override_tool(root, "demo:gone", {}, FIELDS)
+
+    assert read_project(root).problems == ()
+    assert state_text(root) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("demo:wbe", "did you mean 'demo:web'? "),
+        ("web", "did you mean 'demo:web'? "),
+        ("dmeo:web", "did you mean 'demo:web'? "),
+        ("demo:../x", ""),
+        ("", ""),
+    ],
+)
+def test_an_unknown_tool_is_told_with_the_nearest(root: Path, name: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError) as refused:
+        override_tool(root, name, {"enabled": False})
+
+    assert refused.value.message == f"no tool {name!r}"
+    assert refused.value.hint.startswith(hint)
+    assert not (root / "toolsets/state").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"), [("state/demo.yaml", "enabld: true\n"), ("demo/toolset.yaml", "id: [\n")]
+)
+def test_what_cannot_be_read_is_left_as_it_is(root: Path, path: str, text: str) -> None:
+    write_state(root, "overrides:\n  web: {enabled: false}\n")
+    (root / "toolsets" / path).write_text(text, encoding="utf-8")
+    before = state_text(root)
+
+    with pytest.raises(CovaltError):
+        override_tool(root, "demo:web", {"enabled": True})
+
+    assert state_text(root) == before
