@@ -56,7 +56,7 @@ def find_server(toolset: Toolset, server_id: str) -> McpServer:
             return one
     known = [one.id for one in servers]
     list_with = f"covalt-git toolset show {toolset.id}"
-    raise UnknownNameError("MCP server", server_id, known, list_with=list_with)
+    raise UnknownNameError("server", server_id, known, list_with=list_with)
 
 
 def changeable(root: Path, toolset_id: str) -> Toolset:

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.installs import decisions
+from covalt_git.installs.standing import changes
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
 from covalt_server.admin import as_admin
@@ -33,8 +34,10 @@ class AddGrant(Asked):
     """What to grant, and to which toolset."""
 
     toolset_id: str = Field(max_length=200)
-    kind: Literal["network", "secret", "unsandboxed"]
-    name: str | None = Field(None, max_length=200, description="The secret, of that kind.")
+    kind: Literal["network", "secret", "process", "server", "unsandboxed"]
+    name: str | None = Field(
+        None, max_length=200, description="The secret, or the MCP server: a program or an address."
+    )
     hosts: Hosts = Field(
         (),
         max_length=_MOST_HOSTS,
@@ -64,11 +67,15 @@ class ChangedSinceError(CovaltError):
 
 
 class GrantRow(Answer):
-    """One grant; it ``holds`` while no file of the toolset has changed since it was given."""
+    """One grant; it ``holds`` while nothing of what was granted has changed.
+
+    That is every file of the toolset, or an MCP server as it is declared with the files it names.
+    """
 
     toolset_id: str
     key: str
     holds: bool
+    changed: tuple[str, ...] = Field(description="What has changed since, in words.")
     grant: Grant
 
 
@@ -96,10 +103,12 @@ def list_grants(asked: ListGrants) -> GrantList:
             GrantRow(
                 toolset_id=toolset.id,
                 key=key,
-                holds=grant.digest == toolset.digest,
+                holds=not changed,
+                changed=changed,
                 grant=grant,
             )
             for toolset, key, grant in found
+            for changed in [changes(toolset, grant)]
         )
     )
 
@@ -108,6 +117,7 @@ def list_grants(asked: ListGrants) -> GrantList:
 def add_grant(asked: AddGrant) -> GrantRow:
     """Grant something to a toolset as its files are now; a change of any of them ends it.
 
+    An MCP server is granted exactly as it is declared now, and a change of just that ends it.
     Hosts come to those that were granted before.  Only the toolset's state file is written.  Where
     the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
@@ -115,7 +125,7 @@ def add_grant(asked: AddGrant) -> GrantRow:
     _check_seen(project, asked)
     key, grant = _granted(project, asked)
     current.index().sync_toolsets()
-    return GrantRow(toolset_id=asked.toolset_id, key=key, holds=True, grant=grant)
+    return GrantRow(toolset_id=asked.toolset_id, key=key, holds=True, changed=(), grant=grant)
 
 
 @operation("POST", errors=(404,))
@@ -147,6 +157,8 @@ def _granted(project: Project, asked: AddGrant) -> tuple[str, Grant]:
     root, toolset_id, by = project.root, asked.toolset_id, project.principal.id
     if asked.kind == "unsandboxed":
         return asked.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
+    if asked.kind in {"process", "server"}:
+        return _granted_server(project, asked)
     if not asked.hosts:
         raise _missing("hosts", "name at least one host")
     if asked.kind == "network":
@@ -155,6 +167,17 @@ def _granted(project: Project, asked: AddGrant) -> tuple[str, Grant]:
         raise _missing("name", "name the secret")
     grant = decisions.grant_secret(root, toolset_id, asked.name, asked.hosts, by=by)
     return decisions.secret_key(asked.name), grant
+
+
+def _granted_server(project: Project, asked: AddGrant) -> tuple[str, Grant]:
+    root, toolset_id, by = project.root, asked.toolset_id, project.principal.id
+    if not asked.name:
+        raise _missing("name", "name the MCP server")
+    if asked.kind == "process":
+        key = decisions.server_key("process", asked.name)
+        return key, decisions.grant_process(root, toolset_id, asked.name, by=by)
+    key = decisions.server_key("server", asked.name)
+    return key, decisions.grant_server(root, toolset_id, asked.name, by=by)
 
 
 def _missing(name: str, message: str) -> InvalidRequestError:

@@ -13,6 +13,7 @@ from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import FileKind
 from covalt_git.installs.asking import asked as asked_by
 from covalt_git.installs.decisions import set_enabled
+from covalt_git.installs.standing import changes
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
 from covalt_server.api_tools import ToolRow, tool_row, visible_toolsets
@@ -107,8 +108,7 @@ class ToolsetDetail(ToolsetFacts):
     """A toolset with all that is in it.
 
     ``came`` is what was recorded when it came here: how, from where, when, which version and digest
-    it had then, and who signed it; nothing of the project's own.  A grant holds while the ``digest``
-    in it is the toolset's.
+    it had then, and who signed it; nothing of the project's own.
 
     For a role from which a tool of it is hidden there are no files, servers, grants and problems:
     they would tell of that tool.
@@ -121,6 +121,9 @@ class ToolsetDetail(ToolsetFacts):
     python_packages: tuple[str, ...]
     asks: tuple[GrantAsked, ...]
     grants: dict[str, Grant]
+    ended: dict[str, tuple[str, ...]] = Field(
+        description="The grants that hold no longer, by their keys: what has changed since, in words."
+    )
     problems: tuple[Problem, ...]
 
 
@@ -175,6 +178,7 @@ def get_toolset(asked: GetToolset) -> ToolsetDetail:
         python_packages=packages(toolset) if everything else (),
         asks=grants_asked(toolset) if everything else (),
         grants=toolset.state.grants if everything else {},
+        ended=_ended(toolset) if everything else {},
         problems=toolset.problems if everything else (),
     )
 
@@ -200,6 +204,11 @@ def _told(row: JsonObject, *, everything: bool) -> JsonObject:
         "description": row.get("description") or "",
         "imported": row["source_type"] is not None,
     }
+
+
+def _ended(toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    told = {key: changes(toolset, grant) for key, grant in toolset.state.grants.items()}
+    return {key: changed for key, changed in told.items() if changed}
 
 
 def _came(toolset: Toolset) -> JsonObject:

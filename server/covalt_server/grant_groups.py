@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from covalt_git.installs.decisions import secret_key
+from covalt_git.installs.decisions import secret_key, server_key
+from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.models.toolset_state import Grant
-    from covalt_server.api_toolsets import ToolsetDetail
+    from covalt_server.api_toolsets import McpServerRow, ToolsetDetail
 
 NETWORK, UNSANDBOXED = "network", "unsandboxed"
 
@@ -30,7 +30,11 @@ class HostRow:
 
 @dataclass(frozen=True, slots=True)
 class GrantGroup:
-    """What stands under one key: ``what`` is granted of kinds that have no hosts to choose from."""
+    """What stands under one key.
+
+    ``what`` is granted or to be granted of kinds that have no hosts to choose from, and ``changed``
+    tells in words what has changed since where the grant is ``stale``.
+    """
 
     key: str
     kind: str
@@ -39,14 +43,16 @@ class GrantGroup:
     stale: bool = False
     hosts: tuple[HostRow, ...] = ()
     what: str = ""
+    changed: tuple[str, ...] = ()
 
 
 def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
-    """Return what a toolset may and wants to do: hosts, each secret, no sandbox, and all else granted."""
+    """Return what a toolset may and wants to do: hosts, secrets, servers, no sandbox, all else granted."""
     secrets = {one.name for one in toolset.asks if one.name is not None}
     secrets |= {one.name for one in toolset.grants.values() if isinstance(one, SecretGrant)}
     groups = [_hosts(toolset, NETWORK, NETWORK)]
     groups += [_hosts(toolset, secret_key(name), "secret", name) for name in sorted(secrets)]
+    groups += [_server(toolset, server) for server in toolset.mcp_servers]
     if toolset.imported or UNSANDBOXED in toolset.grants:
         groups.append(_whole(toolset, UNSANDBOXED))
     shown = {group.key for group in groups}
@@ -57,7 +63,7 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
 def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None) -> GrantGroup:
     grant = toolset.grants.get(key)
     named: Sequence[str] = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
-    stale = grant is not None and grant.digest != toolset.digest
+    stale = key in toolset.ended
     asked = {
         one.host: one.granted
         for one in toolset.asks
@@ -67,22 +73,35 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
         HostRow(host, host in asked, host in named, asked.get(host, host in named and not stale))
         for host in sorted({*asked, *named}, key=lambda host: (host not in asked, host))
     ]
-    return GrantGroup(key, kind, name, grant, stale, tuple(rows))
+    changed = toolset.ended.get(key, ())
+    return GrantGroup(key, kind, name, grant, stale, tuple(rows), changed=changed)
+
+
+def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
+    """Return the group of an MCP server: what it is now, whatever was granted."""
+    kind: Literal["process", "server"] = "server" if server.command is None else "process"
+    key = server_key(kind, server.id)
+    words = [server.url or ""] if server.command is None else [server.command, *server.args]
+    changed = toolset.ended.get(key, ())
+    grant = toolset.grants.get(key)
+    what = command_line(words)
+    return GrantGroup(key, kind, server.id, grant, bool(changed), what=what, changed=changed)
 
 
 def _whole(toolset: ToolsetDetail, key: str) -> GrantGroup:
     grant = toolset.grants.get(key)
     kind = grant.kind if grant else key
-    stale = grant is not None and grant.digest != toolset.digest
-    return GrantGroup(key, kind, None, grant, stale, what=_words(grant))
+    changed = toolset.ended.get(key, ())
+    what = _words(grant)
+    return GrantGroup(key, kind, None, grant, bool(changed), what=what, changed=changed)
 
 
 def _words(grant: Grant | None) -> str:
     match grant:
         case ProcessGrant():
-            return shlex.join(grant.argv)
+            return command_line(grant.argv)
         case ServerGrant():
-            return grant.url
+            return command_line([grant.url])
         case NetworkGrant() | SecretGrant():  # under a key that we would not give it
             return ", ".join(grant.hosts)
         case _:

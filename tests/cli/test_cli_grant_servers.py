@@ -217,7 +217,7 @@ def test_both_are_taken_back_and_leave_no_file(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        pytest.param(["process", "mpas"], "no MCP server 'mpas'\n  hint: did you mean 'maps'?", id="unknown"),
+        pytest.param(["process", "mpas"], "no server 'mpas'\n  hint: did you mean 'maps'?", id="unknown"),
         pytest.param(["process", "far"], "is at an address, and no program\n  hint: covalt-git grant add demo server far", id="address"),
         pytest.param(["server", "maps"], "is a program, at no address\n  hint: covalt-git grant add demo process maps", id="program"),
     ],

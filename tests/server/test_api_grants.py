@@ -58,6 +58,43 @@ def test_a_changed_file_ends_a_grant_and_it_is_told(demo: Api) -> None:
     assert demo.post("add_grant", digest=now, **again)["holds"]
 
 
+SERVERS = """\
+id: far
+name: Far
+version: "1"
+mcp_servers:
+  - {id: maps, command: maps-server, args: [--stdio]}
+  - {id: there, url: "https://example.com/mcp"}
+"""
+
+
+def test_mcp_servers_are_granted_as_they_are_and_what_changed_is_told(api: Api) -> None:
+    file = api.root / "toolsets/far/toolset.yaml"
+    file.parent.mkdir()
+    file.write_text(SERVERS)
+    program = api.post("add_grant", toolset_id="far", kind="process", name="maps")
+    address = api.post("add_grant", toolset_id="far", kind="server", name="there")
+
+    assert (program["key"], program["grant"]["argv"]) == (
+        "process-maps",
+        ["maps-server", "--stdio"],
+    )
+    assert (address["key"], address["grant"]["url"]) == ("server-there", "https://example.com/mcp")
+    assert api.get("get_toolset", toolset_id="far")["ended"] == {}
+
+    file.write_text(SERVERS.replace("--stdio", "--all"))
+    why = "the command was maps-server --stdio, and is maps-server --all"
+    listed = api.get("list_grants", toolset_id="far")["grants"]
+    assert [(one["holds"], one["changed"]) for one in listed] == [(False, [why]), (True, [])]
+    assert api.get("get_toolset", toolset_id="far")["ended"] == {"process-maps": [why]}
+
+    wrong = {"toolset_id": "far", "kind": "process"}
+    refused(api.tell("add_grant", name="mops", **wrong), 404, "unknown_server")
+    refused(api.tell("add_grant", name="there", **wrong), 400, "invalid_request")
+    told = refused(api.tell("add_grant", **wrong), 400, "invalid_request")
+    assert told["problems"][0]["path"] == "name"
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code", "place"),
     [

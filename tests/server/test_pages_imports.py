@@ -270,6 +270,27 @@ def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
     assert "maps.example asked for granted" in page.text
 
 
+def test_an_mcp_server_is_granted_where_its_command_is_read_and_says_what_changed(
+    visitor: Visitor, root: Path
+) -> None:
+    page = take_in(visitor, DEMO)
+    form = next(one for one in page.forms if one.fields.get("kind") == ["process"])
+    server, command = form.fields["name"][0], "maps-server --stdio 'a b'"
+    assert f"Starting the MCP server {server}" in page.text
+    assert command in page.text
+
+    page = visitor.send(form, f"Grant {server}")
+    assert re.search(r"Granted \S+ \S+ UTC by local\. It holds until this changes", page.text)
+    file = root / "toolsets/demo/toolset.yaml"
+    file.write_text(file.read_text().replace("--stdio", "--all"))
+    page = visitor.open("/toolsets/demo")
+    assert f"the command was {command}, and is maps-server --all 'a b'" in page.text
+
+    page = visitor.send(next(one for one in page.forms if "Grant again" in str(one.buttons)))
+    assert "It holds until this changes" in page.text
+    assert "kind: process" in (root / "toolsets/state/demo.yaml").read_text()
+
+
 def test_without_a_sandbox_it_runs_only_when_somebody_says_so(visitor: Visitor, root: Path) -> None:
     page = take_in(visitor, DEMO)
     form = next(one for one in page.forms if one.fields.get("kind") == ["unsandboxed"])
