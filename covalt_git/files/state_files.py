@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
@@ -15,6 +17,8 @@ from covalt_git.names import new_id
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_AN_HOUR = 3600
 
 HEADER = (
     "Written by covalt-git: what this project decided about the toolset. Check it in.\n"
@@ -35,17 +39,23 @@ def read_lock(file: Path, shown: str) -> Reading[ToolLock]:
 
 
 def write_state(file: Path, state: ToolsetState) -> None:
-    """Write a toolset's state, sorted, one fact a line; an empty state is no file."""
+    """Write a toolset's state, sorted, one fact a line; an empty state is no file.
+
+    Git takes changes of lines that touch for a conflict, so that empty lines keep what is decided of
+    one thing apart from what is decided of another.
+    """
     facts = state.model_dump(mode="json", exclude_defaults=True)
     if not facts:
         file.unlink(missing_ok=True)
         return
-    write_whole(file, yaml_text.dump(facts, HEADER))
+    parts = [yaml_text.dump({name: facts[name]}) for name in sorted(facts)]
+    write_whole(file, "\n".join([yaml_text.comment(HEADER), *parts]))
 
 
 def write_whole(file: Path, text: str) -> None:
     """Put a text at ``file``, durable and never half of it; who may read it stays."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    _clear(file)
     temporary = file.with_name(f".{file.name}.{new_id()}.tmp")
     try:
         with temporary.open("w", encoding="utf-8", newline="\n") as out:
@@ -62,3 +72,11 @@ def write_whole(file: Path, text: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _clear(file: Path) -> None:
+    """Remove what writers of a file left who were killed: nobody needs an hour to write one."""
+    for left in file.parent.glob(f".{glob.escape(file.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if left.stat().st_mtime < time.time() - _AN_HOUR:
+                left.unlink()

@@ -107,6 +107,8 @@ def _put(root: Path, found: Incoming) -> None:
     folder = root / "toolsets"
     keep(root, found.toolset.id, found.entries)
     flush_all(found.toolset.folder)
-    write_state(folder / STATE_FOLDER / f"{found.toolset.id}.yaml", state_of(found, ToolsetState()))
+    # That it is off is said, so that switching it on changes a line, at which no grant stands.
+    state = state_of(found, ToolsetState(enabled=False))
+    write_state(folder / STATE_FOLDER / f"{found.toolset.id}.yaml", state)
     found.toolset.folder.rename(folder / found.toolset.id)
     flush(folder)

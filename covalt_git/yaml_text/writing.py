@@ -34,8 +34,12 @@ def dump(data: Any, header: str = "") -> str:
     Raises:
         NotJsonError: naming the place of what is not a JSON value, or deeper than ``MAX_DEPTH``.
     """
-    comment = [f"# {escaped(line)}".rstrip() for line in header.splitlines()]
-    return "\n".join([*comment, *_written(data, "$", 0)]) + "\n"
+    return comment(header) + "\n".join(_written(data, "$", 0)) + "\n"
+
+
+def comment(text: str) -> str:
+    """Return lines of text as comments."""
+    return "".join(f"# {escaped(line)}".rstrip() + "\n" for line in text.splitlines())
 
 
 def _written(value: Any, place: str, depth: int) -> Iterator[str]:

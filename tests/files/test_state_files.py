@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,7 @@ def test_a_full_state_is_written_sorted_one_fact_a_line(tmp_path: Path) -> None:
 
     lines = file.read_text(encoding="utf-8").splitlines()
     assert lines[:2] == [f"# {line}" for line in HEADER.splitlines()]
-    keys = [line.partition(":")[0] for line in lines[2:] if line[0] not in " #"]
+    keys = [line.partition(":")[0] for line in lines[2:] if line and line[0] != " "]
     assert keys == sorted(FULL)
     assert '  - "#x"' in "\n".join(lines)
     assert not any("{" in line or "[" in line for line in lines)
@@ -217,6 +218,23 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path: Path) -> None
 
     assert file.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_what_a_killed_writer_left_is_cleared_after_an_hour(tmp_path: Path) -> None:
+    for name, age in (
+        (".a.yaml.old.tmp", 7200),
+        (".a.yaml.new.tmp", 60),
+        (".b.yaml.old.tmp", 7200),
+    ):
+        left = tmp_path / name
+        left.touch()
+        then = left.stat().st_mtime - age
+        os.utime(left, (then, then))
+
+    write_whole(tmp_path / "a.yaml", "text\n")
+
+    left_there = sorted(path.name for path in tmp_path.iterdir())
+    assert left_there == [".a.yaml.new.tmp", ".b.yaml.old.tmp", "a.yaml"]
 
 
 def write_often(file: Path, text: str) -> None:

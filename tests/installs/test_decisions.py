@@ -50,6 +50,7 @@ def test_switching_writes_the_state_file_alone(root: Path) -> None:
     assert state_file(root).read_text() == (
         "# Written by covalt-git: what this project decided about the toolset. Check it in.\n"
         "# Change it with covalt-git toolset, tool and grant rather than by hand.\n"
+        "\n"
         "enabled: false\n"
     )
 

@@ -125,7 +125,9 @@ def test_what_is_said_of_one_tool_leaves_others_and_other_decisions_alone(root: 
     override_tool(root, "demo:web", {}, ["enabled"])
 
     assert state_text(root).splitlines()[2:] == [
+        "",
         "enabled: false",
+        "",
         "overrides:",
         "  plain:",
         "    requires_confirmation: true",

@@ -1,0 +1,193 @@
+"""Decisions that two branches make, merged by git: different toolsets always, one toolset mostly.
+
+Git merges lines.  Two decisions of one toolset that stand at the same place in its file are a conflict,
+which somebody looks at; nothing is ever lost or brought back without one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.files.state_files import read_state
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.installs.decisions import (
+    grant_network,
+    grant_process,
+    grant_secret,
+    revoke,
+    set_enabled,
+)
+from covalt_git.installs.importing import import_toolset
+from covalt_git.installs.overriding import override_tool, overrides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.models.toolset_state import ToolsetState
+
+MANIFEST = """\
+id: NAME
+name: Demo
+version: "1"
+secrets: [KEY]
+tools:
+  - {id: a, http: {url: "https://example.com/"}}
+  - {id: b, http: {url: "https://example.com/"}}
+  - {id: c, http: {url: "https://example.com/"}}
+mcp_servers:
+  - {id: NAME-server, command: serve}
+"""
+DECISIONS: dict[str, Callable[[Path], object]] = {
+    "switched": lambda root: set_enabled(root, "demo", enabled=True),
+    "tool a": lambda root: override_tool(root, "demo:a", {"enabled": False}),
+    "tool b": lambda root: override_tool(root, "demo:b", {"name_override": "B"}),
+    "network": lambda root: grant_network(root, "demo", ["a.example"], by="x"),
+    "process": lambda root: grant_process(root, "demo", "demo-server", by="x"),
+    "secret": lambda root: grant_secret(root, "demo", "KEY", ["a.example"], by="x"),
+}
+SAME_PLACE = {
+    ("tool a", "tool b"),
+    ("network", "process"),
+    ("network", "secret"),
+    ("process", "secret"),
+}
+"""Pairs that both begin a section; once something stands between them, they merge too."""
+
+
+def git(root: Path, *args: str, status: int = 0) -> str:
+    config = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
+    done = subprocess.run(
+        ["git", "-C", str(root), *config, *args], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+
+
+def branch(root: Path, name: str, decide: Callable[[Path], object]) -> str:
+    """Make a branch of main on which that is decided, and go back; return the branch's name."""
+    made = name.replace(" ", "-")
+    git(root, "checkout", "-qb", made, "main")
+    decide(root)
+    commit(root)
+    git(root, "checkout", "-q", "main")
+    return made
+
+
+def source(folder: Path, name: str) -> Path:
+    made = folder / name
+    made.mkdir()
+    (made / "toolset.yaml").write_text(MANIFEST.replace("NAME", name), encoding="utf-8")
+    return made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project in git with one imported toolset."""
+    made = tmp_path / "project"
+    (made / "toolsets").mkdir(parents=True)
+    (made / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    import_toolset(made, source(tmp_path, "demo"))
+    git(made, "init", "-qb", "main")
+    commit(made)
+    return made
+
+
+def merged(root: Path, *branches: str) -> ToolsetState:
+    """Merge branches into a new one of main, and return what is decided there."""
+    git(root, "checkout", "-q", "--detach", "main")
+    for one in branches:
+        git(root, "merge", "-q", "--no-edit", one)
+    state = read_state(root / "toolsets/state/demo.yaml", "demo.yaml").value
+    assert state is not None
+    assert read_toolset(root, "demo").problems == ()
+    git(root, "checkout", "-q", "main")
+    return state
+
+
+def test_branches_that_take_in_switch_grant_and_remove_different_toolsets_merge(
+    root: Path, tmp_path: Path
+) -> None:
+    for name in ("one", "two", "three"):
+        import_toolset(root, source(tmp_path, name))
+    commit(root)
+    decisions: dict[str, Callable[[Path], object]] = {
+        "import-four": lambda root: import_toolset(root, source(tmp_path, "four")),
+        "import-five": lambda root: import_toolset(root, source(tmp_path, "five")),
+        "one": lambda root: set_enabled(root, "one", enabled=True),
+        "two": lambda root: grant_network(root, "two", ["a.example"], by="x"),
+        "three": lambda root: override_tool(root, "three:a", {"enabled": False}),
+    }
+    branches = [branch(root, name, decide) for name, decide in decisions.items()]
+
+    for one in branches:
+        git(root, "merge", "-q", "--no-edit", one)
+
+    found = {name: read_toolset(root, name) for name in ("one", "two", "three", "four", "five")}
+    assert found["one"].enabled
+    assert list(found["two"].state.grants) == ["network"]
+    assert overrides(root, "three:a").project == {"enabled": False}
+    assert not found["four"].enabled
+    assert found["five"].state.imported
+
+
+def test_different_decisions_about_one_toolset_merge_or_are_a_conflict(root: Path) -> None:
+    alone = {}
+    for name, decide in DECISIONS.items():
+        made = branch(root, name, decide)
+        alone[name] = merged(root, made)
+    conflicts = set()
+    for one, other in combinations(DECISIONS, 2):
+        branches = [name.replace(" ", "-") for name in (one, other)]
+        tried = subprocess.run(
+            ["git", "-C", str(root), "merge-tree", "--write-tree", *branches],
+            capture_output=True,
+            check=False,
+        )
+        if tried.returncode:
+            conflicts.add((one, other))
+            continue
+        both = merged(root, *branches)
+        assert both.grants == alone[one].grants | alone[other].grants
+        assert both.overrides == alone[one].overrides | alone[other].overrides
+        assert both.enabled == (alone[one].enabled or alone[other].enabled)
+    assert conflicts == SAME_PLACE
+
+
+def test_what_stands_apart_in_a_section_merges(root: Path) -> None:
+    grant_process(root, "demo", "demo-server", by="x")
+    override_tool(root, "demo:b", {"name_override": "B"})
+    commit(root)
+    branches = [
+        branch(root, "network", DECISIONS["network"]),
+        branch(root, "secret", DECISIONS["secret"]),
+        branch(root, "a", DECISIONS["tool a"]),
+        branch(root, "c", lambda root: override_tool(root, "demo:c", {"enabled": False})),
+        branch(root, "switched", DECISIONS["switched"]),
+    ]
+
+    state = merged(root, *branches)
+
+    assert list(state.grants) == ["network", "process-demo-server", "secret-KEY"]
+    assert list(state.overrides) == ["a", "b", "c"]
+    assert state.enabled
+
+
+def test_what_one_branch_takes_back_is_not_brought_back_by_another(root: Path) -> None:
+    DECISIONS["network"](root)
+    commit(root)
+    branch(root, "revoked", lambda root: revoke(root, "demo", "network"))
+    branch(root, "switched", DECISIONS["switched"])
+    branch(root, "secret", DECISIONS["secret"])
+
+    assert merged(root, "revoked", "switched").grants == {}
+    git(root, "merge-tree", "--write-tree", "revoked", "secret", status=1)
