@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from covalt_git.models.toolset_manifest import McpServer
 
@@ -64,9 +64,12 @@ def _escape(character: str) -> str:
 
 def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
     """Return the toolset's files that belong to a program, sorted."""
-    folders = set()
+    folders: set[str] = set()
     below = {parent for path in files for parent in _parents(path)}
-    for place in _places(server):
+    start = _plain(server.cwd or "")
+    starts = {"", start} & below
+    deepest = max((path.count("/") + 1 for path in files), default=0)
+    for place in _places(server, starts, deepest):
         if place in below:
             folders.add(place)
         elif place in files:
@@ -76,22 +79,25 @@ def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
     )
 
 
-def _places(server: McpServer) -> Iterator[str]:
-    """Yield the paths within the toolset that words of a program may mean, as a path or a module."""
+def _places(server: McpServer, starts: Collection[str], deepest: int) -> Iterator[str]:
+    """Yield the paths within the toolset that words of a program may mean, as a path or a module.
+
+    Words are taken from the folders ``starts``, and by their ends of up to ``deepest`` parts.
+    """
     if server.cwd is not None:
         yield _plain(server.cwd)
     for text in (server.command or "", *server.args, *server.env.values()):
         for word in {text, *_BETWEEN_WORDS.split(text)} - {""}:
             for path in (word, word.replace(".", "/"), f"{word.replace('.', '/')}.py"):
-                yield _plain(posixpath.join(server.cwd or "", path))
-                yield from _ends(_plain(path))
+                yield from (_plain(posixpath.join(start, path)) for start in starts)
+                yield from _ends(_plain(path), deepest)
 
 
-def _ends(path: str) -> Iterator[str]:
-    """Yield a path and its ends: it may be meant from the project's folder, or from the root."""
-    while path:
-        yield path
-        path = path.partition("/")[2]
+def _ends(path: str, deepest: int) -> Iterator[str]:
+    """Yield the ends of a path, up to so many parts: it may be meant from the project, or the root."""
+    parts = path.rsplit("/", deepest)[-deepest:] if deepest else [path]
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])
 
 
 def _plain(path: str) -> str:
