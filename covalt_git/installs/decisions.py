@@ -10,6 +10,7 @@ from covalt_git.files.state_files import read_state, write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
 from covalt_git.installs.changing import one_at_a_time
+from covalt_git.installs.versions import keep_as_it_is
 from covalt_git.models.server_definition import process_facts, server_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
@@ -294,6 +295,8 @@ def _now(by: str) -> _GivenBy:
 
 
 def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
+    if grant.digest == toolset.digest:  # else it is for one server, and says itself what that is
+        keep_as_it_is(root, toolset)
     _put(root, toolset, {"grants": toolset.state.grants | {key: grant}})
 
 

@@ -10,6 +10,7 @@ from covalt_git.files.bundle_reading import read_folder
 from covalt_git.git_objects.file_patches import file_patch
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.versions import find_version
+from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,13 @@ def _digest(toolset: Toolset, grant: str | None) -> str:
         if grant not in toolset.state.grants:
             list_with = f"covalt-git grant list {toolset.id}"
             raise UnknownNameError("grant", grant, toolset.state.grants, list_with=list_with)
-        return toolset.state.grants[grant].digest
+        given = toolset.state.grants[grant]
+        if isinstance(given, ProcessGrant | ServerGrant):
+            raise VersionGoneError(
+                f"{grant!r} was granted for what the MCP server is, whatever else changes",
+                hint=f"{list_with} says what is otherwise",
+            )
+        return given.digest
     if toolset.state.digest is None:
         raise VersionGoneError(
             f"the toolset {toolset.id!r} is the project's own, and its history is Git's",

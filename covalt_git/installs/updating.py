@@ -19,6 +19,7 @@ from covalt_git.installs.changing import changing, replace
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.signatures import check_signer
 from covalt_git.installs.staging import flush_all, incoming, staging, write_entries
+from covalt_git.installs.standing import changes
 from covalt_git.installs.three_way import Step, merge_files, take_theirs
 from covalt_git.installs.versions import find_version, keep
 
@@ -185,8 +186,9 @@ def _check_decided(toolset_id: str, ours: Sequence[Entry]) -> None:
 
 
 def _ended(old: Toolset, new: Toolset) -> tuple[str, ...]:
-    held = (key for key, grant in old.state.grants.items() if grant.digest == old.digest)
-    return tuple(sorted(held)) if new.digest != old.digest else ()
+    """Return the keys of the grants that held for the old files and do not for the new ones."""
+    given = sorted(old.state.grants.items())
+    return tuple(key for key, grant in given if not changes(old, grant) and changes(new, grant))
 
 
 def _version(toolset: Toolset) -> str | None:

@@ -17,6 +17,7 @@ from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, read_toolset, t
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.signatures import SignerChangedError, check_signer
 from covalt_git.installs.staging import stage
+from covalt_git.installs.standing import changes
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
@@ -87,7 +88,7 @@ def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
     """
     toolset = _with_its_state(root, find_toolset(root, toolset_id))
     grants = {
-        key: grant.digest == toolset.digest for key, grant in sorted(toolset.state.grants.items())
+        key: not changes(toolset, grant) for key, grant in sorted(toolset.state.grants.items())
     }
     definitions = _locked(root, toolset_id)
     locked = {
