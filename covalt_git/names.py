@@ -12,8 +12,12 @@ import time
 import uuid
 from dataclasses import dataclass
 from functools import lru_cache, total_ordering
+from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MAX_ID = 64
 MAX_TOOL_PATH = 128
@@ -179,10 +183,14 @@ def matches(pattern: str, path: str) -> bool:
         return False
     if pattern == "**":
         return True
-    segments = path.split(".")
+    return matches_segments(pattern.split("."), path.split("."))
+
+
+def matches_segments(pattern: Sequence[str], segments: Sequence[str]) -> bool:
+    """Tell whether a pattern selects a path, both in their segments; see :func:`matches`."""
     # reached[i]: the pattern read so far can have consumed the first i segments.
     reached = [True] + [False] * len(segments)
-    for part in pattern.split("."):
+    for part in pattern:
         if part == "**":
             first = reached.index(True) if True in reached else len(reached)
             reached = [position >= first for position in range(len(reached))]

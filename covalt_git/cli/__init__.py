@@ -30,6 +30,7 @@ COMMANDS = {
     "tool": "List the tools you may call, find some, look at one, run its examples.",
     "grant": "Let a toolset reach hosts and send secrets to them; take it back.",
     "secret": "See which secrets are asked for, and where they come from.",
+    "authority": "Show what toolsets can do, and what a change would newly permit.",
     "chat": "Make chats; look at, branch and change their workspaces.",
     "call": "Call a tool in a chat.",
     "approval": "Settle the calls that wait for a person.",

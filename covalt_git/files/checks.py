@@ -57,7 +57,7 @@ def read_sources(
             continue
         loc: Loc = ("tools", position, "entrypoint")
         module, _, function = tool.entrypoint.partition(":")
-        path = _module_path(module, modules)
+        path = module_path(module, modules)
         if path is None:
             problems.append(_no_module(manifest, loc, module, modules))
             continue
@@ -84,7 +84,7 @@ def read_sources(
     return sources, problems
 
 
-def _module_path(module: str, modules: Collection[str]) -> str | None:
+def module_path(module: str, modules: Collection[str]) -> str | None:
     """Return the file that Python imports for a module: a package goes before a plain file."""
     stem = module.replace(".", "/")
     return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in modules), None)

@@ -7,6 +7,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from dulwich.errors import NotGitRepository
+from dulwich.graph import find_merge_base
 from dulwich.objects import Commit, Tree
 from dulwich.objectspec import AmbiguousShortId, parse_commit, parse_object
 from dulwich.repo import Repo
@@ -14,7 +15,7 @@ from dulwich.repo import Repo
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from dulwich.object_store import BaseObjectStore
@@ -34,11 +35,13 @@ class UnknownRevisionError(CovaltError):
     exit_code = 2
 
 
-def write_folder(folder: Path, revision: str, target: Path) -> str:
+def write_folder(
+    folder: Path, revision: str, target: Path, *, only: Collection[str] | None = None
+) -> str:
     """Write what ``folder`` held at a revision into ``target``; return the commit's id.
 
     Nothing of the repository or its working tree is written or run.  A folder that was not there is
-    empty; submodules are left out.
+    empty; submodules are left out.  With ``only``, the entries of these names are written and no others.
 
     Raises:
         UnknownRevisionError: when ``folder`` is in no repository, or that has no such commit.
@@ -50,18 +53,35 @@ def write_folder(folder: Path, revision: str, target: Path) -> str:
             target.mkdir(parents=True, exist_ok=True)
             tree = _tree_at(store, commit, _below(repository, folder))
             if tree is not None:
-                _write(store, tree, os.fsencode(target), 0)
+                wanted = None if only is None else {os.fsencode(name) for name in only}
+                _write(store, tree, os.fsencode(target), 0, wanted)
         except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
-            why = (
-                f": {error.strerror.lower()}"
-                if isinstance(error, OSError) and error.strerror
-                else ""
-            )
-            raise UnknownRevisionError(
-                f"there is no whole commit {revision!r}{why}",
-                hint="list them with `git log --oneline`",
-            ) from None
+            raise _no_commit(revision, error) from None
         return commit.id.decode()
+
+
+def merge_base(folder: Path, one: str, other: str) -> str:
+    """Return the id of the commit that two revisions both come from, as ``git merge-base`` finds it.
+
+    Raises:
+        UnknownRevisionError: when one of them is no commit, or they have none in common.
+    """
+    with _around(folder) as repository:
+        given = one
+        try:
+            first = _commit(repository, one)
+            given = other
+            second = _commit(repository, other)
+            given = f"{one}...{other}"
+            found = find_merge_base(repository, [first.id, second.id])
+        except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
+            raise _no_commit(given, error) from None
+    if not found:
+        raise UnknownRevisionError(
+            f"{one!r} and {other!r} have no commit in common",
+            hint="in a shallow clone: git fetch --unshallow",
+        )
+    return found[0].decode()
 
 
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
@@ -125,6 +145,13 @@ def _below(repository: Repo, folder: Path) -> list[bytes]:
     return [] if below == b"." else below.split(b"/")
 
 
+def _no_commit(revision: str, error: Exception) -> UnknownRevisionError:
+    why = f": {error.strerror.lower()}" if isinstance(error, OSError) and error.strerror else ""
+    return UnknownRevisionError(
+        f"there is no whole commit {revision!r}{why}", hint="list them with `git log --oneline`"
+    )
+
+
 def _commit(repository: Repo, revision: str) -> Commit:
     """Return the commit of a branch, a tag, an id or its beginning, or ``~`` and ``^`` from there."""
     if not revision or ":" in revision:
@@ -143,8 +170,16 @@ def _tree_at(store: BaseObjectStore, commit: Commit, names: list[bytes]) -> Tree
     return found if isinstance(found, Tree) else None
 
 
-def _write(store: BaseObjectStore, tree: Tree, folder: bytes, depth: int) -> None:
+def _write(
+    store: BaseObjectStore,
+    tree: Tree,
+    folder: bytes,
+    depth: int,
+    only: Collection[bytes] | None = None,
+) -> None:
     for name, mode, oid in tree.iteritems():
+        if only is not None and name not in only:
+            continue
         # Git itself would not check these out; whoever made them wants to write elsewhere.
         if name in _CANNOT_BE_NAMES or b"/" in name or depth > _DEEPEST or mode == _GITLINK:
             continue

@@ -29,6 +29,13 @@ _RULES: Final = {code: position for position, code in enumerate(sorted(TITLES))}
 def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
     """Return the log of one run; ``prefix`` leads from the repository to the project."""
     seen: Counter[str] = Counter()
+    return log_of_run(
+        [_rule(code) for code in _RULES], [_result(one, prefix, seen) for one in problems]
+    )
+
+
+def log_of_run(rules: Sequence[JsonObject], results: Sequence[JsonObject]) -> JsonObject:
+    """Return the log of a run that found ``results``, each of one of the ``rules``."""
     return {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -38,7 +45,7 @@ def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
                     "driver": {
                         "name": "covalt-git",
                         "semanticVersion": __version__,
-                        "rules": [_rule(code) for code in _RULES],
+                        "rules": list(rules),
                     }
                 },
                 "columnKind": "unicodeCodePoints",
@@ -46,10 +53,18 @@ def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
                     _ROOT: {"description": {"text": "The root of the git repository."}}
                 },
                 "invocations": [{"executionSuccessful": True}],
-                "results": [_result(one, prefix, seen) for one in problems],
+                "results": list(results),
             }
         ],
     }
+
+
+def physical_location(path: str, line: int, col: int) -> JsonObject:
+    """Return a place in a file, named from the repository's root; line 0 is the whole file."""
+    physical: JsonObject = {"artifactLocation": {"uri": quote(path), "uriBaseId": _ROOT}}
+    if line:
+        physical["region"] = {"startLine": line, "startColumn": col}
+    return physical
 
 
 def _rule(code: str) -> JsonObject:
@@ -73,11 +88,7 @@ def _plain(markdown: str) -> str:
 
 
 def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
-    physical: dict[str, Any] = {
-        "artifactLocation": {"uri": quote(prefix + problem.path), "uriBaseId": _ROOT}
-    }
-    if problem.line:
-        physical["region"] = {"startLine": problem.line, "startColumn": problem.col}
+    physical = physical_location(prefix + problem.path, problem.line, problem.col)
     location: dict[str, Any] = {"physicalLocation": physical}
     if problem.item:
         location["logicalLocations"] = [{"fullyQualifiedName": problem.item}]
@@ -88,12 +99,14 @@ def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
         "level": "warning" if problem.severity == "warning" else "error",
         "message": {"text": f"{problem.message}{hint}"},
         "locations": [location],
-        "partialFingerprints": {"covaltProblem/v1": _fingerprint(problem, seen)},
+        "partialFingerprints": {
+            "covaltProblem/v1": fingerprint((problem.code, problem.path, problem.message), seen)
+        },
     }
 
 
-def _fingerprint(problem: Problem, seen: Counter[str]) -> str:
-    """Return what stays the same while lines move; equal problems of a file are counted."""
-    facts = f"{problem.code}\0{problem.path}\0{problem.message}"
+def fingerprint(parts: Sequence[str], seen: Counter[str]) -> str:
+    """Return what stays the same while lines move; equal results are counted."""
+    facts = "\0".join(parts)
     seen[facts] += 1
     return hashlib.sha256(f"{facts}\0{seen[facts]}".encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,126 @@
+"""Which patterns lie within which others: texts, tool paths, addresses and hosts.
+
+A pattern stands for all the texts that it selects.  One lies within another if every text of the
+first is one of the second, which is decided by letting the wider one match the narrower one with
+each of its stars replaced by characters that nothing but a star takes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from itertools import product
+from typing import TYPE_CHECKING
+
+from covalt_git.hosts import BadHostError, HostRule
+from covalt_git.names import matches_segments, matches_text
+from covalt_git.url_templates import BadTemplateError, UrlTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_FRESH = "\ue000"
+"""A character that no name, address or pattern holds, so that only a star takes it."""
+
+_MAX_STARS = 3
+"""How many ``**`` a pattern may have to be decided about: each multiplies the work."""
+
+_TOOL_PATH = 2
+"""Segments that every tool path has at least: its toolset's and its own."""
+
+
+def text_within(narrow: str, wide: str) -> bool:
+    """Tell whether each text that ``narrow`` matches is one that ``wide`` matches."""
+    return matches_text(wide, narrow.replace("*", _FRESH))
+
+
+def tools_within(narrow: str, wide: str) -> bool:
+    """Tell whether each tool path that ``narrow`` selects is one that ``wide`` selects."""
+    return _within(narrow.split("."), wide.split("."), at_least=_TOOL_PATH)
+
+
+def address_within(narrow: str, wide: str) -> bool:
+    """Tell whether each address that the template ``narrow`` makes is one that ``wide`` makes."""
+    if narrow == wide:
+        return True
+    try:
+        one, other = UrlTemplate.parse(narrow), UrlTemplate.parse(wide)
+    except BadTemplateError:
+        return False
+    if one.base != other.base or one.query != other.query:
+        return False
+    return _within(_segments(one), _segments(other))
+
+
+def _segments(template: UrlTemplate) -> list[str]:
+    pieces = [template.begins.replace("*", _FRESH + _FRESH)]
+    pieces += [
+        piece if isinstance(piece, str) else "\0" if piece.whole else "*" for piece in template.path
+    ]
+    return [
+        "**" if segment == "\0" else segment.replace("\0", "*")
+        for segment in "".join(pieces).split("/")
+    ]
+
+
+def _within(narrow: Sequence[str], wide: Sequence[str], *, at_least: int = 1) -> bool:
+    if list(narrow) == list(wide):
+        return True
+    if list(narrow).count("**") > _MAX_STARS:
+        return False
+    return all(
+        matches_segments(wide, segments)
+        for segments in _instances(narrow, len(wide) + 1)
+        if len(segments) >= at_least
+    )
+
+
+def _instances(pattern: Sequence[str], most: int) -> Iterator[list[str]]:
+    """Yield the pattern with each ``**`` as 0 to ``most`` segments that nothing but a star takes.
+
+    With more segments than the other pattern has, one of its ``**`` takes at least one of them, and
+    then takes any number.
+    """
+    stars = [at for at, segment in enumerate(pattern) if segment == "**"]
+    for counts in product(range(most + 1), repeat=len(stars)):
+        left = dict(zip(stars, counts, strict=True))
+        yield [
+            text
+            for at, segment in enumerate(pattern)
+            for text in ([_FRESH] * left[at] if at in left else [segment.replace("*", _FRESH)])
+        ]
+
+
+def host_within(narrow: str, wide: str) -> bool:
+    """Tell whether every request that the host rule ``narrow`` covers is covered by ``wide``."""
+    try:
+        one, other = HostRule.parse(narrow), HostRule.parse(wide)
+    except BadHostError:
+        return narrow == wide
+    if one.port != other.port or (one.scheme == "http" and other.scheme != "http"):
+        return False
+    if other.network is not None:
+        return _network_within(one, other.network)
+    if one.network is not None:
+        return False
+    if other.host.startswith("*."):
+        inner = one.host.removeprefix("*")
+        return inner.endswith(other.host[1:]) and not _is_address(one.host)
+    return one.host == other.host
+
+
+def _network_within(rule: HostRule, wide: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    try:
+        narrow = rule.network or ipaddress.ip_network(rule.host)
+    except ValueError:
+        return False
+    if isinstance(narrow, ipaddress.IPv4Network):
+        return isinstance(wide, ipaddress.IPv4Network) and narrow.subnet_of(wide)
+    return isinstance(wide, ipaddress.IPv6Network) and narrow.subnet_of(wide)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,81 @@
+"""What ``covalt.yaml`` permits, as facts: roles, approval rules, limits, and whom the project trusts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.authority.facts import Fact, Place
+from covalt_git.models.project_config import DEFAULT_LIMITS, LimitsConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.files.reading import Reading
+    from covalt_git.models.project_config import ProjectConfig, RoleConfig
+
+PROJECT = "the project"
+PERSON = "the person at this machine"
+
+EVERYTHING = "**"
+
+
+def project_facts(
+    reading: Reading[ProjectConfig], key_digests: Mapping[str, str]
+) -> Iterator[Fact]:
+    """Yield what holds of the project; ``key_digests`` are of the files that its issuers name."""
+    config = reading.value
+    assert config is not None
+
+    def at(*loc: str | int, key: bool = False) -> Place:
+        if reading.document is None:
+            return Place(reading.path)
+        return Place(reading.path, *reading.document.locate(loc, key=key))
+
+    yield Fact(PERSON, "default_role", "", config.default_role, at("default_role"))
+    for name, role in config.roles.items():
+        yield from _role_facts(reading, name, role)
+    yield Fact(PROJECT, "approvals", "", len(config.approvals), at("approvals", key=True))
+    for name in LimitsConfig.model_fields:
+        own = getattr(config.limits, name)
+        values = (own, getattr(DEFAULT_LIMITS, name, None))
+        in_force = next((one for one in values if one is not None), None)
+        said = {"own": own, "in_force": in_force}
+        yield Fact(PROJECT, "limit", name, said, at("limits", name), implied=own is None)
+    yield Fact(PROJECT, "listens", "", config.server.host, at("server", "host"))
+    for position, host in enumerate(config.server.allowed_hosts):
+        yield Fact(PROJECT, "answers_to", host, None, at("server", "allowed_hosts", position))
+    for position, issuer in enumerate(config.issuers):
+        subject = f"issuer {issuer.issuer!r}"
+        yield Fact(subject, "issuer", "", None, at("issuers", position, "issuer"))
+        yield Fact(subject, "tokens_for", "", issuer.audience, at("issuers", position, "audience"))
+        yield Fact(subject, "tokens_role", "", issuer.role, at("issuers", position, "role"))
+        keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')[:12]})"
+        yield Fact(subject, "keys", "", keys, at("issuers", position, "jwks_file"))
+    for position, line in enumerate(config.signers):
+        yield Fact(PROJECT, "signer", " ".join(line.split()), None, at("signers", position))
+    if config.secret_command:
+        command = " ".join(config.secret_command)
+        yield Fact(PROJECT, "secret_command", "", command, at("secret_command"))
+    for position, name in enumerate(config.workspace.ignore):
+        yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))
+    size = config.workspace.max_file_mb
+    yield Fact(PROJECT, "max_file_mb", "", size, at("workspace", "max_file_mb"))
+
+
+def _role_facts(reading: Reading[ProjectConfig], name: str, role: RoleConfig) -> Iterator[Fact]:
+    subject = f"role {name!r}"
+
+    def at(*loc: str | int, key: bool = False) -> Place:
+        assert reading.document is not None
+        return Place(reading.path, *reading.document.locate(("roles", name, *loc), key=key))
+
+    if not (role.admin or role.allow or role.approve):
+        return  # whoever holds it may do nothing
+    yield Fact(subject, "role", "", None, at(key=True))
+    if role.admin:
+        yield Fact(subject, "admin", "", None, at("admin"))
+        yield Fact(subject, "allow", EVERYTHING, None, at("admin"), implied=True)
+        yield Fact(subject, "approve", EVERYTHING, None, at("admin"), implied=True)
+    for kind in ("allow", "deny", "approve"):
+        for position, pattern in enumerate(getattr(role, kind)):
+            yield Fact(subject, kind, pattern, None, at(kind, position))

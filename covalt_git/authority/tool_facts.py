@@ -1,0 +1,139 @@
+"""What the tools of a toolset can do, as facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.authority.asking import rules_for
+from covalt_git.authority.facts import Fact, Loc, Place
+from covalt_git.models.http_placement import FILE_BEGINS, secrets_of
+from covalt_git.models.project_config import DEFAULT_LIMITS
+from covalt_git.models.toolset_manifest import HttpBody, Limits
+from covalt_git.references import references, split, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import HttpRequest, Security
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPlaces:
+    """Where the parts of one tool are said: in its declaration, and what stands elsewhere."""
+
+    declared: Callable[[Loc], Place]
+    schema: Callable[[Loc], Place]
+    confirmation: Place
+
+
+def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterator[Fact]:
+    """Yield what holds of a tool that can be called."""
+    at = places.declared
+    subject = tool.tool_id
+    yield Fact(subject, "tool", "", None, at(("id",)))
+    if tool.entrypoint is not None:
+        yield Fact(subject, "entrypoint", "", tool.entrypoint, at(("entrypoint",)))
+    if tool.http is not None:
+        yield from _http_facts(subject, tool.http, at)
+    writes = not tool.annotations.read_only
+    yield Fact(subject, "writes", "", writes, at(("annotations", "read_only")))
+    yield confirmation_fact(tool, config, places.confirmation)
+    yield Fact(subject, "schema", "", tool.input_schema, places.schema(()), locate=places.schema)
+    for name in Limits.model_fields:
+        own = getattr(tool.limits, name)
+        values = (own, getattr(config.limits, name), getattr(DEFAULT_LIMITS, name))
+        in_force = next((one for one in values if one is not None), None)
+        yield Fact(
+            subject,
+            "limit",
+            name,
+            {"own": own, "in_force": in_force},
+            at(("limits", name)),
+            implied=own is None,
+        )
+    if tool.security is not None:
+        yield from _token_facts(f"{subject}, its token", tool.security, at)
+
+
+def confirmation_fact(tool: Tool, config: ProjectConfig, place: Place) -> Fact:
+    """Return whether a tool asks: what it says itself, and with the project's rules."""
+    own = {
+        "asks": list(tool.confirmation),
+        "annotations": tool.annotations.model_dump(exclude_none=True),
+    }
+    rules = rules_for(config.approvals, tool)
+    return Fact(tool.tool_id, "confirmation", "", {"own": own, "rules": rules}, place)
+
+
+def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> Iterator[Fact]:
+    base = split(http.url)[0] if http.url else ""
+    by = "" if isinstance(base, str) else base.name
+    request = {"method": http.method, "url": http.url, "by": by}
+    yield Fact(subject, "request", "", request, at(("http", "url")))
+    for name in sorted({reference.name for reference in secrets_of(http)}):
+        yield Fact(subject, "uses", name, None, at(("http", *_place_of(http, name))))
+    parts: dict[str, JsonObject] = {
+        "query": dict(http.query),
+        "headers": dict(http.headers),
+        "cookies": dict(http.cookies),
+    }
+    for part, entries in parts.items():
+        for name, value in entries.items():
+            if any(references(value)):
+                continue  # the secret is told, and where it goes
+            item = f"{part} {name}"
+            yield Fact(subject, "sent", item, str(value), at(("http", part, name)))
+    for name, parameter in http.parameters.items():
+        place = at(("http", "parameters", name))
+        yield Fact(
+            subject,
+            "sent",
+            f"argument {name}",
+            parameter.model_dump(mode="json", by_alias=True, exclude_none=True),
+            place,
+        )
+        if parameter.file:
+            yield Fact(subject, "reads_file", f"the argument {name}", None, place)
+    written = http.body
+    if isinstance(written, HttpBody):
+        said = written.model_dump(mode="json", by_alias=True, exclude_none=True)
+        yield Fact(subject, "sent", "body", said, at(("http", "body")))
+        files = {text for _, text in texts(said) if text.startswith(FILE_BEGINS)}
+        for file in sorted(files):
+            yield Fact(subject, "reads_file", file, None, at(("http", "body")))
+    elif "body" in http.model_fields_set:
+        yield Fact(subject, "sent", "body", written, at(("http", "body")))
+    retries = {"own": http.retries, "in_force": http.retries}
+    said = "retries" in http.model_fields_set
+    place = at(("http", "retries"))
+    yield Fact(subject, "limit", "retries", retries, place, implied=not said)
+
+
+def _place_of(http: HttpRequest, secret: str) -> Loc:
+    said = http.model_dump(mode="json", by_alias=True)
+    return next((loc for loc, reference in references(said) if reference.name == secret), ())
+
+
+def _token_facts(subject: str, security: Security, at: Callable[[Loc], Place]) -> Iterator[Fact]:
+    place = at(("security",))
+    yield Fact(subject, "token", "", None, place)
+    if security.resource_uri is not None:
+        place = at(("security", "resource_uri"))
+        yield Fact(subject, "audience", "", security.resource_uri, place)
+    if security.max_blast_radius is not None:
+        place = at(("security", "max_blast_radius"))
+        yield Fact(subject, "blast_radius", "", security.max_blast_radius, place)
+    place = at(("security", "requires_execution"))
+    yield Fact(subject, "execution", "", security.requires_execution, place)
+    for kind, key in (
+        ("capability", "required_capabilities"),
+        ("operation", "allowed_operations"),
+        ("target", "allowed_targets"),
+        ("protocol", "protocols"),
+    ):
+        for position, item in enumerate(getattr(security, key)):
+            yield Fact(subject, kind, item, None, at(("security", key, position)))

@@ -1,0 +1,312 @@
+"""What a toolset may do beside calling its tools, as facts: what it asks for, and what it was granted."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from covalt_git.authority.facts import Fact, Loc, Place
+from covalt_git.authority.requirements import package_of
+from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
+from covalt_git.files.checks import module_path
+from covalt_git.files.tools_in_force import override_key
+from covalt_git.models.tool import Tool
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.files.python_source import ToolSource
+    from covalt_git.files.reading import Reading
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.base import JsonObject, StrictModel
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.toolset_manifest import (
+        Auth,
+        McpServer,
+        Source,
+        ToolsetManifest,
+    )
+    from covalt_git.models.toolset_state import Grant, ToolsetState
+
+
+@dataclass(frozen=True, slots=True)
+class ReadToolset:
+    """A toolset with the documents it was read from, its Python, and the locks of its namespaces."""
+
+    toolset: Toolset
+    manifest: Reading[ToolsetManifest]
+    state: Reading[ToolsetState]
+    sources: Mapping[str, ToolSource] = field(default_factory=dict)
+    locks: tuple[Reading[ToolLock], ...] = ()
+
+
+def place_in(
+    reading: Reading[StrictModel]
+    | Reading[ToolsetManifest]
+    | Reading[ToolsetState]
+    | Reading[ToolLock],
+    loc: Loc,
+    *,
+    key: bool = False,
+) -> Place:
+    """Return the place of a value in a file that was read; of what is around it where it is not there."""
+    if reading.document is None:
+        return Place(reading.path)
+    return Place(reading.path, *reading.document.locate(loc, key=key))
+
+
+def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
+    """Yield what holds of a toolset, its tools, servers and sources; only grants of one that is off."""
+    manifest = read.manifest.value
+    assert manifest is not None
+    yield from _grant_facts(read)
+    if not read.toolset.enabled:
+        return
+    subject = read.toolset.id
+    switched = read.state.value is not None and read.state.value.enabled is not None
+    on = place_in(read.state, ("enabled",)) if switched else place_in(read.manifest, ("id",))
+    yield Fact(subject, "toolset", "", None, on)
+    imported = place_in(read.state, ("source_type",))
+    own = not read.toolset.state.imported
+    yield Fact(subject, "own", "", own, on if own else imported)
+    yield Fact(subject, "code", "", _code_digest(read.toolset), Place(f"toolsets/{subject}"))
+    for position, name in enumerate(manifest.secrets):
+        yield Fact(subject, "secret", name, None, place_in(read.manifest, ("secrets", position)))
+    for position, text in enumerate(manifest.python.dependencies):
+        place = place_in(read.manifest, ("python", "dependencies", position))
+        yield Fact(subject, "package", package_of(text), text, place)
+    for name, alias in sorted(read.toolset.state.aliases.items()):
+        yield Fact(subject, "alias", name, alias, place_in(read.state, ("aliases", name)))
+    for tool in tools_of(read):
+        if tool.tool_id.partition(":")[0] == manifest.id:
+            yield from tool_facts(tool, config, _tool_places(read, tool))
+    yield from _server_facts(read, manifest)
+    yield from _source_facts(read, manifest)
+    for position, auth in enumerate(manifest.auth):
+        yield from _auth_facts(read, position, auth)
+    yield from _lock_facts(read, config)
+
+
+def tools_of(read: ReadToolset) -> tuple[Tool, ...]:
+    """Return the tools that can be called: of the toolset itself, and those of its servers and sources."""
+    if not read.toolset.enabled:
+        return ()
+    own = tuple(tool for tool in read.toolset.tools if tool.enabled)
+    return own + tuple(tool for _, _, tool in _locked_tools(read))
+
+
+def _code_digest(toolset: Toolset) -> str:
+    rows = [f"{one.path}\0{one.sha256}" for one in toolset.files.files if one.kind == "python"]
+    return hashlib.sha256("\n".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+# What was granted
+
+
+def _grant_facts(read: ReadToolset) -> Iterator[Fact]:
+    """Yield what the toolset, as its files are, was granted: a grant to other files gives nothing."""
+    for key, grant in sorted(read.toolset.state.grants.items()):
+        if grant.digest == read.toolset.digest:
+            yield from _granted(read, key, grant)
+
+
+def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
+    subject = read.toolset.id
+    said: JsonObject = {"digest": grant.digest}
+    place = place_in(read.state, ("grants", key), key=True)
+    match grant:
+        case NetworkGrant():
+            for position, host in enumerate(grant.hosts):
+                at = place_in(read.state, ("grants", key, "hosts", position))
+                yield Fact(subject, "network", host, said, at)
+        case SecretGrant():
+            for position, host in enumerate(grant.hosts):
+                at = place_in(read.state, ("grants", key, "hosts", position))
+                yield Fact(subject, "secret_to", f"{grant.name} to {host}", said, at)
+        case ProcessGrant():
+            more: JsonObject = {"argv": list(grant.argv), "env": sorted(grant.env)}
+            yield Fact(subject, "process", grant.server, said | more, place)
+        case ServerGrant():
+            more = {"url": grant.url, "headers": sorted(grant.headers)}
+            yield Fact(subject, "server_grant", grant.server, said | more, place)
+        case _:
+            yield Fact(subject, "unsandboxed", "", said, place)
+
+
+# Where a tool is said to be what it is
+
+
+def _tool_places(read: ReadToolset, tool: Tool) -> ToolPlaces:
+    manifest = read.manifest.value
+    assert manifest is not None
+    name = tool.id.name
+    above: Loc = ("tools", next(at for at, one in enumerate(manifest.tools) if one.id == name))
+    source = read.sources.get(name)
+    code = place_in(read.manifest, (*above, "entrypoint"))
+    if source is not None and tool.entrypoint is not None:
+        module = tool.entrypoint.partition(":")[0]
+        path = module_path(module, [one.path for one in read.toolset.files.files])
+        if path is not None:
+            code = Place(f"toolsets/{read.toolset.id}/{path}", source.line, source.col)
+
+    def declared(loc: Loc) -> Place:
+        return place_in(read.manifest, (*above, *loc), key=len(loc) > 1)
+
+    def schema(loc: Loc) -> Place:
+        if tool.schema_is_declared:
+            return declared(("input_schema", *loc))
+        return code
+
+    confirmation = place_in(read.manifest, (*above, "requires_confirmation"))
+    asks = tool.confirmation[:1]
+    local = read.toolset.state.overrides.get(name)
+    if local is not None and local.requires_confirmation is not None:
+        confirmation = place_in(read.state, ("overrides", name, "requires_confirmation"))
+    elif asks == ("decorator",):
+        confirmation = code
+    elif asks == ("override",):
+        confirmation = _override_place(read, manifest, tool.tool_id)
+    elif asks and manifest.tools[int(above[1])].requires_confirmation is None:
+        confirmation = place_in(read.manifest, ("defaults", "requires_confirmation"))
+    return ToolPlaces(declared, schema, confirmation)
+
+
+def _override_place(read: ReadToolset, manifest: ToolsetManifest, tool_id: str) -> Place:
+    at = next(
+        at
+        for at, one in enumerate(manifest.tool_overrides)
+        if override_key(manifest.id, one.tool_id) == tool_id
+    )
+    return place_in(read.manifest, ("tool_overrides", at, "requires_confirmation"))
+
+
+# Servers, sources and ways to sign in
+
+
+def _server_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
+    for position, server in enumerate(manifest.mcp_servers):
+        if server.enabled:
+            yield from _one_server(read, ("mcp_servers", position), server)
+
+
+def _one_server(read: ReadToolset, above: Loc, server: McpServer) -> Iterator[Fact]:
+    def at(*loc: str | int) -> Place:
+        return place_in(read.manifest, (*above, *loc))
+
+    subject = f"server {read.toolset.id}:{server.id}"
+    if server.command is not None:
+        said: JsonObject = {"command": [server.command, *server.args], "cwd": server.cwd}
+        yield Fact(subject, "server", "", said, at("command"))
+    else:
+        said = {"url": server.url, "transport": server.server_type}
+        yield Fact(subject, "server", "", said, at("url"))
+    yield Fact(
+        subject, "server_asks", "", server.requires_confirmation, at("requires_confirmation")
+    )
+    for name, value in server.env.items():
+        yield Fact(subject, "variable", name, value, at("env", name))
+    for name, value in server.headers.items():
+        yield Fact(subject, "header", name, value, at("headers", name))
+
+
+def _source_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
+    for position, source in enumerate(manifest.sources):
+        if source.enabled:
+            yield from _one_source(read, ("sources", position), source)
+
+
+def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]:
+    def at(*loc: str | int) -> Place:
+        return place_in(read.manifest, (*above, *loc))
+
+    subject = f"source {read.toolset.id}:{source.id}"
+    beside = {"id", "headers", "include", "exclude", "requires_confirmation", "enabled"}
+    said = source.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=beside)
+    for name in ("spec", "schema"):
+        file = read.toolset.files.get(said[name]) if name in said else None
+        said |= {f"{name} is": file.sha256[:12]} if file else {}
+    yield Fact(subject, "source", "", said, at("id"))
+    for name, value in source.headers.items():
+        yield Fact(subject, "header", name, value, at("headers", name))
+    if not source.include:
+        yield Fact(subject, "include", "*", None, at("id"))
+    for position, pattern in enumerate(source.include):
+        yield Fact(subject, "include", pattern, None, at("include", position))
+    for position, pattern in enumerate(source.exclude):
+        yield Fact(subject, "exclude", pattern, None, at("exclude", position))
+    asks = bool(source.requires_confirmation)
+    yield Fact(subject, "server_asks", "", asks, at("requires_confirmation"))
+
+
+def _auth_facts(read: ReadToolset, position: int, auth: Auth) -> Iterator[Fact]:
+    def at(*loc: str | int) -> Place:
+        return place_in(read.manifest, ("auth", position, *loc))
+
+    subject = f"sign-in {read.toolset.id}:{auth.id}"
+    said = {"type": auth.type, "provider": auth.provider, "token": auth.token}
+    yield Fact(subject, "sign_in", "", said, at("id"))
+    for number, scope in enumerate(auth.scopes):
+        yield Fact(subject, "scope", scope, None, at("scopes", number))
+
+
+# What servers and sources gave, and was accepted
+
+
+def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
+    for lock, locked, tool in _locked_tools(read):
+        name = tool.id.name
+        place = place_in(lock, ("tools", name), key=True)
+        yield Fact(tool.tool_id, "tool", "", None, place)
+        yield Fact(tool.tool_id, "definition", "", locked.digest[:19], place)
+        yield confirmation_fact(tool, config, place)
+
+        def schema(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:
+            return place_in(lock, ("tools", name, "input_schema", *loc))
+
+        yield Fact(tool.tool_id, "schema", "", locked.input_schema, schema(()), locate=schema)
+
+
+def _locked_tools(read: ReadToolset) -> Iterator[tuple[Reading[ToolLock], LockedTool, Tool]]:
+    """Yield the tools whose definition was accepted as it is, of servers and sources that are on."""
+    manifest = read.manifest.value
+    assert manifest is not None
+    asking = {one.id: one.requires_confirmation for one in manifest.mcp_servers if one.enabled}
+    asking |= {one.id: bool(one.requires_confirmation) for one in manifest.sources if one.enabled}
+    aliases = read.toolset.state.aliases
+    asking |= {aliases[name]: asks for name, asks in asking.items() if name in aliases}
+    overrides = {one.tool_id: one for one in manifest.tool_overrides}
+    for lock in read.locks:
+        space = lock.value
+        if space is None or space.namespace not in asking:
+            continue
+        for name, locked in sorted(space.tools.items()):
+            tool_id = f"{space.namespace}:{name}"
+            override = overrides.get(tool_id)
+            local = read.toolset.state.overrides.get(name)
+            wishes = [one.requires_confirmation for one in (local, override) if one is not None]
+            asks = next((one for one in wishes if one is not None), asking[space.namespace])
+            on = [one.enabled for one in (local, override) if one is not None]
+            accepted = read.toolset.state.accepted
+            if locked.digest != accepted.get(name) or False in on:
+                continue
+            yield (
+                lock,
+                locked,
+                Tool(
+                    tool_id=tool_id,
+                    toolset_id=read.toolset.id,
+                    name=name,
+                    kind="http",  # it is called over a connection; no kind of its own exists yet
+                    input_schema=locked.input_schema,
+                    annotations=locked.annotations,
+                    confirmation=("toolset",) if asks else (),
+                ),
+            )

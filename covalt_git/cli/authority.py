@@ -1,0 +1,173 @@
+"""``covalt-git authority``: what toolsets can do, and what a change would newly permit."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.authority import compare, state_at, state_here
+from covalt_git.authority.overview import overview
+from covalt_git.authority.told import markdown, sarif, summary, text_lines
+from covalt_git.cli import output
+from covalt_git.cli.session import json_option, project
+from covalt_git.errors import WrongCallError
+from covalt_git.files.project_files import find_root
+from covalt_git.git_objects.revisions import merge_base
+from covalt_git.reports import repository_prefix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.authority import Comparison, State
+    from covalt_git.authority.overview import ToolsetOverview
+
+FORMATS = ("text", "json", "sarif", "markdown")
+GREW = 3
+"""The exit code that says that authority grew."""
+
+
+class _ShowFirst(click.Group):
+    """Takes an id, or nothing, for ``show``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``show`` before what names no command."""
+        if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_ShowFirst, subcommand_metavar="[ID] | diff BASE..HEAD")
+def command() -> None:
+    """Show what each toolset can do today, and what a change would newly permit."""
+
+
+@command.command("show")
+@click.argument("toolset_id", metavar="[ID]", required=False)
+@json_option
+def show(toolset_id: str | None, *, as_json: bool) -> None:
+    """Show what each toolset can do, or the toolset ID: tools, who is asked, hosts, secrets, roles."""
+    opened = project()
+    if toolset_id is not None:
+        toolset_id = opened.catalog.find_toolset(toolset_id).id
+    state = state_here(opened.root)
+    tools = opened.catalog.visible(state.tools().values())
+    # What a role may not call does not exist for it, nor what such tools may reach.
+    everything = len(tools) == len(state.tools())
+    visible = None if everything else {tool.tool_id for tool in tools}
+    found = [one for one in overview(state, visible) if toolset_id in (None, one.toolset_id)]
+    if as_json:
+        output.as_json([one.as_json() for one in found])
+        return
+    for position, one in enumerate(found):
+        if position:
+            output.say()
+        _print_toolset(one)
+    if not found:
+        output.say("no toolset can do anything")
+
+
+@command.command("diff")
+@click.argument("revisions", metavar="BASE..HEAD")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="What to print; markdown is for the summary of a pull request.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["grown", "changed", "never"]),
+    default="grown",
+    show_default=True,
+    help="When to exit with 3: where authority grew, where it changed at all, or never.",
+)
+def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> None:
+    """Tell what HEAD permits that BASE does not, and the other way round, each with its line.
+
+    BASE...HEAD compares with the commit that both come from, as pull requests do; BASE alone with the
+    files as they are.  Nothing is checked out, run or written.  What nobody can tell counts as wider.
+    """
+    if as_json and form not in {None, "json"}:
+        raise WrongCallError(f"--json and --format {form} contradict each other")
+    root = find_root(click.get_current_context().find_root().obj["root"])
+    base, head = _states(root, revisions)
+    found = compare(base, head)
+    _print(found, form or ("json" if as_json else "text"), root)
+    changed = bool(found.of("widening") or found.of("narrowing"))
+    if (found.grown and fail_on != "never") or (changed and fail_on == "changed"):
+        raise SystemExit(GREW)
+
+
+def _states(root: Path, revisions: str) -> tuple[State, State]:
+    """Read the two states that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
+    if "..." in revisions:
+        base, _, head = revisions.partition("...")
+        base = merge_base(root, base or "HEAD", head or "HEAD")
+        return state_at(root, base), state_at(root, head or "HEAD")
+    base, dots, head = revisions.partition("..")
+    if not dots:
+        return state_at(root, revisions), state_here(root)
+    return state_at(root, base or "HEAD"), state_at(root, head or "HEAD")
+
+
+# Printing
+
+
+def _print(found: Comparison, form: str, root: Path) -> None:
+    if form == "json":
+        output.as_json(found.as_json())
+    elif form == "sarif":
+        click.echo(json.dumps(sarif(found, repository_prefix(root)), indent=2))
+    elif form == "markdown":
+        click.echo(output.safe(markdown(found)))
+    else:
+        for line, change in text_lines(found):
+            colour = None
+            if change is not None:
+                colour = "red" if change.verdict == "widening" else "green"
+            output.say(line, fg=colour)
+        for name, problem in found.problems:
+            output.say(f"{name}: {str(problem).partition(chr(10))[0]}", err=True, fg="yellow")
+        output.say(summary(found), bold=True)
+
+
+def _print_toolset(one: ToolsetOverview) -> None:
+    state = "on" if one.enabled else "off"
+    whose = "the project's own" if one.own else "imported: runs in a sandbox only"
+    output.say(f"{one.toolset_id}: {state}, {whose}", bold=True)
+    if one.broken:
+        output.say("  has errors, so that none of its tools can be called: covalt-git validate")
+    lines = {
+        "reaches": list(one.hosts),
+        "secrets": [_secret(name, hosts) for name, hosts in one.secrets.items()],
+        "starts and connects": list(one.processes),
+        "packages": list(one.packages),
+        "sandbox": ["may run without one"] if one.unsandboxed else [],
+        "lost grants": [f"{key}, since a file has changed" for key in one.stale_grants],
+        "more": list(one.more),
+    }
+    for title, said in lines.items():
+        for text in said:
+            output.say(f"  {title}: {text}")
+    if not one.tools:
+        return
+    output.table(
+        [
+            (
+                f"  {tool.tool_id}",
+                tool.asks,
+                "yes" if tool.writes else "no",
+                ", ".join(tool.roles) or "nobody",
+                tool.does,
+            )
+            for tool in one.tools
+        ],
+        titles=("  TOOL", "ASKS", "WRITES", "ROLES", "DOES"),
+    )
+
+
+def _secret(name: str, hosts: tuple[str, ...]) -> str:
+    return f"{name}, to {', '.join(hosts)}" if hosts else f"{name}, which is not granted"
