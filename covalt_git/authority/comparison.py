@@ -73,7 +73,9 @@ def compare(base: State, head: State) -> Comparison:
             continue
         changes += _differences(old.facts if old else (), new.facts if new else ())
     if base.config.value is not None and head.config.value is not None:
-        if not base.config.value.roles:  # where none is defined, everybody may do everything
+        if not (
+            base.config.value.roles and head.config.value.roles
+        ):  # where none is defined, everybody may do everything
             changes = [
                 replace(one, verdict="neutral") if one.kind == "role" else one for one in changes
             ]

@@ -144,6 +144,10 @@ def _compare(pair: _Pair) -> Iterator[Judged]:
         return
     if pair.key in pair.above or pair.alike(old, new):
         return
+    whole = _against_alternatives(pair)
+    if whole is not None:
+        yield from whole
+        return
     yield from _types(pair)
     yield from _values(pair)
     yield from _bounds(pair)
@@ -366,6 +370,39 @@ def _inner(pair: _Pair, keyword: str) -> Iterator[Judged]:
 def _alternatives(pair: _Pair, keyword: str) -> Iterator[Judged]:
     """Compare ``anyOf``: another one accepts more; ``oneOf`` is only clear while its parts stay."""
     yield from _parts(pair, keyword, more="widening", certain=keyword == "anyOf")
+
+
+def _against_alternatives(pair: _Pair) -> list[Judged] | None:
+    """Compare a schema with one that is nothing but ``anyOf``, where it is part of an alternative."""
+    old, new = (_only_alternatives(schema) for schema in (pair.old, pair.new))
+    if (old is None) == (new is None):
+        return None
+    for at, one in enumerate(new or old or []):
+        if new is not None:
+            found = list(_compare(pair.inner(pair.old, one, "anyOf", at)))
+            if all(each.verdict == "widening" and each.certain for each in found):
+                words = f"{pair.name} may be {_alternative_text(new, at)} as well"
+                return [*found, Judged("widening", words, loc=(*pair.loc, "anyOf"))]
+        else:
+            found = list(_compare(pair.inner(one, pair.new)))
+            if all(each.verdict == "narrowing" for each in found):
+                words = f"{pair.name} may no longer be {_alternative_text(old or [], at)}"
+                return [*found, Judged("narrowing", words, loc=pair.loc)]
+    return None
+
+
+def _only_alternatives(schema: JsonObject) -> list[Any] | None:
+    listed = schema.get("anyOf")
+    return listed if set(schema) - _NOTES == {"anyOf"} and isinstance(listed, list) else None
+
+
+def _alternative_text(listed: list[Any], without: int) -> str:
+    """Return the other alternatives in words."""
+    others = [one for at, one in enumerate(listed) if at != without]
+    names = [one.get("type") if isinstance(one, dict) else None for one in others]
+    if all(isinstance(name, str) for name in names):
+        return ", ".join(str(name) for name in names)
+    return "something else"
 
 
 def _conditions(pair: _Pair, keyword: str) -> Iterator[Judged]:

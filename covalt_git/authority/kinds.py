@@ -128,7 +128,7 @@ def _schema(old: Fact, new: Fact) -> list[Judged]:
 
 
 def _package(old: Fact, new: Fact) -> list[Judged]:
-    return [judge_requirements(old.value, new.value)]
+    return [] if old.value == new.value else [judge_requirements(old.value, new.value)]
 
 
 def _grant(old: Fact, new: Fact) -> list[Judged]:
@@ -140,7 +140,7 @@ def _grant(old: Fact, new: Fact) -> list[Judged]:
     now = {name: value for name, value in new.value.items() if name != "digest"}
     if before != now:
         return [unclear(f"{words} (was {shown(before)})")]
-    return [Judged("widening", f"{words}: granted again, for files that changed")]
+    return [unclear(f"{words}: granted again, for files that changed")]
 
 
 _METHODS = {"HEAD": 0, "OPTIONS": 0, "GET": 1}
@@ -188,6 +188,14 @@ _ASKS = {
     "override": "an override wants it",
     "project": "this project wants it",
 }
+
+
+def shown_server(value: JsonObject) -> str:
+    """Return what a server is: the program that is started, or the address."""
+    if "command" in value:
+        where = f" in {value['cwd']}" if value["cwd"] else ""
+        return f"starts {shlex.join(value['command'])}{where}"
+    return f"connects to {value['url']}"
 
 
 def shown_confirmation(value: JsonObject) -> str:
@@ -316,7 +324,7 @@ KINDS: dict[str, Kind] = {
     "target": Kind("may permit the target {item}", "may no longer permit the target {item}"),
     "protocol": Kind("may come over {item}", "may no longer come over {item}"),
     # servers, sources and ways to sign in
-    "server": Kind("{value}", "is gone, or off", exists=True),
+    "server": Kind("{value}", "is gone, or off", exists=True, show=shown_server),
     "variable": Kind("gets the variable {item}: {value}", "no longer gets the variable {item}"),
     "header": Kind("is sent the header {item}: {value}", "is no longer sent the header {item}"),
     "server_asks": Kind(

@@ -64,8 +64,8 @@ def rule_changes(base: State, head: State) -> Iterator[Change]:
         )
         return
     found = [*_gone(base, old, went), *_new(base, head, new, came)]
-    if whole.verdict == "narrowing":
-        found = [one for one in found if one[0] != "widening"]
+    if whole.certain:  # all for the stricter, or all for the looser
+        found = [one for one in found if one[0] == whole.verdict]
     elif all(one[0] != "widening" for one in found):
         found = [("widening", *one[1:]) for one in found]
     for verdict, words, at, was in found:

@@ -108,9 +108,9 @@ def _http_facts(subject: str, http: HttpRequest, at: Callable[[Loc], Place]) -> 
     elif "body" in http.model_fields_set:
         yield Fact(subject, "sent", "body", written, at(("http", "body")))
     retries = {"own": http.retries, "in_force": http.retries}
-    said = "retries" in http.model_fields_set
+    written_out = "retries" in http.model_fields_set
     place = at(("http", "retries"))
-    yield Fact(subject, "limit", "retries", retries, place, implied=not said)
+    yield Fact(subject, "limit", "retries", retries, place, implied=not written_out)
 
 
 def _place_of(http: HttpRequest, secret: str) -> Loc:
