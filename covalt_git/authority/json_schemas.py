@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
 from covalt_git.authority.facts import Judged, Loc, Verdict, unclear
+from covalt_git.json_schema import BadSchemaError, value_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -148,6 +149,10 @@ def _compare(pair: _Pair) -> Iterator[Judged]:
     if whole is not None:
         yield from whole
         return
+    listed = _listed_values(pair)
+    if listed is not None:
+        yield from listed
+        return
     yield from _types(pair)
     yield from _values(pair)
     yield from _bounds(pair)
@@ -211,14 +216,12 @@ def _exact_types(schema: JsonObject) -> set[str]:
 
 
 def _types(pair: _Pair) -> Iterator[Judged]:
-    if _allowed(pair.old) is not None and _allowed(pair.new) is not None:
-        return  # the values that are listed tell it all
     old, new = _exact_types(pair.old), _exact_types(pair.new)
     loc = (*pair.loc, "type") if "type" in pair.new else pair.loc
-    if _allowed(pair.new) is None and new - old:
+    if new - old:
         what = "anything" if new >= _TYPES else _listed(new - old)
         yield Judged("widening", f"{pair.name} may be {what} as well", loc=loc)
-    if _allowed(pair.old) is None and old - new:
+    if old - new:
         what = _listed(new) or "nothing"
         yield Judged("narrowing", f"{pair.name} may only be {what}", loc=loc)
 
@@ -229,6 +232,36 @@ def _allowed(schema: JsonObject) -> set[str] | None:
         return {_text(schema["const"])}
     listed = schema.get("enum")
     return {_text(value) for value in listed} if isinstance(listed, list) else None
+
+
+def _listed_values(pair: _Pair) -> list[Judged] | None:
+    """Compare schemas of which one lists its values, by trying each; None where none does."""
+    old, new = _allowed(pair.old), _allowed(pair.new)
+    if (old is None and new is None) or '"$ref"' in _text([pair.old, pair.new]):
+        return None
+    try:
+        gained = {one for one in new or () if _accepts(pair.new, one) > _accepts(pair.old, one)}
+        lost = {one for one in old or () if _accepts(pair.old, one) > _accepts(pair.new, one)}
+    except BadSchemaError:
+        return None
+    loc = pair.loc + tuple(key for key in ("const", "enum") if key in pair.new)[:1]
+    found = []
+    if new is None:
+        found.append(Judged("widening", f"{pair.name} is no longer one of a few values", loc=loc))
+    elif gained:
+        words = f"{pair.name} may be {_listed(gained)} as well"
+        found.append(Judged("widening", words, loc=loc))
+    if old is None:
+        words = f"{pair.name} has to be {_listed(new or set())}"
+        found.append(Judged("narrowing", words, loc=loc))
+    elif lost:
+        words = f"{pair.name} may no longer be {_listed(lost)}"
+        found.append(Judged("narrowing", words, loc=loc))
+    return found
+
+
+def _accepts(schema: JsonObject, value: str) -> bool:
+    return not value_problems(schema, json.loads(value))
 
 
 def _values(pair: _Pair) -> Iterator[Judged]:
@@ -328,9 +361,8 @@ def _properties(pair: _Pair) -> Iterator[Judged]:
     yield from _others(pair, *others)
     required = [set(_names(schema.get("required"))) for schema in (old, new)]
     for name in sorted(required[0] - required[1]):
-        if name in named[1] or others[1] is not False:
-            words = f"{pair.inner(True, True, 'properties', name).name} may be left out"
-            yield Judged("widening", words, loc=pair.loc)
+        words = f"{pair.inner(True, True, 'properties', name).name} may be left out"
+        yield Judged("widening", words, loc=pair.loc)
     for name in sorted(required[1] - required[0]):
         words = f"{pair.inner(True, True, 'properties', name).name} has to be given"
         yield Judged("narrowing", words, loc=(*pair.loc, "required"))

@@ -63,15 +63,26 @@ def _segments(template: UrlTemplate) -> list[str]:
 
 
 def _within(narrow: Sequence[str], wide: Sequence[str], *, at_least: int = 1) -> bool:
-    if list(narrow) == list(wide):
+    narrow = _shortened(narrow)
+    wide = _shortened(wide)
+    if wide in (narrow, ["**"]):
         return True
-    if list(narrow).count("**") > _MAX_STARS:
+    if narrow.count("**") > _MAX_STARS:
         return False
     return all(
         matches_segments(wide, segments)
         for segments in _instances(narrow, len(wide) + 1)
         if len(segments) >= at_least
     )
+
+
+def _shortened(pattern: Sequence[str]) -> list[str]:
+    """Return a pattern with one ``**`` where several follow each other, which select the same."""
+    return [
+        segment
+        for at, segment in enumerate(pattern)
+        if segment != "**" or at == 0 or pattern[at - 1] != "**"
+    ]
 
 
 def _instances(pattern: Sequence[str], most: int) -> Iterator[list[str]]:
