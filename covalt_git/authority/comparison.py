@@ -214,6 +214,9 @@ def _went(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
     near = next(
         (one.place for one in now if one.subject == fact.subject and KINDS[one.kind].exists), None
     )
+    stale = f"{fact.kind} {fact.item}"
+    if any(one.kind == "stale" and one.item == stale for one in now):
+        message += ": a file of it has changed since that was granted"
     yield Change(
         verdict, not kind.unclear, fact.subject, fact.kind, message, None, fact.place, near=near
     )

@@ -22,10 +22,13 @@ from covalt_git.authority.languages import (
     tools_within,
 )
 from covalt_git.authority.requirements import judge_requirements
+from covalt_git.hosts import BadHostError, origin_of
+from covalt_git.references import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.hosts import Origin
     from covalt_git.models.base import JsonObject
 
 OPPOSITE: dict[Verdict, Verdict] = {
@@ -159,7 +162,21 @@ def _request(old: Fact, new: Fact) -> list[Judged]:
         return [Judged("narrowing", words)]
     if now >= before and wider and (now > before or old.value["method"] == new.value["method"]):
         return [Judged("widening", words)]
+    hosts = [origin(one.value["url"]) for one in (old, new)]
+    if None not in hosts and hosts[0] != hosts[1]:
+        gone = Judged("narrowing", f"no longer sends {shown_request(old.value)}")
+        return [Judged("widening", words), gone]
     return [unclear(words)]
+
+
+def origin(url: str) -> Origin | None:
+    """Return whom a template's requests go to; None where a variable decides, or nobody can tell."""
+    if not isinstance(split(url)[0], str):
+        return None
+    try:
+        return origin_of(url.partition("{")[0])[0]
+    except BadHostError:
+        return None
 
 
 def shown_request(value: dict[str, str]) -> str:
@@ -280,6 +297,7 @@ KINDS: dict[str, Kind] = {
         alone=True,
         show=lambda value: str(value["url"]),
     ),
+    "stale": Kind("", "", came="neutral"),
     "unsandboxed": Kind(
         "may run without a sandbox",
         "may no longer run without a sandbox",
@@ -332,6 +350,10 @@ KINDS: dict[str, Kind] = {
         "",
         judge=_either("asks a person first", "asks nobody first", wider=False),
         show=lambda asks: "asks a person first" if asks else "asks nobody first",
+    ),
+    "passes": Kind("asks nobody first for {item}", "asks first for {item}"),
+    "asks_for": Kind(
+        "asks a person first for {item}", "asks nobody first for {item}", came="narrowing"
     ),
     "source": Kind("gives tools: {value}", "is gone, or off", exists=True),
     "include": Kind("gives {item}", "no longer gives {item}", within=text_within),

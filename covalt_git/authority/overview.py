@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
 from covalt_git.authority.asking import always
-from covalt_git.authority.kinds import KINDS
+from covalt_git.authority.kinds import KINDS, origin
 from covalt_git.authority.toolset_facts import tools_of
-from covalt_git.hosts import BadHostError, Reach, origin_of
-from covalt_git.references import split
+from covalt_git.hosts import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -139,14 +138,10 @@ def _tool(tool: Tool, config: ProjectConfig, facts: tuple[Fact, ...]) -> ToolOve
 def _grant_needed(tool: Tool, facts: tuple[Fact, ...]) -> str:
     """Return a note where a request would be refused, because its host was not granted."""
     assert tool.http is not None
-    if not isinstance(split(tool.http.url)[0], str):
+    target = origin(tool.http.url)
+    if target is None or Reach.of(*_items(facts, "network")).covers(target):
         return ""
-    try:
-        origin = origin_of(tool.http.url.partition("{")[0])[0]
-        covered = Reach.of(*_items(facts, "network")).covers(origin)
-    except BadHostError:
-        return ""
-    return "" if covered else ", which is not granted"
+    return ", which is not granted"
 
 
 def _items(facts: tuple[Fact, ...], kind: str) -> tuple[str, ...]:

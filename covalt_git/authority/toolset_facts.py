@@ -92,6 +92,7 @@ def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
     yield from _source_facts(read, manifest)
     for position, auth in enumerate(manifest.auth):
         yield from _auth_facts(read, position, auth)
+    yield from _override_facts(read, manifest)
     yield from _lock_facts(read, config)
 
 
@@ -114,8 +115,12 @@ def _code_digest(toolset: Toolset) -> str:
 def _grant_facts(read: ReadToolset) -> Iterator[Fact]:
     """Yield what the toolset, as its files are, was granted: a grant to other files gives nothing."""
     for key, grant in sorted(read.toolset.state.grants.items()):
-        if grant.digest == read.toolset.digest:
-            yield from _granted(read, key, grant)
+        for fact in _granted(read, key, grant):
+            if grant.digest == read.toolset.digest:
+                yield fact
+            else:
+                what = f"{fact.kind} {fact.item}"
+                yield Fact(fact.subject, "stale", what, None, fact.place, implied=True)
 
 
 def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
@@ -246,6 +251,27 @@ def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]
     yield Fact(subject, "server_asks", "", asks, at("requires_confirmation"))
 
 
+def _override_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
+    """Yield the tools of servers that ask otherwise than their server, as far as none was accepted yet."""
+    known = {tool.tool_id for _, _, tool in _locked_tools(read)}
+    asking = _asking(manifest)
+    for position, override in enumerate(manifest.tool_overrides):
+        space = override.tool_id.partition(":")[0]
+        asks = override.requires_confirmation
+        if override.tool_id in known or asks in (None, asking.get(space)) or space not in asking:
+            continue
+        place = place_in(read.manifest, ("tool_overrides", position, "requires_confirmation"))
+        kind = "asks_for" if asks else "passes"
+        yield Fact(read.toolset.id, kind, override.tool_id, None, place)
+
+
+def _asking(manifest: ToolsetManifest) -> dict[str, bool]:
+    """Return whether the tools of each server and source that is on ask, by its id."""
+    asking = {one.id: one.requires_confirmation for one in manifest.mcp_servers if one.enabled}
+    sources = {one.id: bool(one.requires_confirmation) for one in manifest.sources if one.enabled}
+    return asking | sources
+
+
 def _auth_facts(read: ReadToolset, position: int, auth: Auth) -> Iterator[Fact]:
     def at(*loc: str | int) -> Place:
         return place_in(read.manifest, ("auth", position, *loc))
@@ -278,8 +304,7 @@ def _locked_tools(read: ReadToolset) -> Iterator[tuple[Reading[ToolLock], Locked
     """Yield the tools whose definition was accepted as it is, of servers and sources that are on."""
     manifest = read.manifest.value
     assert manifest is not None
-    asking = {one.id: one.requires_confirmation for one in manifest.mcp_servers if one.enabled}
-    asking |= {one.id: bool(one.requires_confirmation) for one in manifest.sources if one.enabled}
+    asking = _asking(manifest)
     aliases = read.toolset.state.aliases
     asking |= {aliases[name]: asks for name, asks in asking.items() if name in aliases}
     overrides = {one.tool_id: one for one in manifest.tool_overrides}

@@ -933,6 +933,7 @@ REQUESTS = [
         "https://api.example.com/v1/pages/{page}",
         "https://evil.example/v1/pages/{page}",
         "web:get_page sends GET https://evil.example/v1/pages/{page} (was GET https://api.example.com",
+        "web:get_page no longer sends GET https://api.example.com/v1/pages/{page}",
     ),
     web(
         "a broader path",
@@ -1145,6 +1146,29 @@ SERVERS = [
         "provider: forge",
         "provider: evil",
         "sign-in gear:forge signs in: provider evil",
+    ),
+    gear(
+        "an override lets a server's tool pass",
+        "auth:\n",
+        'tool_overrides:\n  - {tool_id: "disk:list", requires_confirmation: false}\nauth:\n',
+        "gear asks nobody first for disk:list",
+    ),
+    gear(
+        "an override asks for a server's tool, as its server does",
+        "auth:\n",
+        'tool_overrides:\n  - {tool_id: "disk:list", requires_confirmation: true}\nauth:\n',
+    ),
+    gear(
+        "an override lets a tool that was accepted pass",
+        "auth:\n",
+        'tool_overrides:\n  - {tool_id: "disk:read", requires_confirmation: false}\nauth:\n',
+        "disk:read asks nobody first",
+    ),
+    gear(
+        "an override asks for a source's tool",
+        "auth:\n",
+        'tool_overrides:\n  - {tool_id: "forge:list", requires_confirmation: true}\nauth:\n',
+        narrower="gear asks a person first for forge:list",
     ),
     Case(
         "a lock entry is accepted",

@@ -67,7 +67,7 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
     return value_problems(schema, value) == []
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(schemas, schemas)
 @example({"type": "string", "maxLength": 2}, {"type": ["string", "null"], "maxLength": 2})
 @example({"properties": {"a": {"enum": [1]}}}, {"properties": {}})
@@ -88,7 +88,7 @@ def test_a_schema_is_as_loose_as_itself(schema: dict[str, Any]) -> None:
     assert judge_schemas(schema, schema) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(schemas, schemas)
 def test_the_other_way_round_what_loosens_tightens(
     old: dict[str, Any], new: dict[str, Any]
