@@ -8,7 +8,9 @@ answer more careful, never wrong.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import combinations, product
 from typing import TYPE_CHECKING
 
@@ -86,6 +88,7 @@ def judge_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Judged:
     """Return whether fewer calls ask a person than before, which is wider."""
     if tuple(old) == tuple(new):
         return Judged("neutral", "")
+    old, new = _concerned(old, new)
     atoms = sorted({atom for rule in (*old, *new) for atom in rule.conditions} | {_OWN})
     if len(atoms) > _MAX_ATOMS:
         return unclear("other rules decide who is asked")
@@ -103,6 +106,30 @@ def judge_rules(old: Sequence[Rule], new: Sequence[Rule]) -> Judged:
     if fewer:
         return Judged("widening", "asks a person about fewer calls")
     return Judged("narrowing" if more else "neutral", "asks a person about more calls")
+
+
+def _concerned(old: Sequence[Rule], new: Sequence[Rule]) -> tuple[list[Rule], list[Rule]]:
+    """Return the rules that can decide about a call which a changed rule applies to.
+
+    About every other call the rules that stayed decide, in the same order, as they did.
+    """
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    kept = [old[block.a + at] for block in blocks for at in range(block.size)]
+    changed = [*(Counter(old) - Counter(kept)), *(Counter(new) - Counter(kept))]
+
+    def is_concerned(rule: Rule) -> bool:
+        return any(
+            not any(
+                one[:2] == other[:2] and one != other and _apart(one, other)
+                for one in rule.conditions
+                for other in meant.conditions
+            )
+            for meant in changed
+        )
+
+    return [rule for rule in old if is_concerned(rule)], [
+        rule for rule in new if is_concerned(rule)
+    ]
 
 
 def always(rules: Sequence[Rule]) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import Tool
 
-_Step = tuple["Verdict", str, Place | None, Place | None]
-"""What one rule that came or went means, in words, and where it stands in HEAD and BASE."""
-
 _MANY = 8
 """How many tools are named where more are concerned."""
 
@@ -38,8 +36,8 @@ def _config(state: State) -> ProjectConfig:
 def rule_changes(base: State, head: State) -> Iterator[Change]:
     """Yield what became of the approval rules, each that came or went at its place.
 
-    They are judged by all calls that any tool could make: taken one by one where more than one
-    changed and it is not all for the stricter.
+    They are judged by all calls that any tool could make: first all changes together, and where
+    these are neither all stricter nor all looser, one by one.
     """
     old, new = _config(base).approvals, _config(head).approvals
     whole = judge_rules(read_rules(old), read_rules(new))
@@ -49,53 +47,46 @@ def rule_changes(base: State, head: State) -> Iterator[Change]:
     kept = Counter(map(_key, old)) & Counter(map(_key, new))
     went = _beyond(old, kept)
     came = _beyond(new, kept)
-    if not went and not came:
-        place = _rules_place(head, None)
-        words = f"{PROJECT} {whole.words}: its approval rules stand in another order"
-        yield Change(
-            whole.verdict,
-            whole.certain,
-            PROJECT,
-            "approvals",
-            words,
-            place,
-            _rules_place(base, None),
-            details,
-        )
-        return
     found = [*_gone(base, old, went), *_new(base, head, new, came)]
     if whole.certain:  # all for the stricter, or all for the looser
-        found = [one for one in found if one[0] == whole.verdict]
-    elif all(one[0] != "widening" for one in found):
-        found = [("widening", *one[1:]) for one in found]
-    for verdict, words, at, was in found:
-        more = details if verdict == whole.verdict else ()
-        certain = whole.certain or verdict == "narrowing"
-        yield Change(verdict, certain, PROJECT, "approvals", words, at, was, more)
+        found = [one for one in found if one.verdict == whole.verdict]
+    if all(one.verdict != whole.verdict for one in found):  # it is their order that does it
+        message = f"{PROJECT} {whole.words}: its approval rules stand in another order"
+        at, was = _rules_place(head, None), _rules_place(base, None)
+        found.append(Change(whole.verdict, whole.certain, PROJECT, "approvals", message, at, was))
+    for one in found:
+        yield replace(one, details=details) if one.verdict == whole.verdict else one
 
 
-def _gone(base: State, old: tuple[ApprovalRule, ...], went: list[int]) -> list[_Step]:
+def _gone(base: State, old: tuple[ApprovalRule, ...], went: list[int]) -> Iterator[Change]:
     """Judge each rule that went by what BASE asks without it."""
-    steps: list[_Step] = []
     for at in went:
         left = old[:at] + old[at + 1 :]
-        found = judge_rules(read_rules(old), read_rules(left))
-        if found.verdict != "neutral":
-            words = f"{PROJECT} has no rule any more that {_told(old[at])}"
-            steps.append((found.verdict, words, None, _rules_place(base, at)))
-    return steps
+        words = f"has no rule any more that {_told(old[at])}"
+        yield from _step(old, left, words, None, _rules_place(base, at))
 
 
-def _new(base: State, head: State, new: tuple[ApprovalRule, ...], came: list[int]) -> list[_Step]:
+def _new(
+    base: State, head: State, new: tuple[ApprovalRule, ...], came: list[int]
+) -> Iterator[Change]:
     """Judge each rule that came by what HEAD would ask without it."""
-    steps: list[_Step] = []
     for at in came:
         without = new[:at] + new[at + 1 :]
-        found = judge_rules(read_rules(without), read_rules(new))
-        if found.verdict != "neutral":
-            words = f"{PROJECT} has a new rule that {_told(new[at])}"
-            steps.append((found.verdict, words, _rules_place(head, at), _rules_place(base, None)))
-    return steps
+        words = f"has a new rule that {_told(new[at])}"
+        yield from _step(without, new, words, _rules_place(head, at), _rules_place(base, None))
+
+
+def _step(
+    before: tuple[ApprovalRule, ...],
+    now: tuple[ApprovalRule, ...],
+    words: str,
+    at: Place | None,
+    was: Place,
+) -> Iterator[Change]:
+    found = judge_rules(read_rules(before), read_rules(now))
+    if found.verdict != "neutral":
+        message = f"{PROJECT} {words}"
+        yield Change(found.verdict, found.certain, PROJECT, "approvals", message, at, was)
 
 
 def _beyond(rules: tuple[ApprovalRule, ...], kept: Counter[str]) -> list[int]:
