@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from covalt_git.authority.facts import Change, Fact, Place
@@ -113,6 +114,10 @@ def _unreadable(before: Mapping[str, Part], now: Mapping[str, Part]) -> Iterator
         ]
         if not broken or (old is not None and new is not None and old.digest == new.digest):
             continue
+        if new is None:
+            message = f"{name} is gone, which had errors"
+            yield Change("narrowing", True, name, "unreadable", message, None, _problem_place(old))
+            continue
         where = " and ".join(word for word, _ in broken)
         whole = all(part.readable for _, part in broken)
         words = f"has errors in {where}: nobody can tell " + (
@@ -146,18 +151,27 @@ def _lines(part: Part) -> list[str]:
 
 
 def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[Change]:
-    old = {fact.key: fact for fact in before}
-    new = {fact.key: fact for fact in now}
+    old, new = _numbered(before), _numbered(now)
     gone = _existing(before) - _existing(now)
     came = _existing(now) - _existing(before)
-    for fact in now:
-        if fact.key in old:
-            yield from _changed(old[fact.key], fact)
+    for key, fact in new.items():
+        if key in old:
+            yield from _changed(old[key], fact)
         elif not _folded(fact, came | gone):
             yield from _came(fact, before, _along(fact, now) if KINDS[fact.kind].exists else ())
-    for fact in before:
-        if fact.key not in new and not _folded(fact, came | gone):
+    for key, fact in old.items():
+        if key not in new and not _folded(fact, came | gone):
             yield from _went(fact, now)
+
+
+def _numbered(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
+    """Return the facts by their keys, those of one key numbered by what they say; none is lost."""
+    found: dict[tuple[str, str, str, int], Fact] = {}
+    for key, alike in groupby(sorted(facts, key=lambda one: one.key), key=lambda one: one.key):
+        values = {repr(one.value): one for one in alike}
+        for number, value in enumerate(sorted(values)):
+            found[*key, number] = values[value]
+    return found
 
 
 def _existing(facts: Iterable[Fact]) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from covalt_git.files.project_files import CONFIG, read_around
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_lock, read_state
 from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, read_toolset, toolset_ids
-from covalt_git.git_objects.revisions import write_folder
+from covalt_git.git_objects.revisions import submodules, write_folder
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -68,6 +68,9 @@ class State:
     digests: Mapping[str, str]
     """Of ``covalt.yaml``, of each toolset with its state and locks, and of the files of keys."""
 
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    """What leads out of the commit, by its path: links, and submodules with their commits."""
+
     def parts(self, config: ProjectConfig | None) -> dict[str, Part]:
         """Return the parts with their facts, tools under the rules and limits of ``config``.
 
@@ -76,6 +79,11 @@ class State:
         ruling = config or ProjectConfig(version=1)
         found = [self._project()]
         found += [self._toolset(read, ruling) for read in self.toolsets]
+        found += [
+            Part(path, (), self._errors(path), digest, readable=False)
+            for path, digest in self.unseen.items()
+            if path != CONFIG
+        ]
         return {part.name: part for part in found}
 
     def tools(self) -> dict[str, Tool]:
@@ -125,7 +133,12 @@ def state_at(root: Path, revision: str) -> State:
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         past = Path(name)
         commit = write_folder(root, revision, past, only={CONFIG, "toolsets"})
-        links = _remove_links(past)
+        unseen = _remove_links(past, commit)
+        unseen |= {
+            path: oid
+            for path, oid in submodules(root, commit).items()
+            if f"{path}/".startswith("toolsets/")
+        }
         config = read_yaml(past / CONFIG, CONFIG, ProjectConfig)
         keys = (
             {Path(one.jwks_file).parts[:1] for one in config.value.issuers}
@@ -135,32 +148,26 @@ def state_at(root: Path, revision: str) -> State:
         more = {part for parts in keys for part in parts} - {CONFIG, "toolsets", "/", ".."}
         if more:
             write_folder(root, revision, past, only=more)
-        return _read(past, commit, links)
+        return _read(past, commit, unseen)
 
 
-def _remove_links(past: Path) -> tuple[Problem, ...]:
+def _remove_links(past: Path, commit: str) -> dict[str, str]:
     """Remove links where files of the project are expected: what they lead to is in no commit."""
-    folders = [past / "toolsets", *(past / "toolsets" / one for one in (STATE_FOLDER, LOCK_FOLDER))]
+    folders = [past / "toolsets" / one for one in (STATE_FOLDER, LOCK_FOLDER)]
     found = []
-    for path in [past / CONFIG, *folders]:
+    for path in [past / CONFIG, past / "toolsets", *folders]:
         if path.is_symlink():
             found.append(path)
             path.unlink()
-    for folder in folders[1:]:
+    for folder in folders:
         for file in sorted(folder.glob("*")) if folder.is_dir() else ():
             if file.is_symlink():
                 found.append(file)
                 file.unlink()
-    message = "a link, and what it leads to is not in the commit"
-    return tuple(
-        Problem(
-            shown_path(path, past), 0, 0, codes.FORBIDDEN_FILE, message, "put the file itself there"
-        )
-        for path in found
-    )
+    return {shown_path(path, past): commit for path in found}
 
 
-def _read(root: Path, commit: str | None, links: tuple[Problem, ...] = ()) -> State:
+def _read(root: Path, commit: str | None, unseen: Mapping[str, str] | None = None) -> State:
     config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
     locks = _locks(root)
     toolsets = tuple(_read_toolset(root, name, locks) for name in toolset_ids(root / "toolsets"))
@@ -169,8 +176,13 @@ def _read(root: Path, commit: str | None, links: tuple[Problem, ...] = ()) -> St
     digests |= {f"toolsets/{read.toolset.id}": _toolset_digest(root, read) for read in toolsets}
     for issuer in config.value.issuers if config.value else ():
         digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
-    problems = tuple(sorted({*around.problems, *links}))
-    return State(commit, config, toolsets, problems, digests)
+    message = "it leads out of the commit, so that nobody can tell what is there"
+    outside = {
+        Problem(path, 0, 0, codes.FORBIDDEN_FILE, message, "put the files themselves there")
+        for path in unseen or {}
+    }
+    problems = tuple(sorted({*around.problems, *outside}))
+    return State(commit, config, toolsets, problems, digests, unseen or {})
 
 
 def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -> ReadToolset:

@@ -51,7 +51,7 @@ def write_folder(
             commit = _commit(repository, revision)
             store = repository.object_store
             target.mkdir(parents=True, exist_ok=True)
-            tree = _tree_at(store, commit, _below(repository, folder))
+            tree = _tree_at(store, commit, _names_below(repository, folder))
             if tree is not None:
                 wanted = None if only is None else {os.fsencode(name) for name in only}
                 _write(store, tree, os.fsencode(target), 0, wanted)
@@ -84,6 +84,32 @@ def merge_base(folder: Path, one: str, other: str) -> str:
     return found[0].decode()
 
 
+def submodules(folder: Path, revision: str) -> dict[str, str]:
+    """Return the submodules below ``folder`` at a revision: their paths in it, and their commits.
+
+    Raises:
+        UnknownRevisionError: as :func:`write_folder`.
+    """
+    found: dict[str, str] = {}
+    with _around(folder) as repository:
+        try:
+            commit = _commit(repository, revision)
+            tree = _tree_at(repository.object_store, commit, _names_below(repository, folder))
+            waiting = [] if tree is None else [("", tree)]
+            while waiting:
+                above, tree = waiting.pop()
+                for name, mode, oid in tree.iteritems():
+                    path = f"{above}{os.fsdecode(name)}"
+                    if mode == _GITLINK:
+                        found[path] = oid.decode()
+                    elif stat.S_ISDIR(mode) and path.count("/") < _DEEPEST:
+                        inner = repository.object_store[oid]
+                        waiting += [(f"{path}/", inner)] if isinstance(inner, Tree) else []
+        except (KeyError, ValueError, NotImplementedError, AmbiguousShortId, OSError) as error:
+            raise _no_commit(revision, error) from None
+    return dict(sorted(found.items()))
+
+
 def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
     """Yield what ``folder`` held in the history of the last commit, the latest first, each once.
 
@@ -95,7 +121,7 @@ def folder_versions(folder: Path) -> Iterator[list[tuple[str, bytes, bool]]]:
     """
     with _around(folder) as repository:
         store = repository.object_store
-        names = _below(repository, folder)
+        names = _names_below(repository, folder)
         seen = set()
         try:
             for entry in repository.get_walker(max_entries=_MOST_COMMITS):
@@ -140,7 +166,8 @@ def _around(folder: Path) -> Repo:
         ) from None
 
 
-def _below(repository: Repo, folder: Path) -> list[bytes]:
+def _names_below(repository: Repo, folder: Path) -> list[bytes]:
+    """Return the names that lead from the root of a repository to a folder of it."""
     below = os.fsencode(os.path.relpath(folder.resolve(), os.path.realpath(repository.path)))
     return [] if below == b"." else below.split(b"/")
 

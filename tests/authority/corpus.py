@@ -571,6 +571,12 @@ PROJECT = [
     ),
     covalt("another port", "port: 8787", "port: 8788"),
     covalt(
+        "an issuer stands twice, with another role",
+        "issuers:\n",
+        'issuers:\n  - {issuer: "https://id.example.com", jwks_file: keys/id.json, audience: covalt, role: owner}\n',
+        "gives its tokens' holders the role",
+    ),
+    covalt(
         "an issuer comes",
         "issuers:\n",
         'issuers:\n  - {issuer: "https://evil.example", jwks_file: keys/id.json, audience: covalt}\n',

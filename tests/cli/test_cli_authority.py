@@ -224,6 +224,53 @@ def test_a_link_in_a_commit_is_not_followed(root: Path, covalt: Covalt) -> None:
     assert "evil" not in said
 
 
+@pytest.mark.parametrize(
+    "path", ["toolsets", "toolsets/state", "toolsets/locks", "toolsets/state/web.yaml"]
+)
+def test_what_a_link_would_bring_nobody_can_tell(root: Path, covalt: Covalt, path: str) -> None:
+    (root.parent / "hidden").mkdir()
+    if (root / path).exists():
+        (root / path).rename(root.parent / "hidden" / "there")
+    (root / path).symlink_to(root.parent / "hidden" / "there")
+    commit(root, "linked")
+    code, said, _ = covalt("authority", "diff", "main..linked")
+
+    assert code == 3
+    assert "wider (cannot tell): toolsets" in said
+
+
+@pytest.mark.parametrize("path", ["toolsets/evil", "toolsets/web/tools"])
+def test_a_submodule_is_nothing_that_anybody_can_tell(
+    root: Path, covalt: Covalt, path: str
+) -> None:
+    for number, branch in enumerate(("first", "second"), 1):
+        entry = f"160000,{str(number) * 40},demo/{path}"
+        git(root, "update-index", "--add", "--cacheinfo", entry)
+        git(root, "commit", "-q", "-m", branch)
+        git(root, "branch", branch)
+
+    for base, head in (("main~2", "first"), ("first", "second")):
+        code, said, _ = covalt("authority", "diff", f"{base}..{head}")
+        assert code == 3
+        assert f"wider (cannot tell): {path} has errors" in said
+    assert covalt("authority", "diff", "second..second")[0] == 0
+
+
+def test_a_broken_toolset_that_is_gone_is_less(root: Path, covalt: Covalt) -> None:
+    change(root, "a toolset is no YAML any more")
+    commit(root, "broken")
+    change(root, "a toolset goes")
+    commit(root, "gone")
+
+    assert covalt("authority", "diff", "broken..gone")[:2] == (
+        0,
+        (
+            "toolsets/web/toolset.yaml:2:1 in BASE: narrower: toolsets/web is gone, which had errors\n"
+            "authority shrank: 1 narrower\n"
+        ),
+    )
+
+
 def test_json_has_all_of_it(root: Path, covalt: Covalt) -> None:
     change(root, "a new argument", "a README changes")
     code, said, _ = covalt("authority", "diff", "HEAD", "--json")
