@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.authority.facts import Change, Fact, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
 from covalt_git.authority.rule_changes import person_changes, rule_changes, tools_gained
+from covalt_git.files.credentials import blotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,8 +89,14 @@ def compare(base: State, head: State) -> Comparison:
             else one
             for one in changes
         ]
-    found = dict.fromkeys(changes)
+    found = dict.fromkeys(_blotted(one) for one in changes)
     return Comparison(base, head, tuple(sorted(found, key=_sorting)))
+
+
+def _blotted(change: Change) -> Change:
+    """Return a change without the credentials that somebody wrote into a file."""
+    details = tuple(blotted(line) for line in change.details)
+    return replace(change, message=blotted(change.message), details=details)
 
 
 def _sorting(change: Change) -> tuple[int, str, Place, str]:

@@ -8,44 +8,23 @@ from now on.  What nobody can tell is told as such.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import canonical_json
-from covalt_git.authority.facts import Judged, Loc, Verdict, unclear
-from covalt_git.json_schema import BadSchemaError, value_problems
+from covalt_git.authority.facts import Judged, Verdict, unclear
+from covalt_git.authority.schema_pairs import MAX_DEPTH, NOTES, Pair, same, target_of
+from covalt_git.authority.schema_values import (
+    BOUNDS,
+    compare_bounds,
+    compare_listed,
+    compare_types,
+    compare_values,
+    kinds_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.models.base import JsonObject
-
-_MAX_DEPTH = 40
-
-_NOTES = frozenset(
-    [
-        "title",
-        "description",
-        "default",
-        "examples",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "$comment",
-        "$schema",
-        "$id",
-        "$anchor",
-        "$defs",
-        "definitions",
-        "$vocabulary",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-    ]
-)
-"""Keywords that accept and refuse nothing."""
-
-_TYPES = frozenset(["null", "boolean", "integer", "number", "string", "array", "object"])
 
 _ABOUT = {
     "string": "minLength maxLength pattern format",
@@ -61,86 +40,12 @@ _TYPE_OF = {keyword: kind for kind, words in _ABOUT.items() for keyword in words
 
 def judge_schemas(old: JsonObject, new: JsonObject) -> list[Judged]:
     """Return what the new schema accepts beyond the old one, and what it does no longer."""
-    return list(dict.fromkeys(_compare(_Pair(old, new, (old, new), (), frozenset()))))
+    return list(dict.fromkeys(_compare(Pair(old, new, (old, new), (), frozenset()))))
 
 
-class _Pair:
-    """Two schemas of one value, each with the document that it is part of.
-
-    ``above`` are the pairs that it is part of: what is met again within itself differs in nothing else.
-    """
-
-    def __init__(
-        self, old: Any, new: Any, roots: tuple[Any, Any], loc: Loc, above: frozenset[str]
-    ) -> None:
-        self.roots = roots
-        self.old = _resolved(old, roots[0])
-        self.new = _resolved(new, roots[1])
-        self.loc = loc
-        self.above = above
-        self.key = f"{_text(self.old)}\0{_text(self.new)}"
-
-    def inner(self, old: Any, new: Any, *steps: str | int) -> _Pair:
-        """Return a part of both."""
-        return _Pair(old, new, self.roots, (*self.loc, *steps), self.above | {self.key})
-
-    def alike(self, old: Any, new: Any) -> bool:
-        """Tell whether two parts are one, what they refer to included."""
-        if not _same(old, new):
-            return False
-        return '"$ref"' not in _text(old) or _same(*self.roots)
-
-    @property
-    def name(self) -> str:
-        """The value as people call it: ``rows[].name``."""
-        return value_name(self.loc)
-
-
-def value_name(loc: Loc) -> str:
-    """Return the value that a place in a schema is about: ``rows[].name``, or ``the arguments``."""
-    words = ""
-    steps = iter(loc)
-    for step in steps:
-        if step == "properties":
-            words += f".{next(steps, '')}"
-        elif step in {"items", "prefixItems"}:
-            words += "[]"
-        elif step in {"additionalProperties", "patternProperties"}:
-            words += ".*"
-    return repr(words.removeprefix(".")) if words else "the arguments"
-
-
-def _resolved(schema: Any, root: Any) -> JsonObject:
-    """Return a schema as an object, what a lone local ``$ref`` leads to in its place."""
-    for _ in range(_MAX_DEPTH):
-        if schema is False:
-            return {"enum": []}
-        if not isinstance(schema, dict):
-            return {}
-        if not isinstance(schema.get("$ref"), str) or set(schema) - _NOTES != {"$ref"}:
-            return schema
-        target = _target(root, schema["$ref"])
-        if target is None:
-            return schema
-        schema = target
-    return {"$ref": "#"}
-
-
-def _target(root: Any, reference: str) -> Any:
-    if not reference.startswith("#/"):
-        return root if reference == "#" else None
-    found = root
-    for step in reference[2:].split("/"):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or name not in found:
-            return None
-        found = found[name]
-    return found
-
-
-def _compare(pair: _Pair) -> Iterator[Judged]:
+def _compare(pair: Pair) -> Iterator[Judged]:
     old, new = pair.old, pair.new
-    if len(pair.loc) > _MAX_DEPTH:
+    if len(pair.loc) > MAX_DEPTH:
         yield unclear(f"{pair.name} is nested too deeply to be compared", pair.loc)
         return
     if pair.key in pair.above or pair.alike(old, new):
@@ -149,22 +54,22 @@ def _compare(pair: _Pair) -> Iterator[Judged]:
     if whole is not None:
         yield from whole
         return
-    listed = _listed_values(pair)
+    listed = compare_listed(pair)
     if listed is not None:
         yield from listed
         return
-    yield from _types(pair)
-    yield from _values(pair)
-    yield from _bounds(pair)
+    yield from compare_types(pair)
+    yield from compare_values(pair)
+    yield from compare_bounds(pair)
     yield from _properties(pair)
-    shared = _kinds(old) & _kinds(new)
-    for keyword in sorted((set(old) | set(new)) - _NOTES - _TOGETHER):
+    shared = kinds_of(old) & kinds_of(new)
+    for keyword in sorted((set(old) | set(new)) - NOTES - _TOGETHER):
         if _TYPE_OF.get(keyword, "") and _TYPE_OF[keyword] not in shared:
             continue  # it says nothing about what both accept
         yield from _keyword(pair, keyword)
 
 
-def _keyword(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _keyword(pair: Pair, keyword: str) -> Iterator[Judged]:
     old, new, loc = pair.old, pair.new, (*pair.loc, keyword)
     if keyword not in new:
         if not _idle(keyword, old[keyword]):
@@ -180,163 +85,17 @@ def _keyword(pair: _Pair, keyword: str) -> Iterator[Judged]:
 
 def _idle(keyword: str, value: Any) -> bool:
     """Tell whether a keyword with that value accepts everything."""
-    return (keyword in {"items", "contains", "propertyNames"} and value in (True, {})) or (
+    return (keyword in {"items", "propertyNames"} and value in (True, {})) or (
         keyword == "uniqueItems" and value is False
     )
-
-
-# Types, enumerations and bounds
-
-
-def _kinds(schema: JsonObject) -> frozenset[str]:
-    """Return the types that a schema accepts; ``number`` where any number is, of whichever kind."""
-    said = schema.get("type")
-    names = [said] if isinstance(said, str) else said if isinstance(said, list) else _TYPES
-    kinds = {name for name in names if isinstance(name, str)}
-    allowed = _allowed(schema)
-    if allowed is not None:
-        kinds &= {name for value in allowed for name in _types_of(json.loads(value))}
-    return frozenset(kinds | {"number"} if "integer" in kinds else kinds)
-
-
-def _types_of(value: Any) -> frozenset[str]:
-    if isinstance(value, bool):
-        return frozenset({"boolean"})
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return frozenset({"integer", "number"})
-    named = {float: "number", str: "string", list: "array", dict: "object"}
-    return frozenset({named.get(type(value), "null")})
-
-
-def _exact_types(schema: JsonObject) -> set[str]:
-    said = schema.get("type")
-    names = [said] if isinstance(said, str) else said if isinstance(said, list) else _TYPES
-    kinds = {name for name in names if isinstance(name, str)}
-    return kinds | {"integer"} if "number" in kinds else kinds
-
-
-def _types(pair: _Pair) -> Iterator[Judged]:
-    old, new = _exact_types(pair.old), _exact_types(pair.new)
-    loc = (*pair.loc, "type") if "type" in pair.new else pair.loc
-    if new - old:
-        what = "anything" if new >= _TYPES else _listed(new - old)
-        yield Judged("widening", f"{pair.name} may be {what} as well", loc=loc)
-    if old - new:
-        what = _listed(new) or "nothing"
-        yield Judged("narrowing", f"{pair.name} may only be {what}", loc=loc)
-
-
-def _allowed(schema: JsonObject) -> set[str] | None:
-    """Return the values that a schema lists, as canonical JSON; None where it lists none."""
-    if "const" in schema:
-        return {_text(schema["const"])}
-    listed = schema.get("enum")
-    return {_text(value) for value in listed} if isinstance(listed, list) else None
-
-
-def _listed_values(pair: _Pair) -> list[Judged] | None:
-    """Compare schemas of which one lists its values, by trying each; None where none does."""
-    old, new = _allowed(pair.old), _allowed(pair.new)
-    if (old is None and new is None) or '"$ref"' in _text([pair.old, pair.new]):
-        return None
-    try:
-        gained = {one for one in new or () if _accepts(pair.new, one) > _accepts(pair.old, one)}
-        lost = {one for one in old or () if _accepts(pair.old, one) > _accepts(pair.new, one)}
-    except BadSchemaError:
-        return None
-    loc = pair.loc + tuple(key for key in ("const", "enum") if key in pair.new)[:1]
-    found = []
-    if new is None:
-        found.append(Judged("widening", f"{pair.name} is no longer one of a few values", loc=loc))
-    elif gained:
-        words = f"{pair.name} may be {_listed(gained)} as well"
-        found.append(Judged("widening", words, loc=loc))
-    if old is None:
-        words = f"{pair.name} has to be {_listed(new or set())}"
-        found.append(Judged("narrowing", words, loc=loc))
-    elif lost:
-        words = f"{pair.name} may no longer be {_listed(lost)}"
-        found.append(Judged("narrowing", words, loc=loc))
-    return found
-
-
-def _accepts(schema: JsonObject, value: str) -> bool:
-    return not value_problems(schema, json.loads(value))
-
-
-def _values(pair: _Pair) -> Iterator[Judged]:
-    old, new = _allowed(pair.old), _allowed(pair.new)
-    keyword = "const" if "const" in pair.new else "enum"
-    loc = (*pair.loc, keyword) if keyword in pair.new else pair.loc
-    if old is None and new is None:
-        return
-    if new is None:
-        yield Judged("widening", f"{pair.name} is no longer one of a few values", loc=loc)
-    elif old is None:
-        yield Judged("narrowing", f"{pair.name} has to be {_listed(new)}", loc=loc)
-    else:
-        if new - old:
-            yield Judged("widening", f"{pair.name} may be {_listed(new - old)} as well", loc=loc)
-        if old - new:
-            yield Judged("narrowing", f"{pair.name} may no longer be {_listed(old - new)}", loc=loc)
-
-
-_BOUNDS = (
-    ("most", "number", "maximum", "exclusiveMaximum"),
-    ("least", "number", "minimum", "exclusiveMinimum"),
-    ("most", "string", "maxLength", ""),
-    ("least", "string", "minLength", ""),
-    ("most", "array", "maxItems", ""),
-    ("least", "array", "minItems", ""),
-    ("most", "object", "maxProperties", ""),
-    ("least", "object", "minProperties", ""),
-)
-
-
-def _bounds(pair: _Pair) -> Iterator[Judged]:
-    shared = _kinds(pair.old) & _kinds(pair.new)
-    for side, kind, keyword, exclusive in _BOUNDS:
-        if kind not in shared:
-            continue
-        old = _bound(pair.old, side, keyword, exclusive)
-        new = _bound(pair.new, side, keyword, exclusive)
-        if old == new:
-            continue
-        written = next((one for one in (keyword, exclusive) if one and one in pair.new), "")
-        loc = (*pair.loc, written) if written else pair.loc
-        words = f"{pair.name}: {keyword} {_bound_text(new)}, was {_bound_text(old)}"
-        yield Judged("widening" if new > old else "narrowing", words, loc=loc)
-
-
-def _bound(schema: JsonObject, side: str, keyword: str, exclusive: str) -> tuple[float, bool, bool]:
-    """Return a bound so that the looser one is the larger: its number, whether it is one itself, and a sign."""
-    sign = 1 if side == "most" else -1
-    none = float("inf")
-    if side == "least" and not exclusive:
-        none = 0.0  # lengths and counts
-    found = [(none, True)]
-    for name, included in ((keyword, True), (exclusive, False)):
-        value = schema.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            found.append((sign * float(value), included))
-    number, included = min(found)
-    return number, included, side == "most"
-
-
-def _bound_text(bound: tuple[float, bool, bool]) -> str:
-    number, included, most = bound
-    if number == float("inf"):
-        return "none"
-    text = f"{number if most else -number:g}"
-    return text if included else f"{text} (itself excluded)"
 
 
 # Objects
 
 
-def _properties(pair: _Pair) -> Iterator[Judged]:
+def _properties(pair: Pair) -> Iterator[Judged]:
     old, new = pair.old, pair.new
-    if "object" not in _kinds(old) & _kinds(new):
+    if "object" not in kinds_of(old) & kinds_of(new):
         return
     named = [_object(schema.get("properties")) for schema in (old, new)]
     patterns = [schema.get("patternProperties", {}) for schema in (old, new)]
@@ -368,7 +127,7 @@ def _properties(pair: _Pair) -> Iterator[Judged]:
         yield Judged("narrowing", words, loc=(*pair.loc, "required"))
 
 
-def _others(pair: _Pair, old: Any, new: Any) -> Iterator[Judged]:
+def _others(pair: Pair, old: Any, new: Any) -> Iterator[Judged]:
     loc = (*pair.loc, "additionalProperties")
     if pair.alike(old, new):
         return
@@ -383,9 +142,9 @@ def _others(pair: _Pair, old: Any, new: Any) -> Iterator[Judged]:
 # Schemas inside schemas
 
 
-def _referred(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _referred(pair: Pair, keyword: str) -> Iterator[Judged]:
     old, new = (
-        _target(root, schema[keyword])
+        target_of(root, schema[keyword])
         for root, schema in zip(pair.roots, (pair.old, pair.new), strict=True)
     )
     if old is None or new is None:
@@ -395,16 +154,16 @@ def _referred(pair: _Pair, keyword: str) -> Iterator[Judged]:
     yield from _compare(pair.inner(old, new))
 
 
-def _inner(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _inner(pair: Pair, keyword: str) -> Iterator[Judged]:
     yield from _compare(pair.inner(pair.old[keyword], pair.new[keyword], keyword))
 
 
-def _alternatives(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _alternatives(pair: Pair, keyword: str) -> Iterator[Judged]:
     """Compare ``anyOf``: another one accepts more; ``oneOf`` is only clear while its parts stay."""
     yield from _parts(pair, keyword, more="widening", certain=keyword == "anyOf")
 
 
-def _against_alternatives(pair: _Pair) -> list[Judged] | None:
+def _against_alternatives(pair: Pair) -> list[Judged] | None:
     """Compare a schema with one that is nothing but ``anyOf``, where it is part of an alternative."""
     old, new = (_only_alternatives(schema) for schema in (pair.old, pair.new))
     if (old is None) == (new is None):
@@ -425,7 +184,7 @@ def _against_alternatives(pair: _Pair) -> list[Judged] | None:
 
 def _only_alternatives(schema: JsonObject) -> list[Any] | None:
     listed = schema.get("anyOf")
-    return listed if set(schema) - _NOTES == {"anyOf"} and isinstance(listed, list) else None
+    return listed if set(schema) - NOTES == {"anyOf"} and isinstance(listed, list) else None
 
 
 def _alternative_text(listed: list[Any], without: int) -> str:
@@ -437,11 +196,11 @@ def _alternative_text(listed: list[Any], without: int) -> str:
     return "something else"
 
 
-def _conditions(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _conditions(pair: Pair, keyword: str) -> Iterator[Judged]:
     yield from _parts(pair, keyword, more="narrowing", certain=True)
 
 
-def _parts(pair: _Pair, keyword: str, *, more: str, certain: bool) -> Iterator[Judged]:
+def _parts(pair: Pair, keyword: str, *, more: str, certain: bool) -> Iterator[Judged]:
     old, new, loc = pair.old[keyword], pair.new[keyword], (*pair.loc, keyword)
     if pair.alike(old, new):
         return
@@ -469,7 +228,7 @@ def _parts(pair: _Pair, keyword: str, *, more: str, certain: bool) -> Iterator[J
     yield Judged(verdict, f"{pair.name} is {'looser' if grown else 'stricter'}: {words}", loc=loc)
 
 
-def _positions(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _positions(pair: Pair, keyword: str) -> Iterator[Judged]:
     old, new = pair.old[keyword], pair.new[keyword]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for at, (one, other) in enumerate(zip(old, new, strict=True)):
@@ -478,9 +237,9 @@ def _positions(pair: _Pair, keyword: str) -> Iterator[Judged]:
         yield unclear(f"{pair.name} is held to other {keyword}", (*pair.loc, keyword))
 
 
-def _multiple(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _multiple(pair: Pair, keyword: str) -> Iterator[Judged]:
     old, new, loc = pair.old[keyword], pair.new[keyword], (*pair.loc, keyword)
-    if _same(old, new):
+    if same(old, new):
         return
     words = f"{pair.name}: multipleOf {new:g}, was {old:g}"
     if isinstance(old, int) and isinstance(new, int) and new and old % new == 0:
@@ -491,7 +250,7 @@ def _multiple(pair: _Pair, keyword: str) -> Iterator[Judged]:
         yield unclear(words, loc)
 
 
-def _unique(pair: _Pair, keyword: str) -> Iterator[Judged]:
+def _unique(pair: Pair, keyword: str) -> Iterator[Judged]:
     old, new = pair.old[keyword], pair.new[keyword]
     if old is True and new is False:
         yield Judged("widening", f"{pair.name} may hold a value twice", loc=(*pair.loc, keyword))
@@ -499,7 +258,7 @@ def _unique(pair: _Pair, keyword: str) -> Iterator[Judged]:
         yield Judged("narrowing", f"{pair.name} may hold no value twice", loc=(*pair.loc, keyword))
 
 
-_COMPARED: dict[str, Callable[[_Pair, str], Iterator[Judged]]] = {
+_COMPARED: dict[str, Callable[[Pair, str], Iterator[Judged]]] = {
     "$ref": _referred,
     "items": _inner,
     "prefixItems": _positions,
@@ -513,7 +272,7 @@ _COMPARED: dict[str, Callable[[_Pair, str], Iterator[Judged]]] = {
 
 _TOGETHER = frozenset(
     {"type", "enum", "const", "properties", "additionalProperties", "patternProperties", "required"}
-    | {keyword for _, _, *keywords in _BOUNDS for keyword in keywords}
+    | {keyword for _, _, *keywords in BOUNDS for keyword in keywords}
 )
 """Keywords that are compared together with others."""
 
@@ -524,18 +283,6 @@ def _object(value: Any) -> JsonObject:
 
 def _names(value: Any) -> Sequence[str]:
     return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return canonical_json.dumps(value).decode()
-
-
-def _same(one: Any, other: Any) -> bool:
-    return _text(one) == _text(other)
-
-
-def _listed(texts: set[str]) -> str:
-    return ", ".join(sorted(texts))
 
 
 def _shown(keyword: str, schema: JsonObject) -> str:

@@ -9,6 +9,7 @@ from covalt_git.access import Principal, decide
 from covalt_git.authority.asking import always
 from covalt_git.authority.kinds import KINDS, origin
 from covalt_git.authority.toolset_facts import tools_of
+from covalt_git.files.credentials import blotted
 from covalt_git.hosts import Reach
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _tool(tool: Tool, config: ProjectConfig, facts: tuple[Fact, ...]) -> ToolOve
     ]
     return ToolOverview(
         tool.tool_id,
-        does=does,
+        does=blotted(does),
         asks=_ASKS[always(of_tool["confirmation"].value["rules"])],
         writes=not tool.annotations.read_only,
         roles=tuple(roles) if config.roles else ("everybody",),
@@ -157,7 +158,9 @@ def _secrets(facts: tuple[Fact, ...]) -> dict[str, tuple[str, ...]]:
 def _processes(facts: tuple[Fact, ...]) -> tuple[str, ...]:
     kinds = ("server", "process", "server_grant")
     return tuple(
-        f"{fact.subject} {KINDS[fact.kind].words(fact)}" for fact in facts if fact.kind in kinds
+        blotted(f"{fact.subject} {KINDS[fact.kind].words(fact)}")
+        for fact in facts
+        if fact.kind in kinds
     )
 
 
@@ -165,5 +168,7 @@ def _more(facts: tuple[Fact, ...]) -> tuple[str, ...]:
     """Return what has no place of its own above: sources, ways to sign in, and what they ask for."""
     kinds = ("source", "include", "exclude", "sign_in", "scope", "variable", "header", "alias")
     return tuple(
-        f"{fact.subject} {KINDS[fact.kind].words(fact)}" for fact in facts if fact.kind in kinds
+        blotted(f"{fact.subject} {KINDS[fact.kind].words(fact)}")
+        for fact in facts
+        if fact.kind in kinds
     )

@@ -121,6 +121,8 @@ NODE = {
         pytest.param({"type": "string", "maxLength": 3}, {"type": "integer"}, {"widening", "narrowing"}, id="another-type"),
         pytest.param({"oneOf": [{"type": "null"}]}, {"oneOf": [{"type": "null"}, {"type": "string"}]}, {"widening"}, id="one-of"),
         pytest.param({"properties": {"a": {"not": {"maxLength": 3}}}}, {"properties": {"a": {"not": {"maxLength": 2}}}}, {"widening"}, id="not"),
+        pytest.param({"contains": {}}, {}, {"widening"}, id="contains-anything"),
+        pytest.param({"items": {}}, {}, set(), id="items-of-any-kind"),
         pytest.param({"enum": ["a"]}, {"type": "string", "enum": ["a"]}, set(), id="types-of-an-enumeration"),
     ],
 )  # fmt: skip

@@ -271,6 +271,20 @@ def test_a_broken_toolset_that_is_gone_is_less(root: Path, covalt: Covalt) -> No
     )
 
 
+def test_no_credential_is_shown(root: Path, covalt: Covalt) -> None:
+    token = "ghp_" + "a1B2c3D4e5F6" * 3
+    gear = "toolsets/gear/toolset.yaml"
+    put(root, {gear: sample()[gear].replace("DISK_MODE: quiet", f"DISK_MODE: {token}")})
+    said = [covalt("--role", "owner", "authority", "gear")[1]]
+    said += [
+        covalt("authority", "diff", "HEAD", "--format", form)[1]
+        for form in ("text", "json", "sarif", "markdown")
+    ]
+
+    assert all("MODE" in one for one in said)
+    assert not any(token[:12] in one for one in said)
+
+
 def test_json_has_all_of_it(root: Path, covalt: Covalt) -> None:
     change(root, "a new argument", "a README changes")
     code, said, _ = covalt("authority", "diff", "HEAD", "--json")
