@@ -14,9 +14,10 @@ from covalt_git.files.project_files import read_project
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs import changing, updating
-from covalt_git.installs.decisions import grant_network, set_enabled
+from covalt_git.installs.decisions import grant_network, grant_process, set_enabled
 from covalt_git.installs.differences import differences
 from covalt_git.installs.importing import import_toolset
+from covalt_git.installs.standing import lacking
 from covalt_git.installs.updating import NotUpdatedError, update
 from covalt_git.models.toolset_state import LocalOverride
 from tests.installs import hostile_bundles as hostile
@@ -236,6 +237,20 @@ def test_grants_that_end_are_named_and_stay_to_be_looked_at(root: Path) -> None:
         ("notes.md", "deleted"),
         ("toolset.yaml", "modified"),
     ]
+
+
+def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None:
+    servers = MANIFEST + b"mcp_servers: [{id: maps, command: maps}, {id: far, command: far}]\n"
+    write(root, "toolset.yaml", servers)
+    for name in ("maps", "far"):
+        grant_process(root, "demo", name, by="me")
+    theirs = servers.replace(b'"1"', b'"2"').replace(b"command: far", b"command: evil")
+
+    found = update(root, "demo", bundle(root.parent, "2", **{"toolset.yaml": theirs}), force=True)
+
+    assert found.ended_grants == ("process-far",)
+    toolset = read_toolset(root, "demo")
+    assert [one.server for one in lacking(toolset)] == ["far"]
 
 
 @pytest.mark.parametrize(
