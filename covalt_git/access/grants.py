@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.base import JsonObject
     from covalt_git.models.toolset_manifest import McpServer
-    from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.models.toolset_state import Grant, ToolsetState
 
 
 class GrantNeededError(CovaltError):
@@ -127,6 +127,18 @@ def granted(toolset_id: str, state: ToolsetState, digest: str) -> Granted:
             before = secrets.get(grant.name, Reach()).rules
             secrets[grant.name] = Reach((*before, *_rules(grant.hosts)))
     return Granted(toolset_id, Reach(tuple(network)), secrets, frozenset(stale), tuple(servers))
+
+
+def holds(
+    grant: Grant, digest: str, servers: Iterable[McpServer], hashes: Mapping[str, str]
+) -> bool:
+    """Tell whether a grant is for what a toolset is: its digest, its servers and its files' hashes."""
+    if isinstance(grant, ProcessGrant):
+        programs = (one for one in servers if one.command is not None)
+        return any(is_of(grant, process_facts(one, hashes)) for one in programs)
+    if isinstance(grant, ServerGrant):
+        return any(is_of(grant, server_facts(one)) for one in servers if one.url is not None)
+    return grant.digest == digest
 
 
 def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
+_OF_ONE_SERVER = frozenset({"process", "server_grant"})
 _WHOLE = frozenset({"approvals", "default_role"})
 """Kinds of facts that are compared together with others, by :mod:`~covalt_git.authority.rule_changes`."""
 
@@ -237,7 +238,11 @@ def _went(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
     )
     stale = f"{fact.kind} {fact.item}"
     if any(one.kind == "stale" and one.item == stale for one in now):
-        message += ": a file of it has changed since that was granted"
+        message += (
+            ": it is another than was granted"
+            if fact.kind in _OF_ONE_SERVER
+            else ": a file of it has changed since that was granted"
+        )
     yield Change(
         verdict, not kind.unclear, fact.subject, fact.kind, message, None, fact.place, near=near
     )

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covalt_git.access.grants import holds
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.authority.requirements import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
@@ -114,9 +115,12 @@ def _code_digest(toolset: Toolset) -> str:
 
 def _grant_facts(read: ReadToolset) -> Iterator[Fact]:
     """Yield what the toolset, as its files are, was granted: a grant to other files gives nothing."""
-    for key, grant in sorted(read.toolset.state.grants.items()):
+    toolset = read.toolset
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    for key, grant in sorted(toolset.state.grants.items()):
+        good = holds(grant, toolset.digest, servers, toolset.files.hashes)
         for fact in _granted(read, key, grant):
-            if grant.digest == read.toolset.digest:
+            if good:
                 yield fact
             else:
                 what = f"{fact.kind} {fact.item}"
@@ -137,10 +141,19 @@ def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
                 at = place_in(read.state, ("grants", key, "hosts", position))
                 yield Fact(subject, "secret_to", f"{grant.name} to {host}", said, at)
         case ProcessGrant():
-            more: JsonObject = {"argv": list(grant.argv), "env": sorted(grant.env)}
+            more: JsonObject = {
+                "argv": list(grant.argv),
+                "cwd": grant.cwd,
+                "env": sorted(grant.env),
+                "files": dict(grant.files),
+            }
             yield Fact(subject, "process", grant.server, said | more, place)
         case ServerGrant():
-            more = {"url": grant.url, "headers": sorted(grant.headers)}
+            more = {
+                "url": grant.url,
+                "transport": grant.transport,
+                "headers": sorted(grant.headers),
+            }
             yield Fact(subject, "server_grant", grant.server, said | more, place)
         case _:
             yield Fact(subject, "unsandboxed", "", said, place)

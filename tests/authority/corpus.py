@@ -74,7 +74,12 @@ def both(*edits: Callable[[Files], None]) -> Callable[[Files], None]:
 
 
 def granted_again(files: Files) -> None:
-    files[GUEST_STATE] = guest_state(digest_of(files, "guest"))
+    files[GUEST_STATE] = guest_state(files)
+
+
+def granted_for(old: str, new: str) -> Callable[[Files], None]:
+    """Change the guest's manifest, and grant it again what it was granted, for what it is now."""
+    return both(swap(GUEST, old, new), granted_again)
 
 
 def covalt(name: str, old: str, new: str, wider: str = "", narrower: str = "") -> Case:
@@ -608,12 +613,12 @@ PROJECT = [
     covalt(
         "a signer comes",
         "signers: [",
-        'signers: ["mallory@example.com ssh-ed25519 AAAAMallory", ',
+        'signers: ["mallory@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgIC", ',
         "trusts the signer mallory@example.com",
     ),
     covalt(
         "a signer goes",
-        'signers: ["alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAlice"]',
+        'signers: ["alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB"]',
         "signers: []",
         narrower="no longer trusts the signer alice",
     ),
@@ -1253,17 +1258,17 @@ GRANTS = [
     ),
     Case(
         "a process is granted another argv",
-        swap(GUEST_STATE, "[helper, --fast]", "[helper, --root]"),
+        granted_for("args: [--fast]", "args: [--root]"),
         ("guest may start the server helper: helper --root",),
     ),
     Case(
         "a process is granted another variable",
-        swap(GUEST_STATE, "[HOME]", "[HOME, PATH]"),
+        granted_for("HOME: /srv", "HOME: /srv, PATH: /bin"),
         ("guest may start the server helper",),
     ),
     Case(
         "a server is granted another address",
-        swap(GUEST_STATE, "https://far.example.com/mcp", "https://evil.example/mcp"),
+        granted_for("https://far.example.com/mcp", "https://evil.example/mcp"),
         ("guest may use the server far: https://evil.example/mcp",),
     ),
     Case(
@@ -1284,10 +1289,25 @@ GRANTS = [
         (
             "guest may no longer reach",
             "guest may no longer send",
-            "guest may no longer start",
-            "guest may no longer use",
             "guest may no longer run without",
         ),
+    ),
+    Case(
+        "a server is another than was granted",
+        swap(GUEST, "args: [--fast]", "args: [--fast, --more]"),
+        ("server guest:helper starts helper --fast --more",),
+        (
+            "guest may no longer reach",
+            "guest may no longer send",
+            "guest may no longer start",
+            "guest may no longer run without",
+        ),
+    ),
+    Case(
+        "a grant says another command than the manifest",
+        swap(GUEST_STATE, '"--fast"', '"--root"'),
+        (),
+        ("guest may no longer start the server helper",),
     ),
     Case(
         "a file changes, and all is granted again",
@@ -1295,8 +1315,6 @@ GRANTS = [
         (
             "guest may reach *.example.com: granted again, for files that changed",
             "guest may send",
-            "guest may start",
-            "guest may use",
             "guest may run without a sandbox: granted again",
         ),
     ),

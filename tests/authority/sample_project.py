@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
-from covalt_git import canonical_json
+from covalt_git import canonical_json, yaml_text
+from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.toolset_manifest import ToolsetManifest
 
 Files = dict[str, str]
+GUEST_FILE = "toolsets/guest/toolset.yaml"
 
 COVALT = """\
 # Who may do what.
@@ -36,7 +40,7 @@ limits: {timeout_s: 60, memory_mb: 512, approval_expires_s: 3600}
 server: {host: 127.0.0.1, port: 8787, allowed_hosts: [tools.example.com]}
 issuers:
   - {issuer: "https://id.example.com", jwks_file: keys/id.json, audience: covalt, role: reviewer}
-signers: ["alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAlice"]
+signers: ["alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB"]
 secret_command: [pass, show, "{name}"]
 """
 
@@ -193,7 +197,7 @@ tools:
   - {id: look, entrypoint: "tools.look:look"}
   - {id: ask, http: {url: "https://guest.example.com/", headers: {X-Key: "${GUEST_KEY}"}}}
 mcp_servers:
-  - {id: helper, command: helper, args: [--fast]}
+  - {id: helper, command: helper, args: [--fast], env: {HOME: /srv}}
   - {id: far, url: "https://far.example.com/mcp"}
 """
 
@@ -208,20 +212,30 @@ tools:
   - {id: go, http: {url: "https://parked.example.com/"}}
 """
 
-_GRANT = "granted_at: '2026-11-20T17:24:00Z', granted_by: me"
 
-
-def guest_state(digest: str) -> str:
-    said = f"digest: '{digest}', {_GRANT}"
+def guest_state(files: Files) -> str:
+    """Return the state of the guest as these files have it: all of it granted, and holding."""
+    manifest = ToolsetManifest.model_validate(yaml_text.load(files[GUEST_FILE].encode(), "").data)
+    hashes = {path: row for _, path, row in rows_of(files, "guest")}
+    said = "granted_at: '2026-11-20T17:24:00Z', granted_by: me"
+    whole = f"digest: '{digest_of(files, 'guest')}', {said}"
+    grants = {
+        "network": f'{{kind: network, hosts: ["*.example.com", "guest.example.org"], {whole}}}',
+        "secret-GUEST_KEY": (
+            f"{{kind: secret, name: GUEST_KEY, hosts: [guest.example.com], {whole}}}"
+        ),
+        "unsandboxed": f"{{kind: unsandboxed, {whole}}}",
+    }
+    for server in manifest.mcp_servers:
+        facts = process_facts(server, hashes) if server.command else server_facts(server)
+        listed = {key: list(one) if isinstance(one, tuple) else one for key, one in facts.items()}
+        told = json.dumps({key: one for key, one in listed.items() if one is not None})
+        grants[f"{facts['kind']}-{server.id}"] = f"{told[:-1]}, {said}}}"
+    rows = "".join(f"  {key}: {grants[key]}\n" for key in sorted(grants))
     return f"""\
 enabled: true
 grants:
-  network: {{kind: network, hosts: ["*.example.com", "guest.example.org"], {said}}}
-  process-helper: {{kind: process, server: helper, argv: [helper, --fast], env: [HOME], {said}}}
-  secret-GUEST_KEY: {{kind: secret, name: GUEST_KEY, hosts: [guest.example.com], {said}}}
-  server-far: {{kind: server, server: far, url: "https://far.example.com/mcp", {said}}}
-  unsandboxed: {{kind: unsandboxed, {said}}}
-installed_at: '2026-11-20T17:00:00Z'
+{rows}installed_at: '2026-11-20T17:00:00Z'
 overrides:
   look: {{requires_confirmation: true}}
 source_ref: guest.zip
@@ -231,13 +245,17 @@ source_type: zip
 
 def digest_of(files: Files, toolset: str) -> str:
     """Return the digest of a toolset among these files, as grants are bound to it."""
+    return canonical_json.digest(rows_of(files, toolset))
+
+
+def rows_of(files: Files, toolset: str) -> list[list[str]]:
+    """Return the mode, the path and the hash of each file of a toolset."""
     prefix = f"toolsets/{toolset}/"
-    rows = [
+    return [
         ["100644", path.removeprefix(prefix), hashlib.sha256(text.encode()).hexdigest()]
         for path, text in sorted(files.items())
         if path.startswith(prefix)
     ]
-    return canonical_json.digest(rows)
 
 
 def sample() -> Files:
@@ -258,5 +276,5 @@ def sample() -> Files:
         "toolsets/parked/toolset.yaml": PARKED,
         "toolsets/state/parked.yaml": "source_ref: parked.zip\nsource_type: zip\n",
     }
-    files["toolsets/state/guest.yaml"] = guest_state(digest_of(files, "guest"))
+    files["toolsets/state/guest.yaml"] = guest_state(files)
     return files
