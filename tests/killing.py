@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-STEPS = {"open", "os.mkdir", "os.rename", "os.chmod", "os.remove", "os.rmdir", "shutil.rmtree", "ctypes.dlsym"}  # fmt: skip
+STEPS = {
+    *("open", "os.mkdir", "os.rename", "os.chmod", "os.link", "os.truncate"),
+    *("os.remove", "os.rmdir", "shutil.rmtree", "ctypes.dlsym"),
+}
 """The audit events of what changes files, or may."""
 
 

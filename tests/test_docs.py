@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from covalt_git.files.reading import check
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import RENDERER_TYPES
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from tests import command
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -63,12 +62,7 @@ def test_the_readmes_toolset_works_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "poem.txt").write_text("to be or not to be", encoding="utf-8")
 
     def covalt(*args: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "covalt_git", "-C", str(tmp_path), *args],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = command.run("-C", str(tmp_path), *args)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
+from covalt_git.access.grants import holds
 from covalt_git.authority.asking import always
 from covalt_git.authority.kinds import KINDS, origin
 from covalt_git.authority.toolset_facts import tools_of
@@ -84,6 +85,7 @@ def overview(state: State, visible: Collection[str] | None = None) -> tuple[Tool
     found = []
     for read in state.toolsets:
         toolset = read.toolset
+        servers = toolset.manifest.mcp_servers if toolset.manifest else ()
         part = parts[f"toolsets/{toolset.id}"]
         tools = tuple(
             _tool(callable_tools[fact.subject], config, part.facts)
@@ -108,7 +110,7 @@ def overview(state: State, visible: Collection[str] | None = None) -> tuple[Tool
                 stale_grants=tuple(
                     key
                     for key, grant in sorted(toolset.state.grants.items())
-                    if whole and grant.digest != toolset.digest
+                    if whole and not holds(grant, toolset.digest, servers, toolset.files.hashes)
                 ),
                 tools=tools,
                 more=_more(about),

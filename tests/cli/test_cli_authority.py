@@ -96,9 +96,7 @@ def test_grants_that_a_change_ended_are_told(root: Path, covalt: Covalt) -> None
 
     (found,) = json.loads(said)
     assert found["hosts"] == []
-    assert found["stale_grants"] == [
-        "network", "process-helper", "secret-GUEST_KEY", "server-far", "unsandboxed"
-    ]  # fmt: skip
+    assert found["stale_grants"] == ["network", "secret-GUEST_KEY", "unsandboxed"]
 
 
 def test_a_role_is_shown_what_exists_for_it(covalt: Covalt) -> None:

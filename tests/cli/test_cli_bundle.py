@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests import command
 
 MANIFEST = """\
 id: demo
@@ -31,13 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def covalt(root: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", *args],
-        cwd=root,
-        capture_output=True,
-        env=os.environ | variables,
-        check=False,
-    )
+    done = command.run_raw(*args, cwd=root, env=os.environ | variables)
     assert b"Traceback" not in done.stderr
     return done
 

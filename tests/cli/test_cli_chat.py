@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from covalt_git.files.new_project import create_project
+from tests import command
 
 
 @pytest.fixture
@@ -28,13 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def covalt(root: Path, *args: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = command.run("-C", str(root), *args)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from covalt_git.files.new_project import create_project
+from tests import command
 from tests.workspaces.stores import git
 
 
@@ -30,15 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        cwd=root.parent,
-    )
+    return command.run("-C", str(root), *args, cwd=root.parent)
 
 
 def covalt(root: Path, *args: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.engine import Request
 from covalt_git.project import Project
 from covalt_git.runtime.sandbox import SandboxNeededError, check_trust
+from tests import command
 
 MANIFEST = """\
 id: demo
@@ -34,12 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def covalt(root: Path, *args: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command.run("-C", str(root), *args)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from covalt_git.files.new_project import create_project
+from tests import command
 from tests.workspaces.merges import parted
 from tests.workspaces.stores import Layout, open_chats
 
@@ -28,14 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return command.run("-C", str(root), *args)
 
 
 def covalt(root: Path, *args: str, code: int = 0) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from covalt_git.files.new_project import create_project
 from covalt_git.runtime import sandbox
+from tests import command
 
 
 @pytest.fixture
@@ -22,14 +22,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def run(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return command.run("-C", str(root), *args)
 
 
 def covalt(root: Path, *args: str, code: int = 0) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from covalt_git.files.new_project import create_project
+from tests import command
 
 ROLES = """\
 version: 1
@@ -38,13 +37,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def covalt(root: Path, role: str, *args: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), "--role", role, *args],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    done = command.run("-C", str(root), "--role", role, *args)
     assert "Traceback" not in done.stderr
     return done.stdout + done.stderr
 

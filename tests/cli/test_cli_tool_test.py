@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import command
 
 MANIFEST = """\
 id: demo
@@ -39,13 +39,7 @@ def root(tmp_path: Path) -> Path:
 def covalt(root: Path, *args: str) -> tuple[int, str, str]:
     temporary = root.parent / "tmp"
     temporary.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *args],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"TMPDIR": str(temporary)},
-    )
+    done = command.run("-C", str(root), *args, env=os.environ | {"TMPDIR": str(temporary)})
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.files.new_project import create_project
+from tests import command
 from tests.runtime.http_upstream import upstream
 
 
@@ -20,13 +21,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def covalt(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", *args],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command.run(*args, cwd=root)
     assert "Traceback" not in done.stderr
     return done
 

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import command
 
 MANIFEST = 'id: demo\nname: Demo\nversion: "1"\ntools:\n  - {id: run, entrypoint: "tools.a:run"}\n'
 TOOL = "def run(path: str) -> str:\n    open(path, 'w').write('hello')\n    return path\n"
 
 
 def covalt(root: Path, *args: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", *args],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command.run(*args, cwd=root)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 

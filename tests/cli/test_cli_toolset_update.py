@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import command
 
 MANIFEST = """\
 id: demo
@@ -36,13 +37,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def covalt(root: Path, *args: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", *args],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command.run(*args, cwd=root)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout + done.stderr
 

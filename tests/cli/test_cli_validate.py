@@ -17,6 +17,7 @@ import pytest
 from covalt_git import yaml_text
 from covalt_git.cli import progress
 from covalt_git.models.problems import TITLES
+from tests import command
 from tests.files.projects import CASES, MANIFEST, REPOSITORY, put_case, put_hello
 
 if TYPE_CHECKING:
@@ -26,14 +27,7 @@ TYPO = MANIFEST.replace("entrypoint", "entrypont")
 
 
 def covalt(*args: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", *args],
-        cwd=cwd,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command.run(*args, cwd=cwd, env=os.environ | environment)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from covalt_git.files.new_project import create_project
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.index.queries import Index
+from tests import command
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
 
@@ -140,12 +140,7 @@ def test_a_commit_from_before_the_project_has_no_tools(project: Path, tmp_path: 
 
 
 def covalt(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return command.run("-C", str(root), *words)
 
 
 def test_the_command_says_where_the_index_is_and_overwrites_nothing(

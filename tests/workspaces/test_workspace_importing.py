@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +23,7 @@ from covalt_git.workspaces.deleting import delete
 from covalt_git.workspaces.exporting import export, export_to
 from covalt_git.workspaces.importing import Imported, import_bundle, import_path, left_out
 from covalt_git.workspaces.writing import writing
+from tests.killing import killed_at
 from tests.workspaces.stores import (
     FAST,
     branch_off,
@@ -422,30 +421,11 @@ def test_what_says_nothing_of_a_chat_is_refused(bundle: Path, chats: Chats, tmp_
     assert nothing_came(chats)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from tests.workspaces.stores import open_chats
-from covalt_git.workspaces.importing import import_path
-left = int(sys.argv[3])
-def kill(event, arguments):
-    global left
-    if event in {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "open"}:
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-chats = open_chats(Path(sys.argv[1]))
-sys.addaudithook(kill)
-import_path(chats, Path(sys.argv[2]))
-"""
-
-
 def test_a_killed_import_leaves_a_whole_chat_or_none(bundle: Path, chats: Chats) -> None:
     delete(chats, "c1")
     ends = set()
-    for steps in [*range(0, 60, 7), 1000]:
-        command = [sys.executable, "-c", KILLED, str(chats.folder.parent), str(bundle), str(steps)]
-        subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, timeout=60)
+    for steps in [*range(1, 90, 7), 1000]:
+        killed_at(steps, lambda: import_path(chats, bundle))
         ids = chats.ids()
         ends.add(len(ids))
         for chat_id in ids:
