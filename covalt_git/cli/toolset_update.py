@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import click
 
@@ -14,6 +13,7 @@ from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import forbidden, json_option, project
 from covalt_git.errors import CovaltError
+from covalt_git.installs.asking import addresses_elsewhere, asked
 from covalt_git.installs.differences import differences
 from covalt_git.installs.updating import update
 
@@ -145,9 +145,9 @@ def wanted(toolset: Toolset) -> dict[str, list[str]]:
     manifest = toolset.manifest
     if manifest is None:
         return {}
-    hosts = {urlsplit(tool.http.url).netloc for tool in manifest.tools if tool.http is not None}
+    hosts = [one.host for one in asked(toolset) if one.kind == "network" and one.host]
     wants = {
-        "hosts": sorted(hosts),
+        "hosts": hosts + [f"what {text} stands for" for text in addresses_elsewhere(toolset)],
         "secrets": list(manifest.secrets),
         "MCP servers": [server.id for server in manifest.mcp_servers],
         "Python packages": list(manifest.python.dependencies),

@@ -6,6 +6,7 @@ reaches is not told anywhere, so that a toolset may need more than it asks for.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access.grants import Granted, granted, rule_of
@@ -39,6 +40,19 @@ def asked(toolset: Toolset) -> list[Asked]:
     may = granted(toolset.id, toolset.state, toolset.digest)
     found = {*_hosts(toolset.manifest, may), *_secrets(toolset.manifest, may)}
     return sorted(found, key=lambda one: (one.kind, one.name or "", one.host or ""))
+
+
+def addresses_elsewhere(toolset: Toolset) -> list[str]:
+    """Return the references that stand for an address of its HTTP tools, as they are written, sorted.
+
+    Whoever sets their values says where the requests go.
+    """
+    found = set()
+    for tool in toolset.manifest.tools if toolset.manifest else ():
+        with contextlib.suppress(BadTemplateError):
+            base = UrlTemplate.parse(tool.http.url).base if tool.http else None
+            found |= {base.text} if base else set()
+    return sorted(found)
 
 
 def _hosts(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:

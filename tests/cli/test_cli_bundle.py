@@ -138,3 +138,14 @@ def test_a_role_that_may_not_do_everything_takes_nothing_in(theirs: Path) -> Non
     assert covalt(theirs, "--role", "maker", "bundle", "import", "d.zip").returncode == 1
     assert not list((theirs / "toolsets").iterdir())
     assert covalt(theirs, "--role", "owner", "bundle", "import", "d.zip").returncode == 0
+
+
+def test_a_host_that_somebody_sets_elsewhere_is_told_as_that(root: Path) -> None:
+    tool = '  - {id: far, http: {url: "${BASE_URL}/x", headers: {X-Key: "${A_KEY}"}}}\n'
+    text = MANIFEST.replace("tools:\n", f"secrets: [BASE_URL, A_KEY]\ntools:\n{tool}")
+    (root / "theirs").mkdir()
+    (root / "theirs/toolset.yaml").write_text(text.replace("id: demo", "id: other"))
+
+    told = json.loads(covalt(root, "bundle", "import", "theirs", "--dry-run", "--json").stdout)
+
+    assert told["wants"]["hosts"] == ["example.com", "what ${BASE_URL} stands for"]
