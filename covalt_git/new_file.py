@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.flushing import flush
 from covalt_git.names import new_id
 
 if TYPE_CHECKING:
@@ -38,12 +39,3 @@ def new_file(path: Path) -> Iterator[IO[bytes]]:
         raise CovaltError(f"{str(path)!r} cannot be written: {reason}") from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def flush(path: Path) -> None:
-    """Have a file's content, or the names in a folder, on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

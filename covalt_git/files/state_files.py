@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.files.reading import Reading, read_yaml
+from covalt_git.flushing import flush
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import new_id
@@ -67,11 +68,7 @@ def write_whole(file: Path, text: str) -> None:
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
-    handle = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush(file.parent)
 
 
 def _clear(file: Path) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.object_folder import sync_folder
+from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import BrokenStoreError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def link_objects(objects: ObjectFolder, target: Path, *, durable: bool) -> None:
         folders.add(folder)
         _link(path, folder / path.name)
     for folder in folders if durable else ():
-        sync_folder(str(folder))
+        flush(str(folder))
 
 
 def _link(path: Path, target: Path) -> None:
@@ -60,4 +60,4 @@ def _link(path: Path, target: Path) -> None:
         if error.errno not in _CANNOT_LINK:
             raise
         shutil.copy(path, target)
-        sync_folder(str(target))
+        flush(str(target))

@@ -13,6 +13,7 @@ import tempfile
 import time
 from typing import IO, TYPE_CHECKING
 
+from covalt_git.flushing import flush
 from covalt_git.git_objects.compression import deflate, inflate, inflate_start
 from covalt_git.git_objects.gathering import Gathering
 from covalt_git.git_objects.objects import KINDS, DamagedObjectError, header, object_id
@@ -274,10 +275,10 @@ class ObjectFolder:
         """Make the names durable of all objects that have one, and were written or found."""
         if self.durable:
             for folder in self._touched:
-                sync_folder(folder)
+                flush(folder)
             # The folder of packs stays where it is; one of loose objects may have come and gone.
             if self._touched - self._settled:
-                sync_folder(str(self.path))
+                flush(str(self.path))
                 self._settled.update(self._touched & {str(self._pack_folder)})
         self._touched.clear()
 
@@ -397,12 +398,3 @@ def _start_of(stream: bytes) -> tuple[bytes, int, int]:
     if not found or kind not in KINDS[1:] or not size.isdigit():
         raise DamagedObjectError("it is no object")
     return kind, len(start) + 1, int(size)
-
-
-def sync_folder(path: str) -> None:
-    """Make the names in a folder durable, or the content of a file."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.flushing import flush
 from covalt_git.git_objects.deltas import delta
 from covalt_git.git_objects.gathering import MANY
-from covalt_git.git_objects.object_folder import sync_folder
 from covalt_git.git_objects.objects import (
     DamagedObjectError,
     TreeEntry,
@@ -234,7 +234,7 @@ class _Packing:
         if not self.is_a_gain:
             return
         new = self.writer.finish(durable=True)  # even where the old ones were not: they are by now
-        sync_folder(str(new.parent))
+        flush(str(new.parent))
         for pack in self.replaced:
             if pack.path == new:
                 continue

@@ -27,12 +27,13 @@ from dulwich.patch import is_binary, write_object_diff
 from dulwich.refs import Ref
 from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
+from covalt_git.flushing import flush
 from covalt_git.git_objects import packing
 from covalt_git.git_objects.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_objects.file_patches import with_modes_as_git_says
 from covalt_git.git_objects.incoming_packs import IncomingPack, PackLimits
 from covalt_git.git_objects.linking import link_objects
-from covalt_git.git_objects.object_folder import ObjectFolder, sync_folder
+from covalt_git.git_objects.object_folder import ObjectFolder
 from covalt_git.git_objects.objects import (
     ID_LENGTHS,
     KINDS,
@@ -155,7 +156,7 @@ class GitStore:
             write_new(f"{path}/{name}", text.encode())
         if durable:
             for made in ("config", "HEAD", "objects", "refs/heads", "refs", "."):
-                sync_folder(f"{path}/{made}")
+                flush(f"{path}/{made}")
         return cls(path, durable=durable)
 
     def close(self) -> None:
@@ -565,7 +566,7 @@ class GitStore:
 
     def _sync_folder(self, folder: Path) -> None:
         if self.durable:
-            sync_folder(str(folder))
+            flush(str(folder))
 
 
 @dataclass(frozen=True, slots=True)

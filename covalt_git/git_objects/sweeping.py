@@ -13,7 +13,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.object_folder import sync_folder
+from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import DamagedObjectError
 from covalt_git.git_objects.pack_writing import Entry, PackWriter, copied_entry, object_entry
 from covalt_git.git_objects.packing import is_ours, remove_pack
@@ -87,7 +87,7 @@ def _sweep_pack(objects: ObjectFolder, pack: Pack, live: Container[str]) -> None
                 writer.append(ids[place], _copied(writer, pack, entry, end, ids))
         if len(writer):
             new = writer.finish(durable=True)
-            sync_folder(str(new.parent))
+            flush(str(new.parent))
     except DamagedObjectError:
         return
     finally:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from covalt_git.files.bundle_files import read_bundle_files
 from covalt_git.files.state_files import write_state, write_whole
 from covalt_git.files.toolsets import STATE_FOLDER
+from covalt_git.flushing import flush
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import read_bundle_files
 from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, Toolset
+from covalt_git.flushing import flush
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.installs.changing import GONE, one_at_a_time
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.names import new_id
-from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

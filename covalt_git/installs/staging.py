@@ -19,12 +19,12 @@ from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, unpack
 from covalt_git.files.project_files import read_config
 from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.flushing import flush
 from covalt_git.installs.changing import STAGED
 from covalt_git.installs.incoming import Bundle, shown_source
 from covalt_git.installs.signatures import verify
 from covalt_git.models import problems as codes
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
-from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -21,9 +21,9 @@ from covalt_git.files.bundle_reading import (
     unpack,
 )
 from covalt_git.files.bundles import pack_files
+from covalt_git.flushing import flush
 from covalt_git.git_objects.revisions import UnknownRevisionError, folder_versions
 from covalt_git.names import new_id
-from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,8 +19,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
+from covalt_git.flushing import flush
 from covalt_git.names import check_id, id_key, is_id, new_id
-from covalt_git.workspaces.syncing import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,10 +149,10 @@ def place(
         chat_id = wanted or _free_id(chats, preferred)
         name(chat_id)
         if durable:
-            sync_folder(made)
+            flush(made)
         made.rename(chats / chat_id)
         if durable:
-            sync_folder(chats)
+            flush(chats)
     return chat_id
 
 
@@ -166,7 +166,7 @@ def remove(chat: Path, *, durable: bool) -> None:
         gone = chat.with_name(f"{_GONE}{new_id()}")
         chat.rename(gone)
         if durable:
-            sync_folder(chat.parent)
+            flush(chat.parent)
     _remove_all(gone)
 
 

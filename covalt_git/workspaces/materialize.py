@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
+from covalt_git.flushing import flush
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
 from covalt_git.paths import check_path
@@ -24,7 +25,7 @@ from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.snapshot import link_stays_inside
 from covalt_git.workspaces.stat_cache import doubt
-from covalt_git.workspaces.syncing import sync_folder, sync_names
+from covalt_git.workspaces.syncing import sync_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -186,7 +187,7 @@ def write_journal(path: Path, journal: Journal, *, durable: bool) -> None:
             os.fsync(file.fileno())
     temporary.replace(path)
     if durable:
-        sync_folder(path.parent)
+        flush(path.parent)
 
 
 def read_journal(path: Path) -> Journal | None:
@@ -205,4 +206,4 @@ def remove_journal(path: Path, *, durable: bool) -> None:
     """Forget the switch: it is complete."""
     path.unlink(missing_ok=True)
     if durable:
-        sync_folder(path.parent)
+        flush(path.parent)

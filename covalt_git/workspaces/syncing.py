@@ -11,21 +11,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.flushing import flush
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.workspaces.folders import Folder
 
 _FEW = 8
-
-
-def sync_folder(path: Path | str) -> None:
-    """Make the names in a folder durable, or the content of a file."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_all(path: Path) -> None:
@@ -42,7 +35,7 @@ def sync_all(path: Path) -> None:
         os.close(handle)
     for one in found:
         if not Path(one).is_symlink():  # its folder holds it
-            sync_folder(one)
+            flush(one)
 
 
 def sync_names(root: Folder, paths: Iterable[str]) -> None:
