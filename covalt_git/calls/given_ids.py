@@ -96,8 +96,11 @@ class GivenId:
         found = self._among(chat, _deleted(chat, _Indexed(index, chat.id)))
         if found is None and elsewhere:
             index.sync_new_chats()
-            if index.chats_of_record(self.call_id):
+            chats = index.chats_of_record(self.call_id)
+            if any(one != chat.id for one in chats):
                 raise self._of_another_chat()
+            if chats:  # somebody made it in this one meanwhile
+                return self._indexed(index, chat, elsewhere=False)
         return found
 
     def _among(self, chat: ChatStore, oids: Iterable[str]) -> WorkspaceManifest | None:

@@ -53,9 +53,10 @@ def test_eight_processes_run_a_call_once(world: World) -> None:
     given = new_id()
     command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", given, "--json")
     callers = [world.start(*command) for _ in range(8)]
-    told = [json.loads(caller.communicate()[0]) for caller in callers]
+    ends = [caller.communicate() for caller in callers]
 
-    assert {caller.returncode for caller in callers} == {0}
+    assert {caller.returncode for caller in callers} == {0}, ends
+    told = [json.loads(out) for out, _ in ends]
     assert sorted(one.pop("repeated") for one in told) == [False, *[True] * 7]
     assert all(one == told[0] for one in told)
     assert world.runs() == 1
