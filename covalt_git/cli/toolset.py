@@ -167,6 +167,8 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
 
 def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
     opened = project()
+    if not sees_everything(opened.config, opened.principal):
+        raise forbidden("your role may not switch toolsets")
     changed = set_enabled(opened.root, toolset_id, enabled=enabled)
     with opened.index() as index:
         index.sync_toolsets()

@@ -16,6 +16,7 @@ from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.standing import changes
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
+from covalt_server.admin import as_admin
 from covalt_server.api_tools import ToolRow, tool_row, visible_toolsets
 from covalt_server.contract import Answer, Asked, Nothing, operation
 
@@ -186,10 +187,10 @@ def get_toolset(asked: GetToolset) -> ToolsetDetail:
 @operation("POST", errors=(404,))
 def enable_toolset(asked: EnableToolset) -> ToolsetSwitched:
     """Switch a toolset on or off; only its state file is written."""
-    toolset = current.catalog().find_toolset(asked.toolset_id)
-    changed = set_enabled(current.project().root, toolset.id, enabled=asked.enabled)
+    root = as_admin("switch toolsets").root
+    changed = set_enabled(root, asked.toolset_id, enabled=asked.enabled)
     current.index().sync_toolsets()
-    return ToolsetSwitched(toolset_id=toolset.id, enabled=asked.enabled, changed=changed)
+    return ToolsetSwitched(toolset_id=asked.toolset_id, enabled=asked.enabled, changed=changed)
 
 
 def _told(row: JsonObject, *, everything: bool) -> JsonObject:

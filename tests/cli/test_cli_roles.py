@@ -84,6 +84,16 @@ def test_a_role_sees_what_it_may_call(root: Path) -> None:
     assert "app-builder:read_file" in covalt(root, "reader", "tool", "list")
 
 
+@pytest.mark.parametrize("switch", ["enable", "disable"])
+def test_only_who_may_do_everything_switches_toolsets(root: Path, switch: str) -> None:
+    refused = "your role may not switch toolsets\n  hint: a role with admin: true may\n"
+
+    assert covalt(root, "reader", "toolset", switch, "app-builder") == refused
+    assert covalt(root, "reader", "toolset", switch, "no-such") == refused
+    assert not (root / "toolsets/state").exists()
+    assert covalt(root, "boss", "toolset", "disable", "app-builder") == "app-builder is off\n"
+
+
 def test_a_search_is_of_the_role_that_is_named_with_it(root: Path) -> None:
     assert "run_command" in covalt(root, "boss", "tool", "search", "run")
     assert "run_command" not in covalt(root, "boss", "tool", "search", "run", "--role", "reader")

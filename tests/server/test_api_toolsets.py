@@ -200,10 +200,20 @@ def test_a_hidden_toolset_does_not_exist(api: Api) -> None:
     hidden = refused(api.ask("get_toolset", toolset_id="data-lab"), 404, "unknown_toolset")
     none = refused(api.ask("get_toolset", toolset_id="data-lob"), 404, "unknown_toolset")
     assert hidden["hint"] == none["hint"]
-    refused(
-        api.tell("enable_toolset", toolset_id="data-lab", enabled=False), 404, "unknown_toolset"
-    )
+    refused(api.tell("enable_toolset", toolset_id="data-lab", enabled=False), 403, "forbidden")
     assert not (api.root / "toolsets/state").exists()
+
+
+def test_only_who_may_do_everything_switches_toolsets(api: Api) -> None:
+    configure(api.root, ROLES)
+    owner = Api.of(api.root, role="owner")
+    off = {"toolset_id": "app-builder", "enabled": False}
+
+    refused(api.tell("enable_toolset", **off), 403, "forbidden")
+    assert not (api.root / "toolsets/state").exists()
+    assert owner.post("enable_toolset", **off)["changed"]
+    refused(api.tell("enable_toolset", **off | {"enabled": True}), 403, "forbidden")
+    assert owner.get("get_toolset", toolset_id="app-builder")["enabled"] is False
 
 
 def test_of_a_toolset_with_a_hidden_tool_nothing_tells_of_it(api: Api) -> None:

@@ -212,6 +212,18 @@ def test_a_toolset_is_switched_off_and_its_tools_say_so(visitor: Visitor, root: 
     assert "covalt-git toolset enable data-lab" in refused.text
 
 
+def test_only_who_may_do_everything_is_offered_to_switch_a_toolset(root: Path) -> None:
+    configure(root, "roles: {guest: {allow: ['data-lab.**']}, owner: {admin: true}}\n")
+    guest, owner = Visitor.of(root, "guest"), Visitor.of(root, "owner")
+
+    for address in ("/toolsets", "/toolsets/data-lab"):
+        assert not [one for one in guest.open(address).forms if one.action.endswith("/enabled")]
+        form = owner.open(address).form("/data-lab/enabled")
+    refused = guest.send(form)
+    assert (refused.status, "Your role may not switch toolsets" in refused.text) == (403, True)
+    assert not (root / "toolsets/state").exists()
+
+
 def test_a_problem_leads_to_its_line(visitor: Visitor, root: Path) -> None:
     manifest = root / "toolsets/data-lab/toolset.yaml"
     lines = manifest.read_text().splitlines()
