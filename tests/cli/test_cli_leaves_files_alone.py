@@ -1,0 +1,244 @@
+"""What people wrote stays byte for byte as it is through every command there is.
+
+Two are asked to change it, ``validate --fix`` and ``toolset update``; what makes, takes in or removes a
+toolset touches nothing beside that.  A new command fails the first test until it is walked here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from string import Template
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from covalt_git.cli import cli
+from covalt_git.files.new_project import create_project
+from tests import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WALK = {
+    "init": ["init ../other"],
+    "explain": ["explain CG201"],
+    "schema": ["schema state", "schema toolset --out ../schemas"],
+    "toolset new": ["toolset new fresh --template mcp"],
+    "validate": [
+        "validate",
+        "validate --diff",
+        "validate --baseline ../baseline.json --update-baseline",
+    ],
+    "toolset list": ["toolset list"],
+    "toolset show": ["toolset show demo"],
+    "toolset disable": ["toolset disable demo", "toolset disable data-lab"],
+    "toolset enable": ["toolset enable demo"],
+    "tool list": ["tool list"],
+    "tool search": ["tool search write"],
+    "tool show": ["tool show demo:web"],
+    "tool override": [
+        "tool override demo:web --name Mine --description Ours --confirm",
+        'tool override demo:web --renderer code --renderer-config \'{"content": "$$return"}\'',
+        "tool override demo:web",
+        "tool override demo:web --clear",
+    ],
+    "tool disable": ["tool disable demo:web"],
+    "tool enable": ["tool enable demo:web"],
+    "tool schema": ["tool schema demo:add", "tool schema demo:add --exact"],
+    "tool test": ["tool test demo --keep"],
+    "grant add network": ["grant add demo network api.example"],
+    "grant add secret": ["grant add demo secret A_KEY api.example b.example"],
+    "grant add process": ["grant add demo process started"],
+    "grant add server": ["grant add demo server far"],
+    "grant list": ["grant list"],
+    "bundle export": ["bundle export demo -o ../demo.zip"],
+    "bundle import": ["bundle import ../theirs --dry-run", "bundle import ../theirs"],
+    "bundle verify": ["bundle verify ../demo.zip", "bundle verify theirs"],
+    "toolset diff": ["toolset diff theirs", "toolset diff demo --granted network"],
+    "grant add unsandboxed": ["grant add theirs unsandboxed"],
+    "grant revoke unsandboxed": ["grant revoke theirs unsandboxed"],
+    "toolset update": [
+        "toolset update theirs --from ../newer --dry-run",
+        "toolset update theirs --from ../newer",
+    ],
+    "grant revoke network": ["grant revoke demo network"],
+    "grant revoke secret": ["grant revoke demo secret A_KEY b.example"],
+    "grant revoke process": ["grant revoke demo process started"],
+    "grant revoke server": ["grant revoke demo server far"],
+    "grant revoke all": ["grant revoke demo all"],
+    "secret list": ["secret list"],
+    "secret allow": ["secret allow"],
+    "secret check": ["secret check A_KEY"],
+    "secret forbid": ["secret forbid"],
+    "authority show": ["authority show demo"],
+    "authority diff": ["authority diff HEAD --fail-on never", "authority diff HEAD..HEAD"],
+    "chat new": ["chat new --id w1", "chat new --id spare"],
+    "chat list": ["chat list"],
+    "chat message add": ["chat message add w1 hello --json"],
+    "call": [
+        'call w1 demo:add \'{"a": 1, "b": 2}\'',
+        'call w1 app-builder:write_file \'{"path": "a.txt", "content": "x"}\'',
+        'call w1 app-builder:run_command \'{"command": "true"}\' --json',
+    ],
+    "approval list": ["approval list"],
+    "approval show": ["approval show $execution_id"],
+    "approval approve": ["approval approve $execution_id"],
+    "chat replay": ["chat replay w1 $id --yes"],
+    "approval deny": [
+        'call w1 app-builder:run_command \'{"command": "true"}\' --json',
+        "approval deny $execution_id",
+    ],
+    "chat upload": ["chat upload w1 covalt.yaml"],
+    "chat status": ["chat status w1"],
+    "chat files": ["chat files w1"],
+    "chat log": ["chat log w1"],
+    "chat show": ["chat show w1"],
+    "chat branch new": ["chat branch new w1 idea"],
+    "chat branch list": ["chat branch list w1"],
+    "chat checkout": ["chat checkout w1 idea"],
+    "chat diff": ["chat diff w1 main idea"],
+    "chat restore": ["chat restore w1 main a.txt", "chat checkout w1 main"],
+    "chat merge": ["chat merge w1 idea"],
+    "chat resolve": ["chat resolve w1"],
+    "chat branch rename": ["chat branch rename w1 idea other"],
+    "chat branch delete": ["chat branch delete w1 other"],
+    "chat message list": ["chat message list w1"],
+    "chat message show": ["chat message show w1 $message_id"],
+    "chat message edit": ["chat message edit w1 $message_id hi"],
+    "chat message switch": ["chat message switch w1 $message_id"],
+    "chat message retry": ["chat message retry w1 $message_id"],
+    "chat message continue": ["chat message continue w1 $message_id"],
+    "chat export": ["chat export w1 -o ../w1.bundle"],
+    "chat import": ["chat import ../w1.bundle --id again"],
+    "chat fork": ["chat fork w1"],
+    "chat gc": ["chat gc --all --now"],
+    "chat delete": ["chat delete spare --yes"],
+    "index rebuild": ["index rebuild", "index rebuild --at HEAD"],
+    "index status": ["index status"],
+    "doctor": ["doctor"],
+    "serve": ["serve --port 0"],
+    "dev": ["dev --port 0"],
+    "toolset uninstall": ["toolset uninstall theirs --force"],
+}
+"""Every command, in an order in which each has something to do; ``$name`` is of an answer before."""
+
+ASKED = {
+    "toolset new": "toolsets/fresh/",
+    "bundle import": "toolsets/theirs/",
+    "toolset update": "toolsets/theirs/",
+    "toolset uninstall": "toolsets/theirs/",
+}
+"""Below what a command may write, unless it is a ``--dry-run``."""
+
+MANIFEST = b"""\
+# written by hand,\tin no order of ours\r
+version:   "1"   \r
+secrets: [ A_KEY ]
+name: 'Demo'
+id: demo
+
+tools:
+- {id: web,   http: {url: "https://api.example/", headers: {A: "${A_KEY}"}}, output_schema: {}}
+-   id: add
+    entrypoint: "tools.a:add"   # adds
+    examples: [{args: {a: 1, b: 2}, expected: 3}]
+tool_overrides: [{tool_id: web, name_override: "The web"}]
+mcp_servers:
+  - {id: started, command: node, args: [server.js]}
+  - {id: far, url: "https://far.example/mcp"}"""
+TOOL = b"def add(a: int, b: int) -> int:\r\n    return a+b   "
+THEIRS = b'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
+CONFIG = b"""version: 1\r
+# a note of ours   \n
+workspace:   {durability: fast}
+secret_command: [/bin/echo, "{name}"]"""
+SERVERS = ("serve", "dev")
+
+
+def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the words of every command below a group."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        if isinstance(found, click.Group):
+            yield from commands(found, (*words, name))
+        else:
+            yield " ".join((*words, name))
+
+
+def written_by_people(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Return what is checked in, but for what the machine may write there."""
+    found = {}
+    machines = ("data/", ".git/", "toolsets/state/", "toolsets/locks/")
+    for path in root.rglob("*"):
+        shown = path.relative_to(root).as_posix()
+        if path.is_file() and not shown.startswith(machines):
+            found[shown] = stat.S_IMODE(path.stat().st_mode), path.read_bytes()
+    return found
+
+
+def started_and_stopped(root: Path, args: list[str], env: dict[str, str]) -> tuple[int, str]:
+    program = [sys.executable, "-m", "covalt_git", *args]
+    with subprocess.Popen(program, cwd=root, env=env, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        return server.wait(), line
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    create_project(made)
+    demo = made / "toolsets/demo/tools"
+    demo.mkdir(parents=True)
+    (made / "covalt.yaml").write_bytes(CONFIG)
+    (demo.parent / "toolset.yaml").write_bytes(MANIFEST)
+    (demo / "a.py").write_bytes(TOOL)
+    (demo / "a.py").chmod(0o755)
+    (demo.parent / "server.js").write_bytes(b"0")
+    for name, version in (("theirs", b'"1"'), ("newer", b'"2"')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "toolset.yaml").write_bytes(THEIRS.replace(b'"1"', version))
+        (tmp_path / name / "a.py").write_bytes(TOOL)
+    git = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
+    subprocess.run([*git, "add", "-A"], cwd=made, check=True)
+    subprocess.run([*git, "commit", "-qm", "all"], cwd=made, check=True)
+    return made
+
+
+def test_every_command_there_is_is_walked() -> None:
+    assert sorted(WALK) == sorted(commands(cli))
+
+
+def test_what_people_wrote_stays_as_it_is_through_every_command(root: Path, tmp_path: Path) -> None:
+    env = os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    answers: dict[str, str] = {}
+    before = written_by_people(root)
+    for name, lines in WALK.items():
+        for line in lines:
+            args = [Template(word).safe_substitute(answers) for word in shlex.split(line)]
+            if name in SERVERS:
+                code, said = started_and_stopped(root, args, env)
+            else:
+                done = command.run(*args, cwd=root, env=env)
+                code, said = done.returncode, done.stdout + done.stderr
+            waits = "execution_id" in said  # a call that asks a person ends with 1
+            assert (line, code) == (line, int(waits and name != "approval show")), said
+            if "--json" in args:
+                answers |= {key: value for key, value in json.loads(said).items() if value}
+
+            after = written_by_people(root)
+            asked = None if "--dry-run" in args else ASKED.get(name)
+            changed = {path for path in {*before, *after} if before.get(path) != after.get(path)}
+            assert {path for path in changed if not asked or not path.startswith(asked)} == set()
+            assert bool(changed) == bool(asked)
+            before = after
