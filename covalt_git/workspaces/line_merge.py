@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import difflib
 import io
+from bisect import bisect_left
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from merge3 import Merge3
@@ -24,6 +26,9 @@ _MARKS = ("<" * 7, ">" * 7)
 
 _MOST_EDITS = 500
 """Up to so many inserted and deleted lines the shortest edit is looked for; it takes their square."""
+
+_MOST_COMPARED = 2_000
+"""Lines of either text up to which difflib is asked then, which may take their square, too."""
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -105,7 +110,8 @@ class _Matcher:
 
     difflib's own way leaves out lines that are frequent in a long text, and then finds nothing in one
     that has no others, such as a table of few values; the shortest edit, which git looks for, too,
-    has no such blind spot and takes as long as there are changes.
+    has no such blind spot and takes as long as there are changes.  Where there are too many, and too
+    many lines for difflib as well, the lines that are there only once in either text are compared.
     """
 
     def __init__(
@@ -129,7 +135,10 @@ class _Matcher:
         middle = a[start : len(a) - end], b[start : len(b) - end]
         found: Sequence[Block] | None = _shortest_edit(*middle)
         if found is None:
-            found = difflib.SequenceMatcher(None, *middle).get_matching_blocks()
+            if max(map(len, middle)) > _MOST_COMPARED:
+                found = _unique_lines(*middle)
+            else:
+                found = difflib.SequenceMatcher(None, *middle).get_matching_blocks()
         blocks = [(0, 0, start), *((start + i, start + j, count) for i, j, count in found)]
         blocks.append((len(a) - end, len(b) - end, end))
         return [*_joined(blocks), (len(a), len(b), 0)]
@@ -144,6 +153,27 @@ def _joined(blocks: Iterable[Block]) -> list[Block]:
         elif count:
             joined.append((i, j, count))
     return joined
+
+
+def _unique_lines(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block]:
+    """Return the most lines in one order that are once in either text, each as a block."""
+    in_a, in_b = Counter(a), Counter(b)
+    places = {line: at for at, line in enumerate(b) if in_b[line] == 1}
+    pairs = [(at, places[line]) for at, line in enumerate(a) if in_a[line] == 1 and line in places]
+    ends: list[int] = []  # of the longest rows so far, by their length, the smallest place in b
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [number]
+    blocks = []
+    at = last[-1] if last else -1
+    while at >= 0:
+        blocks.append((*pairs[at], 1))
+        at = before[at]
+    return blocks[::-1]
 
 
 def _shortest_edit(a: Sequence[bytes], b: Sequence[bytes]) -> list[Block] | None:
