@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from covalt_git.installs.staging import Incoming
     from covalt_git.models.toolset_state import ToolsetState
 
-_MARKS = re.compile(rb"^<{7} .*?^={7}\r?$.*?^>{7} ", re.MULTILINE | re.DOTALL)
+_MARKS = re.compile(rb"^(?:(<)<{6} |(=)={6}\r?$|(>)>{6} )", re.MULTILINE)
+_LONGEST_NAME = 60
 
 
 class NotUpdatedError(CovaltError):
@@ -123,7 +124,8 @@ def merge_incoming(
         merged, steps = take_theirs(ours, new.entries)
     else:
         _check_decided(old.id, ours)
-        names = ("yours", _version(new.toolset) or "theirs")
+        named = " ".join((_version(new.toolset) or "").split())  # it stands in one line
+        names = ("yours", named[:_LONGEST_NAME] or "theirs")
         merged, steps = merge_files(base or (), ours, new.entries, names)
     with staging(root) as folder:
         staged = folder / "toolsets" / old.id
@@ -177,12 +179,23 @@ def _source(root: Path, toolset: Toolset) -> Path | str:
 
 
 def _check_decided(toolset_id: str, ours: Sequence[Entry]) -> None:
-    marked = [one.path for one in ours if _MARKS.search(one.content)]
+    marked = [one.path for one in ours if _has_conflict(one.content)]
     if marked:
         raise NotUpdatedError(
             f"nobody decided the conflicts of the last update in {', '.join(marked)}",
             hint=f"edit it, or take theirs: covalt-git toolset update {toolset_id} --force",
         )
+
+
+def _has_conflict(content: bytes) -> bool:
+    """Tell whether the three marks of a conflict stand in a text, one behind the other."""
+    awaited = 0
+    for mark in _MARKS.finditer(content):
+        if mark.lastindex == awaited + 1:
+            awaited += 1
+        if awaited == _MARKS.groups:
+            return True
+    return False
 
 
 def _ended(old: Toolset, new: Toolset) -> tuple[str, ...]:

@@ -137,6 +137,23 @@ def test_conflicts_stand_in_the_files_and_keep_the_toolset_from_running(root: Pa
     assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Both.").replace(b"the end", b"third")
 
 
+@pytest.mark.parametrize("lines", [b"<<<<<<< a\n=======\n", b"=======\n>>>>>>> a\n"])
+def test_marks_that_are_no_conflict_cost_no_time(root: Path, tmp_path: Path, lines: bytes) -> None:
+    marks = {"marks.txt": lines * 20_000}
+    update(root, "demo", bundle(tmp_path, "2", **marks))
+
+    assert update(root, "demo", bundle(tmp_path, "3", **marks)).new_version == "3"
+
+
+def test_a_version_of_several_lines_stands_behind_one_mark(root: Path, tmp_path: Path) -> None:
+    write(root, "notes.md", b"ours\n")
+    theirs = bundle(tmp_path, "2\\n=======\\n" + "x" * 99, **{"notes.md": b"theirs\n"})
+
+    update(root, "demo", theirs)
+    told = b"<<<<<<< yours\nours\n=======\ntheirs\n>>>>>>> 2 ======= " + b"x" * 50 + b"\n"
+    assert read(root, "notes.md") == told
+
+
 def test_a_plan_changes_nothing_and_says_what_the_update_then_does(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
