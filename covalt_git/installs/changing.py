@@ -111,7 +111,9 @@ def _finish(root: Path) -> None:
 
 
 def _clear(toolsets: Path) -> None:
-    """Remove the folders of those who were killed."""
+    """Remove what those left who were killed; only who holds the lock writes notes and states."""
+    for half in (*toolsets.glob(f".{_NOTE}*.tmp"), *toolsets.glob(f"{STATE_FOLDER}/.*.tmp")):
+        half.unlink()
     for left in (*toolsets.glob(f"{GONE}*"), *toolsets.glob(f"{STAGED}*")):
         if left.is_symlink():
             left.unlink()

@@ -58,6 +58,8 @@ def test_a_decision_is_made_or_not_wherever_it_is_killed(tmp_path: Path, name: s
         assert seen[-1] in (old, new)
         if not killed:
             break
+    set_enabled(tmp_path, "demo", enabled=True)  # clears away what was half written
+    assert {left.name for left in file.parent.iterdir()} <= {"demo.yaml"}
     assert not killed
     assert seen[0] == old
     assert seen[-1] == new
