@@ -19,6 +19,7 @@ NAMES = (
     "url_prefix",
     "validate_touches_nothing",
     "hostile_bundles",
+    "killed_installs",
 )
 
 
