@@ -71,7 +71,9 @@ def _compare(pair: Pair) -> Iterator[Judged]:
 
 def _keyword(pair: Pair, keyword: str) -> Iterator[Judged]:
     old, new, loc = pair.old, pair.new, (*pair.loc, keyword)
-    if keyword not in new:
+    if keyword == "minContains":
+        yield from _least_contained(pair)
+    elif keyword not in new:
         if not _idle(keyword, old[keyword]):
             yield Judged("widening", f"{pair.name} is free of {_shown(keyword, old)}", loc=pair.loc)
     elif keyword not in old:
@@ -248,6 +250,17 @@ def _multiple(pair: Pair, keyword: str) -> Iterator[Judged]:
         yield Judged("narrowing", words, loc=loc)
     else:
         yield unclear(words, loc)
+
+
+def _least_contained(pair: Pair) -> Iterator[Judged]:
+    """Compare ``minContains``, which is 1 where it is not said; without ``contains`` it says nothing."""
+    if "contains" not in pair.old or "contains" not in pair.new:
+        return
+    old, new = (schema.get("minContains", 1) for schema in (pair.old, pair.new))
+    if not same(old, new):
+        loc = (*pair.loc, "minContains" if "minContains" in pair.new else "contains")
+        words = f"{pair.name}: minContains {new}, was {old}"
+        yield Judged("widening" if new < old else "narrowing", words, loc=loc)
 
 
 def _unique(pair: Pair, keyword: str) -> Iterator[Judged]:

@@ -41,6 +41,8 @@ def grown(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[st
             "minItems": small,
             "maxItems": small,
             "uniqueItems": st.booleans(),
+            "contains": inner,
+            "minContains": small,
         },
     )
     objects = st.fixed_dictionaries(
@@ -122,6 +124,8 @@ NODE = {
         pytest.param({"oneOf": [{"type": "null"}]}, {"oneOf": [{"type": "null"}, {"type": "string"}]}, {"widening"}, id="one-of"),
         pytest.param({"properties": {"a": {"not": {"maxLength": 3}}}}, {"properties": {"a": {"not": {"maxLength": 2}}}}, {"widening"}, id="not"),
         pytest.param({"contains": {}}, {}, {"widening"}, id="contains-anything"),
+        pytest.param({"contains": {"const": 1}}, {"contains": {"const": 1}, "minContains": 0}, {"widening"}, id="contains-none"),
+        pytest.param({"contains": {"const": 1}, "minContains": 2}, {"contains": {"const": 1}}, {"widening"}, id="contains-one"),
         pytest.param({"items": {}}, {}, set(), id="items-of-any-kind"),
         pytest.param({"enum": ["a"]}, {"type": "string", "enum": ["a"]}, set(), id="types-of-an-enumeration"),
     ],
