@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.authority.facts import Fact, Place
 from covalt_git.models.project_config import DEFAULT_LIMITS, LimitsConfig
+from covalt_git.models.server_definition import command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -49,12 +50,12 @@ def project_facts(
         yield Fact(subject, "issuer", "", None, at("issuers", position, "issuer"))
         yield Fact(subject, "tokens_for", "", issuer.audience, at("issuers", position, "audience"))
         yield Fact(subject, "tokens_role", "", issuer.role, at("issuers", position, "role"))
-        keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')[:12]})"
+        keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')})"
         yield Fact(subject, "keys", "", keys, at("issuers", position, "jwks_file"))
     for position, line in enumerate(config.signers):
         yield Fact(PROJECT, "signer", " ".join(line.split()), None, at("signers", position))
     if config.secret_command:
-        command = " ".join(config.secret_command)
+        command = command_line(config.secret_command)
         yield Fact(PROJECT, "secret_command", "", command, at("secret_command"))
     for position, name in enumerate(config.workspace.ignore):
         yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))

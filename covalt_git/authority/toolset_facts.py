@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covalt_git import canonical_json
 from covalt_git.access.grants import holds
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.authority.requirements import package_of
@@ -250,7 +251,7 @@ def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]
     said = source.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=beside)
     for name in ("spec", "schema"):
         file = read.toolset.files.get(said[name]) if name in said else None
-        said |= {f"{name} is": file.sha256[:12]} if file else {}
+        said |= {f"{name} is": file.sha256} if file else {}
     yield Fact(subject, "source", "", said, at("id"))
     for name, value in source.headers.items():
         yield Fact(subject, "header", name, value, at("headers", name))
@@ -304,7 +305,9 @@ def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
         name = tool.id.name
         place = place_in(lock, ("tools", name), key=True)
         yield Fact(tool.tool_id, "tool", "", None, place)
-        yield Fact(tool.tool_id, "definition", "", locked.digest[:19], place)
+        # Not its digest alone, which is believed by whoever accepts it: all that stands here.
+        whole = canonical_json.digest(locked.model_dump(mode="json"))
+        yield Fact(tool.tool_id, "definition", "", whole, place)
         yield confirmation_fact(tool, config, place)
 
         def schema(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:

@@ -626,7 +626,13 @@ PROJECT = [
         "another command for secrets",
         "[pass, show,",
         "[curl, evil,",
-        "runs curl evil {name} for secrets (was pass show {name})",
+        "runs curl evil '{name}' for secrets (was pass show '{name}')",
+    ),
+    covalt(
+        "the command for secrets is cut into other arguments",
+        "[pass, show,",
+        '["pass show",',
+        "runs 'pass show' '{name}' for secrets (was pass show '{name}')",
     ),
     covalt(
         "no command for secrets",
@@ -1201,6 +1207,16 @@ SERVERS = [
     Case(
         "a lock entry changes and is accepted",
         both(swap(LOCK, DIGESTS["a"], DIGESTS["c"]), swap(GEAR_STATE, DIGESTS["a"], DIGESTS["c"])),
+        ("disk:read has the definition",),
+    ),
+    Case(
+        "a tool that was accepted calls another one there",
+        swap(LOCK, "upstream: read", "upstream: wipe"),
+        ("disk:read has the definition",),
+    ),
+    Case(
+        "a tool that was accepted says no longer that it only reads",
+        swap(LOCK, "annotations: {read_only: true}", "annotations: {read_only: false}"),
         ("disk:read has the definition",),
     ),
     Case(
