@@ -168,7 +168,7 @@ def _exchanging(*, at_once: bool) -> Iterator[None]:
     """Have folders change places at once, or as on file systems that cannot do that."""
     before = changing._exchange_at_once  # noqa: SLF001 - no file system at hand that cannot
 
-    def cannot(_one: bytes, _other: bytes) -> None:
+    def cannot(one: bytes, other: bytes) -> None:  # noqa: ARG001 - as it is called
         raise OSError(22, "Invalid argument")
 
     if not at_once:

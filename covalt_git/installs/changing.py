@@ -11,19 +11,23 @@ import contextlib
 import ctypes
 import fcntl
 import functools
-import json
 import os
+import re
 import shutil
 import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
+from pydantic import ValidationError
+
 from covalt_git.files.bundle_files import read_bundle_files
 from covalt_git.files.state_files import write_state, write_whole
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.flushing import flush
+from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +50,14 @@ _EXCHANGE, _SWAP = 2, 2
 """``RENAME_EXCHANGE`` of ``renameat2(2)``, Linux, and ``RENAME_SWAP`` of ``renamex_np(2)``, macOS."""
 
 _HERE = -100  # AT_FDCWD
+
+
+class _Note(StrictModel):
+    """A new folder that takes the place of a toolset, and the state that comes with it."""
+
+    digest: str
+    folder: str
+    state: ToolsetState
 
 
 @contextmanager
@@ -83,12 +95,9 @@ def replace(root: Path, toolset_id: str, new: Path, state: ToolsetState) -> None
         OSError: when that cannot be done; all is as it was, or as it should be.
     """
     folder, note = root / "toolsets" / toolset_id, root / "toolsets" / f"{_NOTE}{toolset_id}.json"
-    told = {
-        "digest": read_bundle_files(new, "").digest,
-        "folder": new.relative_to(root).as_posix(),
-        "state": state.model_dump(mode="json", exclude_defaults=True),
-    }
-    write_whole(note, json.dumps(told))
+    digest = read_bundle_files(new, "").digest
+    told = _Note(digest=digest, folder=new.relative_to(root).as_posix(), state=state)
+    write_whole(note, told.model_dump_json(exclude_defaults=True))
     _exchange(new, folder)
     flush(folder.parent)
     _finish(root)
@@ -99,21 +108,47 @@ def _finish(root: Path) -> None:
     toolsets = root / "toolsets"
     for note in toolsets.glob(f"{_NOTE}*.json"):
         toolset_id = note.name.removeprefix(_NOTE).removesuffix(".json")
-        told = json.loads(note.read_text(encoding="utf-8"))
-        folder, new = toolsets / toolset_id, root / told["folder"]
+        folder, told = toolsets / toolset_id, _read_note(note)
+        new = None if told is None else _staged(root, toolset_id, told.folder)
+        if told is None or new is None:
+            with contextlib.suppress(OSError):  # a folder of that name is nothing to us
+                note.unlink()
+            continue
         if not folder.exists() and new.is_dir():  # where folders cannot be exchanged at once
             new.rename(folder)
             flush(toolsets)
-        if read_bundle_files(folder, "").digest == told["digest"]:
-            state = ToolsetState.model_validate(told["state"])
-            write_state(toolsets / STATE_FOLDER / f"{toolset_id}.yaml", state)
+        if folder.is_dir() and read_bundle_files(folder, "").digest == told.digest:
+            write_state(toolsets / STATE_FOLDER / f"{toolset_id}.yaml", told.state)
         note.unlink()
+
+
+def _read_note(note: Path) -> _Note | None:
+    """Return what a note says; one that we did not write, which a pull may bring, says nothing."""
+    if note.is_symlink() or not note.is_file():
+        return None
+    try:
+        return _Note.model_validate_json(note.read_bytes())
+    except ValidationError:
+        return None
+
+
+def _staged(root: Path, toolset_id: str, said: str) -> Path | None:
+    """Return the folder that was put together for a toolset, which lies nowhere but in a staging folder."""
+    staging = rf"toolsets/{re.escape(STAGED)}[0-9a-z-]+/toolsets/{re.escape(toolset_id)}"
+    if toolset_id in RESERVED_TOOLSET_IDS or not (
+        is_id(toolset_id) and re.fullmatch(staging, said)
+    ):
+        return None
+    folder = root / said
+    links = (one.is_symlink() for one in (folder, *folder.parents[:2]))
+    return None if any(links) else folder
 
 
 def _clear(toolsets: Path) -> None:
     """Remove what those left who were killed; only who holds the lock writes notes and states."""
     for half in (*toolsets.glob(f".{_NOTE}*.tmp"), *toolsets.glob(f"{STATE_FOLDER}/.*.tmp")):
-        half.unlink()
+        with contextlib.suppress(OSError):
+            half.unlink()
     for left in (*toolsets.glob(f"{GONE}*"), *toolsets.glob(f"{STAGED}*")):
         if left.is_symlink():
             left.unlink()

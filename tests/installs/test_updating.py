@@ -337,6 +337,26 @@ def test_killed_anywhere_it_is_the_old_one_or_the_new_one(
     assert {versions[0], versions[-1]} == {"1", "2"}
 
 
+@pytest.mark.parametrize(
+    "folder",
+    ["PRECIOUS", "../precious", "toolsets/../../precious", "toolsets/.incoming-x/toolsets/demo2", "state", "toolsets/.incoming-none/toolsets/demo2"],
+)  # fmt: skip
+@pytest.mark.parametrize("text", ['{"digest": "x", "folder": "FOLDER", "state": {}}', "{", ""])
+def test_a_note_that_nobody_here_wrote_moves_nothing(root: Path, folder: str, text: str) -> None:
+    precious = root.parent / "precious"
+    (precious / "toolsets/demo2").mkdir(parents=True)
+    (root / "toolsets/.incoming-x").symlink_to(precious)
+    said = folder.replace("PRECIOUS", str(precious))
+    note = root / "toolsets/.update-demo2.json"
+    note.write_text(text.replace("FOLDER", said), encoding="utf-8")
+    (root / "toolsets/.update-folder.json").mkdir()
+
+    set_enabled(root, "demo", enabled=False)
+    assert (precious / "toolsets/demo2").is_dir()
+    assert not note.exists()
+    assert not (root / "toolsets/demo2").exists()
+
+
 def test_a_full_disk_leaves_it_as_it_was(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
