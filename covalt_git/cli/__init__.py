@@ -36,6 +36,7 @@ COMMANDS = {
     "approval": "Settle the calls that wait for a person.",
     "dev": "Show it while you edit toolsets, and check every save.",
     "serve": "Show the project in your browser.",
+    "mcp": "Give the tools to an agent, over the Model Context Protocol.",
     "index": "Rebuild or inspect the index, a cache of the files.",
     "doctor": "Show how well tools are shut in on this machine.",
 }

@@ -1,0 +1,49 @@
+"""``covalt-git mcp``: the project's tools for agents."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import click
+
+from covalt_git.access import UnknownRoleError
+from covalt_git.cli.session import project
+
+Style = Literal["dots", "short", "underscore"]
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--role", help="Give what this role of covalt.yaml may use; else as before the command."
+)
+@click.option(
+    "--chat", "chat_id", metavar="CHAT", help="Work in this chat; else in one made for the client."
+)
+@click.option(
+    "--names",
+    "style",
+    type=click.Choice(get_args(Style)),
+    default="dots",
+    show_default=True,
+    help="How tools are called, for hosts that refuse app-builder.write_file.",
+)
+@click.pass_context
+def command(ctx: click.Context, role: str | None, chat_id: str | None, style: Style) -> None:
+    """Give the project's tools to an agent, over the Model Context Protocol.
+
+    Speaks MCP on standard input and output until the input ends: it is for the agent's host to start.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    opened = project()
+    under = opened.principal.role if role is None else role
+    if under is not None and under not in opened.config.roles:
+        raise UnknownRoleError(under, opened.config.roles)
+    if chat_id is not None:
+        opened.chats.path(chat_id)
+    # Only now, as they take half a second.
+    from covalt_git.gateway import stdio  # noqa: PLC0415
+    from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415
+    from covalt_git.gateway.gateway import Gateway  # noqa: PLC0415
+
+    stdio.serve(Gateway(opened.root, under, style, ClientChats(chat_id)))

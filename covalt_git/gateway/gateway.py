@@ -1,0 +1,147 @@
+"""What an MCP client may do with a project: list its tools, and call them in a chat.
+
+All of it is synchronous and takes its time; :mod:`.server` speaks the protocol and runs this in threads.
+A tool that is hidden from the role, or switched off, is one that does not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from covalt_git.calls.engine import Request
+from covalt_git.catalog.catalog import DisabledToolError
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.project_files import CONFIG
+from covalt_git.gateway import naming, results
+from covalt_git.gateway.client_chats import ClientChats
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.index.signatures import signature
+from covalt_git.names import new_id
+from covalt_git.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import mcp_types as types
+
+    from covalt_git.calls.running import Follower
+    from covalt_git.gateway.client_chats import Client
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.tool import Tool
+    from covalt_git.workspaces.chats import ChatStore
+
+_logger = logging.getLogger(__name__)
+
+
+class NoSuchToolError(CovaltError):
+    """No tool of that name exists for the client."""
+
+    code = "unknown_tool"
+    http_status = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call as a client asks for it.
+
+    Attributes:
+        name: what the client calls the tool.
+        chat_id: the chat it names, if it does.
+        modern: whether it speaks 2026-07-28 or later.
+    """
+
+    client: Client
+    name: str
+    args: JsonObject
+    modern: bool
+    chat_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The project at ``root``, for clients under a role; for use by many threads."""
+
+    root: Path
+    role: str | None = None
+    style: naming.Style = "dots"
+    chats: ClientChats = field(default_factory=ClientChats)
+
+    def project(self) -> Project:
+        """Return the project as its ``covalt.yaml`` says now.
+
+        Raises:
+            BrokenConfigError: when that cannot be used.
+        """
+        seen = signature(self.root / CONFIG)
+        if seen is None:
+            return Project.open(self.root, role=self.role)
+        return _project(self.root, self.role, seen)
+
+    def tools(self) -> dict[str, Tool]:
+        """Return the tools that may be called now by their names, sorted by their ids."""
+        project = self.project()
+        with project.index() as index:
+            index.sync_toolsets()
+            tools = project.catalog.visible(index.tools())
+        known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
+        names = naming.names(sorted(known), self.style)
+        return {name: known[tool_id] for name, tool_id in names.items()}
+
+    def call(self, asked: Asked, follower: Follower) -> types.CallToolResult:
+        """Make a call, and return what came of it or why it was not made.
+
+        Raises:
+            NoSuchToolError: when no tool of that name exists for the client.
+        """
+        project = self.project()
+        tool = self._find(project, asked.name)
+        try:
+            return self._called(project, tool, asked, follower)
+        except CovaltError as error:
+            return results.of_error(error)
+
+    def _called(
+        self, project: Project, tool: Tool, asked: Asked, follower: Follower
+    ) -> types.CallToolResult:
+        request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
+        engine = project.engine(follower=follower)
+        engine.check(request)  # what cannot be called needs no chat
+        where = self.chats.needed(project, asked.client, asked.chat_id)
+        with project.chats.open(where.id) as chat, _indexed(project, chat):
+            outcome = engine.call(chat, request)
+        return results.of_outcome(outcome, where, modern=asked.modern)
+
+    def _find(self, project: Project, name: str) -> Tool:
+        """Return the tool of a name; one of a broken toolset is as it was when it was sound."""
+        tool_id = naming.path_of(name) if self.style == "dots" else self._named(name)
+        if tool_id is not None:
+            try:
+                return project.catalog.find_callable(tool_id).tool
+            except (UnknownNameError, DisabledToolError):
+                pass
+        raise NoSuchToolError(f"unknown tool {name!r}")
+
+    def _named(self, name: str) -> str | None:
+        tool = self.tools().get(name)
+        return None if tool is None else tool.tool_id
+
+
+@lru_cache(maxsize=8)
+def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
+    return Project.open(root, role=role)
+
+
+@contextmanager
+def _indexed(project: Project, chat: ChatStore) -> Iterator[None]:
+    """Bring what happens in a chat into the index; that it is a cache is no reason to fail."""
+    yield
+    try:
+        with project.index() as index:
+            index.sync_chat(chat)
+    except IndexUnusableError as error:
+        _logger.warning("%s; the next command brings it up to date", error.message)

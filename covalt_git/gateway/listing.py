@@ -1,0 +1,79 @@
+"""Tools as hosts are told of them, page by page (MCP specification, "Tools" and "Pagination")."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import mcp_types as types
+from mcp import MCPError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.tool import Tool
+
+PAGE = 1000
+"""How many tools or resources a page has at most: a host that never asks for a second one has these."""
+
+TOOL_ID = "covalt-git/tool_id"
+"""Where a tool whose name is not its path says its id, in ``_meta``."""
+
+
+def described(tool: Tool, name: str, *, modern: bool) -> types.Tool:
+    """Return a tool as a host is told of it.
+
+    Before 2026-07-28 an output schema could only be one of objects.
+    """
+    output = tool.output_schema
+    if output is not None and not modern and output.get("type") != "object":
+        output = None
+    hints = tool.annotations
+    return types.Tool(
+        name=name,
+        title=tool.name,
+        description=tool.description or None,
+        input_schema=_of_object(tool.input_schema),
+        output_schema=output,
+        annotations=types.ToolAnnotations(
+            title=tool.name,
+            read_only_hint=hints.read_only,
+            destructive_hint=hints.destructive,
+            idempotent_hint=hints.idempotent,
+            open_world_hint=hints.open_world,
+        ),
+        _meta=None if name == tool.path else {TOOL_ID: tool.tool_id},
+    )
+
+
+def page(keys: Sequence[str], cursor: str | None, size: int = PAGE) -> tuple[slice, str | None]:
+    """Return which of the sorted keys are on a page, and the cursor of the next one.
+
+    A cursor holds the last key of its page, so that nothing is told twice or left out where others
+    come and go meanwhile.
+
+    Raises:
+        MCPError: for a cursor that is none of ours.
+    """
+    start = 0 if cursor is None else bisect_right(keys, _key(cursor))
+    end = start + size
+    return slice(start, end), _cursor(keys[end - 1]) if end < len(keys) else None
+
+
+def _cursor(key: str) -> str:
+    return base64.urlsafe_b64encode(key.encode()).decode()
+
+
+def _key(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise MCPError(types.INVALID_PARAMS, "that cursor is none of this server's") from None
+
+
+def _of_object(schema: JsonObject) -> JsonObject:
+    """Return a schema with the type that MCP wants at its root."""
+    return schema if schema.get("type") == "object" else {**schema, "type": "object"}

@@ -1,0 +1,167 @@
+"""What came of a call, as agents are told it (MCP specification, "Tools", section "Tool Result")."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+
+from covalt_git.gateway import addresses
+
+if TYPE_CHECKING:
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.errors import CovaltError
+    from covalt_git.gateway.client_chats import ClientChat
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.calls import Approval
+    from covalt_git.models.chats import FileChange
+
+CHAT = "covalt-git/chat"
+CALL = "covalt-git/call"
+MANIFEST = "covalt-git/manifest"
+"""What ``_meta`` of a result says: where it happened, the call's id, and the commit it made."""
+
+MOST_LINKS = 32
+"""To how many of the changed files a result links; the others are counted."""
+
+
+def of_outcome(outcome: CallOutcome, chat: ClientChat, *, modern: bool) -> types.CallToolResult:
+    """Return what came of a call: its result or its error, and the files that it changed."""
+    call = outcome.call
+    facts = {CHAT: call.chat_id, CALL: call.id, MANIFEST: call.post_manifest_id}
+    if outcome.approval is not None:
+        return waiting(outcome.approval, chat)
+    if outcome.error is not None:
+        error = outcome.error
+        told = _refusal(error.code, error.message, error.hint)
+        if error.traceback:
+            told.append(_text(error.traceback.rstrip()))
+        structured: Any = {
+            "error": error.code,
+            "error_description": error.message,
+            "hint": error.hint,
+        }
+    else:
+        told = _shown(call.result, outcome.output)
+        structured = call.result
+    links = _links(call.chat_id, call.post_manifest_id, outcome.changes)
+    return _result(
+        [*told, *links, *_about(chat)],
+        structured,
+        facts,
+        modern=modern,
+        failed=outcome.error is not None,
+    )
+
+
+def of_value(value: Any, chat: ClientChat | None, *, modern: bool) -> types.CallToolResult:
+    """Return a result that is a value and nothing else."""
+    facts: JsonObject = {} if chat is None else {CHAT: chat.id}
+    about = [] if chat is None else _about(chat)
+    return _result([*_shown(value, ""), *about], value, facts, modern=modern, failed=False)
+
+
+def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
+    """Return that a call waits for a person: who approves it how, and how its result is had then.
+
+    It is an error to the protocol: there is no result yet, and none that an output schema promises.
+    """
+    command = f"covalt-git approval approve {approval.execution_id}"
+    told = [
+        _text(
+            f"{approval.tool_id} waits for a person: {', '.join(approval.reasons)}\n"
+            f"a person approves it with: {command}\n"
+            f'then call resume with {{"execution_id": "{approval.execution_id}"}}'
+        ),
+        *([] if chat is None else _about(chat)),
+    ]
+    return types.CallToolResult(
+        content=told,
+        structured_content={
+            "error": "approval_needed",
+            "execution_id": approval.execution_id,
+            "reasons": list(approval.reasons),
+            "approve_with": command,
+            "expires_at": approval.expires_at,
+        },
+        is_error=True,
+        _meta={CHAT: approval.chat_id, CALL: approval.call_id},
+    )
+
+
+def of_error(error: CovaltError) -> types.CallToolResult:
+    """Return why a call was not made, so that an agent can mend it."""
+    told = _refusal(error.code, error.message, error.hint)
+    told += [_text(str(problem)) for problem in error.problems]
+    return types.CallToolResult(content=told, structured_content=error.as_json(), is_error=True)
+
+
+def _refusal(code: str, message: str, hint: str) -> list[types.ContentBlock]:
+    return [_text(f"{code}: {message}" + (f"\nhint: {hint}" if hint else ""))]
+
+
+def _result(
+    content: list[types.ContentBlock],
+    value: Any,
+    facts: JsonObject,
+    *,
+    modern: bool,
+    failed: bool,
+) -> types.CallToolResult:
+    """Return a result with its structure: before 2026-07-28 only objects could be one."""
+    meta = {name: fact for name, fact in facts.items() if fact is not None}
+    if modern or isinstance(value, dict):
+        return types.CallToolResult(
+            content=content, structured_content=value, is_error=failed, _meta=meta
+        )
+    return types.CallToolResult(content=content, is_error=failed, _meta=meta)
+
+
+def _shown(value: Any, output: str) -> list[types.ContentBlock]:
+    """Return a value in words, and what was printed on the way to it."""
+    told: list[types.ContentBlock] = []
+    if isinstance(value, str):
+        told.append(_text(value))
+    elif value is not None or not output:
+        told.append(_text(json.dumps(value, ensure_ascii=False)))
+    if output:
+        told.append(_text(output.rstrip("\n")))
+    return told
+
+
+def _links(
+    chat_id: str, manifest_id: str | None, changes: tuple[FileChange, ...]
+) -> list[types.ContentBlock]:
+    """Return links to the changed files as they are in the manifest that the call made."""
+    there = [change for change in changes if change.new is not None]
+    gone = [change.path for change in changes if change.new is None]
+    told: list[types.ContentBlock] = [
+        types.ResourceLink(
+            uri=addresses.file(chat_id, change.path, manifest_id=manifest_id),
+            name=change.path,
+            description="added" if change.old is None else "modified",
+        )
+        for change in there[:MOST_LINKS]
+        if addresses.can_be_named(change.path)
+    ]
+    if len(there) > MOST_LINKS:
+        told.append(_text(f"and {len(there) - MOST_LINKS} more files were changed"))
+    if gone:
+        more = f" and {len(gone) - MOST_LINKS} more" if len(gone) > MOST_LINKS else ""
+        names = ", ".join(path for path in gone[:MOST_LINKS] if addresses.can_be_named(path))
+        told.append(_text(f"deleted: {names}{more}"))
+    return told
+
+
+def _about(chat: ClientChat) -> list[types.ContentBlock]:
+    """Return what a client has to know of a chat that was made for it."""
+    if not chat.new:
+        return []
+    return [
+        _text(f"this is in the new chat {chat.id}; covalt-git mcp --chat {chat.id} goes on in it")
+    ]
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(text=text)

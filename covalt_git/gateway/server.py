@@ -1,0 +1,223 @@
+"""The MCP server: what clients ask in either era, answered by a :class:`Gateway` in threads."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import mcp_types as types
+from anyio.to_thread import run_sync
+from mcp import MCPError
+from mcp.server import CacheHint, NotificationOptions, Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from covalt_git import __version__
+from covalt_git.errors import CovaltError
+from covalt_git.gateway import listing, results
+from covalt_git.gateway.changes import ToolChanges
+from covalt_git.gateway.client_chats import MOST_CLIENTS, Client
+from covalt_git.gateway.following import Calls
+from covalt_git.gateway.gateway import Asked, Gateway, NoSuchToolError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from mcp.server import InitializationOptions, ServerRequestContext
+    from mcp.server.session import ServerSession
+
+_logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+TTL_MS = 5_000
+"""How long a client may take a list for fresh, in milliseconds; every call is decided anew."""
+
+CHAT = results.CHAT
+"""Where a request may name the chat that it is about, in ``_meta``."""
+
+
+class McpServer(Server[None]):
+    """The SDK's server, which tells the clients of every transport that lists may change."""
+
+    def create_initialization_options(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+    ) -> InitializationOptions:
+        """Return what the handshake tells."""
+        told = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(told, experimental_capabilities, extensions)
+
+
+class Faces:
+    """What the server answers to each request, and what it tells unasked.
+
+    ``only_client`` is the key of the one client that there is, as on stdio; without it they are told
+    apart by their sessions, which are no more since 2026-07-28.
+    """
+
+    def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
+        self._gateway = gateway
+        self._only_client = only_client
+        self._calls = Calls()
+        self._bus = InMemorySubscriptionBus()
+        self._listening = ListenHandler(self._bus)
+        self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
+
+    def server(self) -> McpServer:
+        """Return the server, for any transport."""
+        lists = CacheHint(ttl_ms=TTL_MS, scope="private")
+        return McpServer(
+            "covalt-git",
+            version=__version__,
+            title="covalt-git",
+            description="An AI assistant's tools, and its work in Git",
+            instructions=self._instructions(),
+            cache_hints={"tools/list": lists},
+            lifespan=self._life,
+            # Of no tool an argument is told in a header, so that no list has to be made for it.
+            get_tool_input_schema=lambda _: None,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_subscriptions_listen=self._listening,
+        )
+
+    async def end(self, grace_s: float) -> None:
+        """End the calls that run, and wait until they have ended, at most so many seconds."""
+        await self._calls.end(grace_s)
+
+    def _instructions(self) -> str:
+        only = self._gateway.chats.only
+        where = (
+            f"the chat {only}"
+            if only
+            else "a chat of its own, made by the first call that needs one; its result names the chat"
+        )
+        return (
+            f"The tools work on the files of a workspace in Git. This client works in {where}. "
+            "Every call is a commit there, so that nothing is lost. A call that waits for a person "
+            "returns an execution_id: tell the person, who alone can approve it."
+        )
+
+    # Requests
+
+    async def _list_tools(
+        self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        self._seen(ctx)
+        tools = await self._looked_up(self._gateway.tools)
+        cursor = None if params is None else params.cursor
+        modern = is_modern(ctx)
+        ids = [tool.tool_id for tool in tools.values()]
+        where, following = listing.page(ids, cursor)
+        told = [
+            listing.described(tool, name, modern=modern) for name, tool in [*tools.items()][where]
+        ]
+        return types.ListToolsResult(tools=told, next_cursor=following)
+
+    async def _call_tool(
+        self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        self._seen(ctx)
+        asked = Asked(
+            self._client(ctx),
+            params.name,
+            params.arguments or {},
+            modern=is_modern(ctx),
+            chat_id=_chat_named(ctx),
+        )
+        try:
+            return await self._calls.run(ctx, partial(self._gateway.call, asked))
+        except NoSuchToolError as error:
+            raise MCPError(types.INVALID_PARAMS, error.message) from None
+        except CovaltError as error:
+            return results.of_error(error)
+        except Exception:
+            # Before 2026-07-28 the SDK would tell the client its words, whatever is in them.
+            _logger.exception("a call of %r ended in an error of ours", params.name)
+            return results.of_error(_broken())
+
+    async def _looked_up(self, look: Callable[[], Result]) -> Result:
+        """Return what a look at the project finds.
+
+        Raises:
+            MCPError: in place of an error of ours.
+        """
+        try:
+            return await run_sync(look)
+        except CovaltError as error:
+            raise MCPError(types.INTERNAL_ERROR, error.message, error.as_json()) from None
+        except MCPError:
+            raise
+        except Exception:
+            _logger.exception("a look at the project ended in an error of ours")
+            raise MCPError(types.INTERNAL_ERROR, _broken().message) from None
+
+    def _client(self, ctx: ServerRequestContext[None]) -> Client:
+        told = ctx.session.client_params
+        name = "" if told is None else told.client_info.title or told.client_info.name
+        return Client(self._key(ctx), name)
+
+    def _key(self, ctx: ServerRequestContext[None]) -> str | None:
+        if self._only_client is not None:
+            return self._only_client
+        if is_modern(ctx) or ctx.request is None:
+            return None
+        session: str | None = ctx.request.headers.get("mcp-session-id")
+        return session
+
+    # What is told unasked
+
+    @asynccontextmanager
+    async def _life(self, _: Server[None]) -> AsyncIterator[None]:
+        """Tell of changed tools for as long as the server is there."""
+        changes = await run_sync(ToolChanges, self._gateway)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._tell_of, changes)
+                try:
+                    yield
+                finally:
+                    self._listening.close()
+                    group.cancel_scope.cancel()
+        finally:
+            changes.close()
+
+    async def _tell_of(self, changes: ToolChanges) -> None:
+        while await run_sync(changes.wait, abandon_on_cancel=True):
+            await self._bus.publish(ToolsListChanged())
+            for session in [*self._sessions.values()]:
+                with suppress(Exception):  # a client that is gone has nothing to be told
+                    await session.send_notification(types.ToolListChangedNotification())
+
+    def _seen(self, ctx: ServerRequestContext[None]) -> None:
+        """Take note of a client that is told of changes without having asked for it."""
+        key = self._key(ctx)
+        if key is None or is_modern(ctx):
+            return
+        self._sessions[key] = ctx.session
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > MOST_CLIENTS:
+            self._sessions.popitem(last=False)
+
+
+def is_modern(ctx: ServerRequestContext[None]) -> bool:
+    """Tell whether a request is of the stateless era."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _chat_named(ctx: ServerRequestContext[None]) -> str | None:
+    named = (ctx.meta or {}).get(CHAT)
+    return named if isinstance(named, str) else None
+
+
+def _broken() -> CovaltError:
+    error = CovaltError("something is broken in covalt-git; its error stream tells more")
+    error.code = "internal_error"
+    return error
