@@ -102,13 +102,18 @@ def new_id() -> str:
     return str(uuid.UUID(int=value))
 
 
+def is_new_id(text: str) -> bool:
+    """Tell whether ``text`` is a UUIDv7 in the one spelling of :func:`new_id`."""
+    return _NEW_ID.fullmatch(text) is not None
+
+
 def check_new_id(text: str, kind: str) -> str:
     """Return ``text``, an id that somebody else made, in the one spelling of :func:`new_id`.
 
     Raises:
         BadNameError: for anything but a UUIDv7 as it makes them.
     """
-    if _NEW_ID.fullmatch(text):
+    if is_new_id(text):
         return text
     raise BadNameError(
         f"{text!r} cannot be a {kind} id",

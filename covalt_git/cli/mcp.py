@@ -9,6 +9,7 @@ import click
 from covalt_git.access import UnknownRoleError
 from covalt_git.cli.session import project
 
+Mode = Literal["direct", "search", "both"]
 Style = Literal["dots", "short", "underscore"]
 
 
@@ -20,6 +21,13 @@ Style = Literal["dots", "short", "underscore"]
     "--chat", "chat_id", metavar="CHAT", help="Work in this chat; else in one made for the client."
 )
 @click.option(
+    "--mode",
+    type=click.Choice(get_args(Mode)),
+    default="direct",
+    show_default=True,
+    help="List every tool, or search_tools, read_tool and call_tool to find them with.",
+)
+@click.option(
     "--names",
     "style",
     type=click.Choice(get_args(Style)),
@@ -28,7 +36,9 @@ Style = Literal["dots", "short", "underscore"]
     help="How tools are called, for hosts that refuse app-builder.write_file.",
 )
 @click.pass_context
-def command(ctx: click.Context, role: str | None, chat_id: str | None, style: Style) -> None:
+def command(
+    ctx: click.Context, role: str | None, chat_id: str | None, mode: Mode, style: Style
+) -> None:
     """Give the project's tools to an agent, over the Model Context Protocol.
 
     Speaks MCP on standard input and output until the input ends: it is for the agent's host to start.
@@ -46,4 +56,4 @@ def command(ctx: click.Context, role: str | None, chat_id: str | None, style: St
     from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415
     from covalt_git.gateway.gateway import Gateway  # noqa: PLC0415
 
-    stdio.serve(Gateway(opened.root, under, style, ClientChats(chat_id)))
+    stdio.serve(Gateway(opened.root, under, style, mode, ClientChats(chat_id)))

@@ -7,30 +7,31 @@ A tool that is hidden from the role, or switched off, is one that does not exist
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
-from covalt_git.gateway import naming, results
-from covalt_git.gateway.client_chats import ClientChats
+from covalt_git.gateway import listing, naming, own_tools, results, resuming
+from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.signatures import signature
 from covalt_git.names import new_id
 from covalt_git.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import mcp_types as types
 
     from covalt_git.calls.running import Follower
     from covalt_git.gateway.client_chats import Client
+    from covalt_git.gateway.own_tools import Mode
     from covalt_git.models.base import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.workspaces.chats import ChatStore
@@ -69,6 +70,7 @@ class Gateway:
     root: Path
     role: str | None = None
     style: naming.Style = "dots"
+    mode: Mode = "direct"
     chats: ClientChats = field(default_factory=ClientChats)
 
     def project(self) -> Project:
@@ -89,8 +91,18 @@ class Gateway:
             index.sync_toolsets()
             tools = project.catalog.visible(index.tools())
         known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
-        names = naming.names(sorted(known), self.style)
+        names = naming.names(sorted(known), self.style, taken=own_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
+
+    def listed(self, *, modern: bool) -> dict[str, Callable[[], types.Tool]]:
+        """Return what lists have, sorted by the keys, each as what describes it."""
+        listed: dict[str, Callable[[], types.Tool]] = {}
+        for name, own in self._own().items():
+            listed[f"!{name}"] = partial(_itself, own)  # before the first of the ids
+        if self.mode != "search":
+            for name, tool in self.tools().items():
+                listed[tool.tool_id] = partial(listing.described, tool, name, modern=modern)
+        return listed
 
     def call(self, asked: Asked, follower: Follower) -> types.CallToolResult:
         """Make a call, and return what came of it or why it was not made.
@@ -99,11 +111,53 @@ class Gateway:
             NoSuchToolError: when no tool of that name exists for the client.
         """
         project = self.project()
-        tool = self._find(project, asked.name)
+        own = self._own().get(asked.name)
+        if own is None and self.mode == "search":
+            raise _no_such_tool(asked.name)
+        tool = None if own else self._find(project, asked.name)
         try:
+            if own is not None:
+                args = own_tools.check(own, asked.args)
+                return self._own_called(project, own.name, args, asked, follower)
+            assert tool is not None
             return self._called(project, tool, asked, follower)
         except CovaltError as error:
             return results.of_error(error)
+
+    def _own(self) -> dict[str, types.Tool]:
+        return own_tools.own_tools(self.mode)
+
+    def _own_called(
+        self, project: Project, name: str, args: JsonObject, asked: Asked, follower: Follower
+    ) -> types.CallToolResult:
+        match name:
+            case "search_tools":
+                found = self._searched(project, args["query"], args["limit"])
+                return results.of_value({"tools": found}, None, modern=asked.modern)
+            case "read_tool":
+                tool = self._find(project, args["name"])
+                told = listing.described(tool, args["name"], modern=asked.modern)
+                shown = told.model_dump(mode="json", by_alias=True, exclude_none=True)
+                return results.of_value(shown, None, modern=asked.modern)
+            case "call_tool":
+                tool = self._find(project, args["name"])
+                inner = replace(asked, name=args["name"], args=args["arguments"])
+                return self._called(project, tool, inner, follower)
+        outcome = resuming.resumed(project, args["execution_id"])
+        return results.of_outcome(outcome, ClientChat(outcome.call.chat_id), modern=asked.modern)
+
+    def _searched(self, project: Project, query: str, limit: int) -> list[JsonObject]:
+        """Return the tools most like a query that may be called now, the best first."""
+        names = {tool.tool_id: name for name, tool in self.tools().items()}
+        with project.index() as index:
+            index.sync_toolsets()
+            # One that is switched off takes a place; that so many are is not to be thought.
+            found = project.catalog.search(index, query, limit=2 * limit)
+        shown = [tool for tool in found if tool.tool_id in names][:limit]
+        return [
+            {"name": names[tool.tool_id], "title": tool.name, "description": tool.description}
+            for tool in shown
+        ]
 
     def _called(
         self, project: Project, tool: Tool, asked: Asked, follower: Follower
@@ -117,18 +171,29 @@ class Gateway:
         return results.of_outcome(outcome, where, modern=asked.modern)
 
     def _find(self, project: Project, name: str) -> Tool:
-        """Return the tool of a name; one of a broken toolset is as it was when it was sound."""
+        """Return the tool of a name; one of a broken toolset is as it was when it was sound.
+
+        Raises:
+            NoSuchToolError: when no tool of that name exists for the client.
+        """
         tool_id = naming.path_of(name) if self.style == "dots" else self._named(name)
         if tool_id is not None:
-            try:
+            with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id).tool
-            except (UnknownNameError, DisabledToolError):
-                pass
-        raise NoSuchToolError(f"unknown tool {name!r}")
+        raise _no_such_tool(name)
 
     def _named(self, name: str) -> str | None:
         tool = self.tools().get(name)
         return None if tool is None else tool.tool_id
+
+
+def _no_such_tool(name: str) -> NoSuchToolError:
+    """Return the error of a tool that is not there, which says nothing of why."""
+    return NoSuchToolError(f"unknown tool {name!r}")
+
+
+def _itself(tool: types.Tool) -> types.Tool:
+    return tool
 
 
 @lru_cache(maxsize=8)

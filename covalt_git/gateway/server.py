@@ -111,14 +111,9 @@ class Faces:
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._seen(ctx)
-        tools = await self._looked_up(self._gateway.tools)
-        cursor = None if params is None else params.cursor
-        modern = is_modern(ctx)
-        ids = [tool.tool_id for tool in tools.values()]
-        where, following = listing.page(ids, cursor)
-        told = [
-            listing.described(tool, name, modern=modern) for name, tool in [*tools.items()][where]
-        ]
+        listed = await self._looked_up(partial(self._gateway.listed, modern=is_modern(ctx)))
+        where, following = listing.page([*listed], None if params is None else params.cursor)
+        told = [describe() for describe in [*listed.values()][where]]
         return types.ListToolsResult(tools=told, next_cursor=following)
 
     async def _call_tool(
