@@ -23,8 +23,11 @@ MAX_ID = 64
 MAX_TOOL_PATH = 128
 """MCP allows tool names of at most 128 of ``[A-Za-z0-9_.-]`` (specification 2026-07-28)."""
 
-RESERVED_TOOLSET_IDS = frozenset({"state", "locks"})
-"""Folders of ``toolsets/`` that the machine writes."""
+BUILTIN_NAMESPACE = "workspace"
+"""The namespace of the built-in tools, so that no toolset can have it."""
+
+RESERVED_TOOLSET_IDS = frozenset({"state", "locks", BUILTIN_NAMESPACE})
+"""Folders of ``toolsets/`` that the machine writes, and the built-in tools' namespace."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _NEW_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")

@@ -30,7 +30,7 @@ from covalt_git.files.python_text import MAX_SOURCE_BYTES
 from covalt_git.files.reference_checks import check_references
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
-from covalt_git.names import RESERVED_TOOLSET_IDS, id_key, is_id
+from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -109,7 +109,9 @@ def _check_ids(
     reading: Reading[ToolsetManifest], manifest: ToolsetManifest, toolset_id: str
 ) -> Iterator[Problem]:
     if manifest.id in RESERVED_TOOLSET_IDS:
-        message = f"{manifest.id!r} is the name of a folder that the machine writes"
+        built_in = manifest.id == BUILTIN_NAMESPACE
+        what = "the built-in tools" if built_in else "a folder that the machine writes"
+        message = f"{manifest.id!r} is the name of {what}"
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
     elif manifest.id != toolset_id and is_id(toolset_id):
         message = f"{manifest.id!r} is not the name of its folder, {toolset_id!r}"

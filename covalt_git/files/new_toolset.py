@@ -17,6 +17,7 @@ from covalt_git.files.new_project import SCHEMAS, toolset_modeline, write_schema
 from covalt_git.files.project_files import declared_namespaces
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.names import (
+    BUILTIN_NAMESPACE,
     MAX_ID,
     RESERVED_TOOLSET_IDS,
     BadNameError,
@@ -95,8 +96,10 @@ def _filled(text: str, toolset_id: str, name: str) -> str:
 
 def _check_free(toolset_id: str, taken: dict[str, str]) -> None:
     if toolset_id in RESERVED_TOOLSET_IDS:
+        built_in = toolset_id == BUILTIN_NAMESPACE
+        why = "the built-in tools have that name" if built_in else "the machine writes that folder"
         raise BadNameError(
-            f"{toolset_id!r} cannot be a toolset id: the machine writes that folder",
+            f"{toolset_id!r} cannot be a toolset id: {why}",
             hint=f"try {_free_id(f'my-{toolset_id}', taken)!r}",
         )
     near = suggest_id(toolset_id)

@@ -20,7 +20,7 @@ from covalt_git.files.toolsets import (
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
-from covalt_git.names import RESERVED_TOOLSET_IDS, id_key
+from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -209,6 +209,8 @@ def _stray_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
             (folder / name / MANIFEST).is_file() and not own_state
         ):
             message = f"the machine writes the folder {name!r}, so it cannot be a toolset"
+            if name == BUILTIN_NAMESPACE:
+                message = f"the built-in tools are called {name!r}, so it cannot be a toolset"
             hint = f"rename it: mv {shown}/{name} {shown}/my-{name}"
             strays.append(Problem(f"{shown}/{name}", 0, 0, codes.BAD_ID, message, hint))
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():

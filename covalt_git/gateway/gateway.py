@@ -12,12 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from covalt_git.calls.engine import Request
+from covalt_git.calls.engine import Request, check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
 from covalt_git.gateway import listing, naming, own_tools, results, resuming
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
+from covalt_git.gateway.resources import Resources
+from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.signatures import signature
 from covalt_git.names import new_id
@@ -89,7 +91,7 @@ class Gateway:
         project = self.project()
         with project.index() as index:
             index.sync_toolsets()
-            tools = project.catalog.visible(index.tools())
+            tools = project.catalog.visible([*BUILTINS.values(), *index.tools()])
         known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
         names = naming.names(sorted(known), self.style, taken=own_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
@@ -133,12 +135,12 @@ class Gateway:
         match name:
             case "search_tools":
                 found = self._searched(project, args["query"], args["limit"])
-                return results.of_value({"tools": found}, None, modern=asked.modern)
+                return results.of_value({"tools": found})
             case "read_tool":
                 tool = self._find(project, args["name"])
                 told = listing.described(tool, args["name"], modern=asked.modern)
                 shown = told.model_dump(mode="json", by_alias=True, exclude_none=True)
-                return results.of_value(shown, None, modern=asked.modern)
+                return results.of_value(shown)
             case "call_tool":
                 tool = self._find(project, args["name"])
                 inner = replace(asked, name=args["name"], args=args["arguments"])
@@ -154,20 +156,38 @@ class Gateway:
             # One that is switched off takes a place; that so many are is not to be thought.
             found = project.catalog.search(index, query, limit=2 * limit)
         shown = [tool for tool in found if tool.tool_id in names][:limit]
+        words = query.casefold().split()
+        # They are few, and in no index.
+        shown += [
+            tool
+            for tool in BUILTINS.values()
+            if tool.tool_id in names and any(word in _words_of(tool) for word in words)
+        ][: limit - len(shown)]
         return [
             {"name": names[tool.tool_id], "title": tool.name, "description": tool.description}
             for tool in shown
         ]
+
+    def resources(self, client: Client, chat_id: str | None = None) -> Resources:
+        """Return the resources that a client has, who may name the chat that it means."""
+        return Resources(self.project(), self.chats, client, chat_id)
 
     def _called(
         self, project: Project, tool: Tool, asked: Asked, follower: Follower
     ) -> types.CallToolResult:
         request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
         engine = project.engine(follower=follower)
-        engine.check(request)  # what cannot be called needs no chat
+        built_in = tool.tool_id in BUILTINS
+        # What cannot be called needs no chat.
+        check_arguments(tool, asked.args) if built_in else engine.check(request)
         where = self.chats.needed(project, asked.client, asked.chat_id)
-        with project.chats.open(where.id) as chat, _indexed(project, chat):
-            outcome = engine.call(chat, request)
+        with project.chats.open(where.id) as chat:
+            if built_in and tool.annotations.read_only:
+                return results.of_workspace(run(engine, chat, tool, asked.args), where)
+            with _indexed(project, chat):
+                if built_in:
+                    return results.of_workspace(run(engine, chat, tool, asked.args), where)
+                outcome = engine.call(chat, request)
         return results.of_outcome(outcome, where, modern=asked.modern)
 
     def _find(self, project: Project, name: str) -> Tool:
@@ -177,7 +197,11 @@ class Gateway:
             NoSuchToolError: when no tool of that name exists for the client.
         """
         tool_id = naming.path_of(name) if self.style == "dots" else self._named(name)
-        if tool_id is not None:
+        if tool_id in BUILTINS:
+            tool = BUILTINS[tool_id]
+            if project.catalog.visible([tool]):
+                return tool
+        elif tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
                 return project.catalog.find_callable(tool_id).tool
         raise _no_such_tool(name)
@@ -190,6 +214,10 @@ class Gateway:
 def _no_such_tool(name: str) -> NoSuchToolError:
     """Return the error of a tool that is not there, which says nothing of why."""
     return NoSuchToolError(f"unknown tool {name!r}")
+
+
+def _words_of(tool: Tool) -> str:
+    return f"{tool.tool_id} {tool.description}".casefold()
 
 
 def _itself(tool: types.Tool) -> types.Tool:

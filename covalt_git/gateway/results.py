@@ -10,9 +10,12 @@ import mcp_types as types
 from covalt_git.gateway import addresses
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
+    from covalt_git.gateway.workspace_tools import Done
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import Approval
     from covalt_git.models.chats import FileChange
@@ -55,11 +58,18 @@ def of_outcome(outcome: CallOutcome, chat: ClientChat, *, modern: bool) -> types
     )
 
 
-def of_value(value: Any, chat: ClientChat | None, *, modern: bool) -> types.CallToolResult:
-    """Return a result that is a value and nothing else."""
-    facts: JsonObject = {} if chat is None else {CHAT: chat.id}
-    about = [] if chat is None else _about(chat)
-    return _result([*_shown(value, ""), *about], value, facts, modern=modern, failed=False)
+def of_value(value: Any) -> types.CallToolResult:
+    """Return a result that is an object and nothing else."""
+    return types.CallToolResult(content=_shown(value, ""), structured_content=value)
+
+
+def of_workspace(done: Done, chat: ClientChat) -> types.CallToolResult:
+    """Return what a built-in tool returns, and the files that it changed; a file's text as it is."""
+    content = done.value.get("content")
+    facts = {CHAT: chat.id, MANIFEST: done.manifest_id}
+    links = _links(chat.id, done.manifest_id, done.changes)
+    told = [*_shown(done.value if content is None else content, ""), *links, *_about(chat)]
+    return _result(told, done.value, facts, modern=True, failed=False)
 
 
 def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult:
@@ -131,7 +141,7 @@ def _shown(value: Any, output: str) -> list[types.ContentBlock]:
 
 
 def _links(
-    chat_id: str, manifest_id: str | None, changes: tuple[FileChange, ...]
+    chat_id: str, manifest_id: str | None, changes: Sequence[FileChange]
 ) -> list[types.ContentBlock]:
     """Return links to the changed files as they are in the manifest that the call made."""
     there = [change for change in changes if change.new is not None]

@@ -13,22 +13,31 @@ import mcp_types as types
 from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp.server import CacheHint, NotificationOptions, Server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ToolsListChanged,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import listing, results
+from covalt_git.gateway import addresses, listing, results
 from covalt_git.gateway.changes import ToolChanges
 from covalt_git.gateway.client_chats import MOST_CLIENTS, Client
 from covalt_git.gateway.following import Calls
 from covalt_git.gateway.gateway import Asked, Gateway, NoSuchToolError
+from covalt_git.gateway.resources import NoSuchResourceError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from mcp.server import InitializationOptions, ServerRequestContext
     from mcp.server.session import ServerSession
+
+    from covalt_git.gateway.resources import Resources
 
 _logger = logging.getLogger(__name__)
 
@@ -85,6 +94,9 @@ class Faces:
             get_tool_input_schema=lambda _: None,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
             on_subscriptions_listen=self._listening,
         )
 
@@ -128,7 +140,7 @@ class Faces:
             chat_id=_chat_named(ctx),
         )
         try:
-            return await self._calls.run(ctx, partial(self._gateway.call, asked))
+            result = await self._calls.run(ctx, partial(self._gateway.call, asked))
         except NoSuchToolError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
@@ -137,6 +149,33 @@ class Faces:
             # Before 2026-07-28 the SDK would tell the client its words, whatever is in them.
             _logger.exception("a call of %r ended in an error of ours", params.name)
             return results.of_error(_broken())
+        await self._tell_of_files(result)
+        return result
+
+    async def _list_resources(
+        self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        self._seen(ctx)
+        listed = await self._looked_up(lambda: self._resources(ctx).listed())
+        where, following = listing.page([*listed], None if params is None else params.cursor)
+        told = [describe() for describe in [*listed.values()][where]]
+        return types.ListResourcesResult(resources=told, next_cursor=following)
+
+    async def _list_templates(
+        self, ctx: ServerRequestContext[None], _: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        told = await self._looked_up(lambda: self._resources(ctx).templates())
+        return types.ListResourceTemplatesResult(resource_templates=told)
+
+    async def _read_resource(
+        self, ctx: ServerRequestContext[None], params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        self._seen(ctx)
+        found = await self._looked_up(lambda: self._resources(ctx).read(params.uri))
+        return types.ReadResourceResult(contents=[found])
+
+    def _resources(self, ctx: ServerRequestContext[None]) -> Resources:
+        return self._gateway.resources(self._client(ctx), _chat_named(ctx))
 
     async def _looked_up(self, look: Callable[[], Result]) -> Result:
         """Return what a look at the project finds.
@@ -146,6 +185,8 @@ class Faces:
         """
         try:
             return await run_sync(look)
+        except NoSuchResourceError as error:
+            raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message, error.as_json()) from None
         except MCPError:
@@ -190,6 +231,15 @@ class Faces:
             for session in [*self._sessions.values()]:
                 with suppress(Exception):  # a client that is gone has nothing to be told
                     await session.send_notification(types.ToolListChangedNotification())
+
+    async def _tell_of_files(self, result: types.CallToolResult) -> None:
+        """Tell whoever listens of the files that a result links to."""
+        links = [one for one in result.content if isinstance(one, types.ResourceLink)]
+        for link in links:
+            uri = addresses.file((result.meta or {})[CHAT], link.name)
+            await self._bus.publish(ResourceUpdated(uri=uri))
+        if links:
+            await self._bus.publish(ResourcesListChanged())
 
     def _seen(self, ctx: ServerRequestContext[None]) -> None:
         """Take note of a client that is told of changes without having asked for it."""

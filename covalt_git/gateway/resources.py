@@ -1,0 +1,159 @@
+"""Workspace files and manifests as MCP resources (MCP specification, "Resources").
+
+A client reads those of the chat that it works in.  Who may not use the built-in tool that tells the same
+has no such resource.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import mimetypes
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import mcp_types as types
+
+from covalt_git.errors import CovaltError
+from covalt_git.gateway import addresses
+from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
+from covalt_git.git_objects import is_binary_content
+from covalt_git.workspaces import trees
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.gateway.client_chats import Client, ClientChats
+    from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
+
+_TEXT = "text/plain"
+_BYTES = "application/octet-stream"
+_JSON = "application/json"
+
+
+class NoSuchResourceError(CovaltError):
+    """No resource of that address exists for the client."""
+
+    code = "unknown_resource"
+    http_status = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The resources of one client, who may name the chat that it means."""
+
+    project: Project
+    chats: ClientChats
+    client: Client
+    named: str | None = None
+
+    def listed(self) -> dict[str, Callable[[], types.Resource]]:
+        """Return the files as they are now and the manifest of each branch, sorted by their addresses."""
+        chat_id = self.chats.known(self.client, self.named)
+        if chat_id is None:
+            return {}
+        listed: dict[str, Callable[[], types.Resource]] = {}
+        with self.project.chats.open(chat_id) as chat:
+            if self._may("list_files"):
+                with chat.looking() as seen:
+                    for path in trees.files_in(chat.store, seen.tree):
+                        if addresses.can_be_named(path):
+                            uri = addresses.file(chat.id, path)
+                            listed[uri] = partial(_file, uri, path)
+            for branch in chat.branches() if self._may("log") else ():
+                if branch.manifest_id is not None:
+                    uri = addresses.manifest(chat.id, branch.manifest_id)
+                    listed[uri] = partial(_manifest, uri, branch.name)
+        return dict(sorted(listed.items()))
+
+    def read(self, uri: str) -> types.TextResourceContents | types.BlobResourceContents:
+        """Return what is at an address.
+
+        Raises:
+            NoSuchResourceError: when nothing of the client's own is.
+        """
+        address = addresses.parse(uri)
+        tool = "read_file" if address is not None and address.path is not None else "log"
+        if address is None or not self._is_own(address.chat_id) or not self._may(tool):
+            raise _no_such(uri)
+        with self.project.chats.open(address.chat_id) as chat:
+            manifest_id = address.manifest_id
+            if manifest_id is not None and not _has(chat, manifest_id):
+                raise _no_such(uri)
+            if address.path is not None:
+                return _contents(uri, address.path, _content(chat, uri, manifest_id, address.path))
+            assert manifest_id is not None  # of an address without a path
+            facts = manifest_facts(chat, chat.manifest(manifest_id))
+        return types.TextResourceContents(
+            uri=uri, mime_type=_JSON, text=json.dumps(facts, ensure_ascii=False)
+        )
+
+    def templates(self) -> list[types.ResourceTemplate]:
+        """Return how the addresses of resources are made."""
+        chat_id = self.chats.known(self.client, self.named)
+        return [
+            types.ResourceTemplate(
+                name=name,
+                uri_template=template.replace("{chat}", chat_id or "{chat}"),
+                mime_type=_JSON if name == "manifest" else None,
+            )
+            for name, template in addresses.TEMPLATES.items()
+        ]
+
+    def _is_own(self, chat_id: str) -> bool:
+        """Tell whether a chat is the client's; one that nothing tells apart has those that it names."""
+        known = self.chats.known(self.client, self.named)
+        if known is None and self.client.key is not None:
+            return False
+        return known in {None, chat_id} and chat_id in self.project.chats.ids()
+
+    def _may(self, name: str) -> bool:
+        return bool(self.project.catalog.visible([BUILTINS[f"workspace:{name}"]]))
+
+
+def _no_such(uri: str) -> NoSuchResourceError:
+    return NoSuchResourceError(f"unknown resource {uri!r}")
+
+
+def _has(chat: ChatStore, manifest_id: str) -> bool:
+    return manifest_id in chat.reachable()
+
+
+def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:
+    if manifest_id is not None:
+        found = trees.find(chat.store, chat.state(manifest_id).tree, path)
+        if found is not None:
+            return chat.store.read_blob(found.oid)
+        raise _no_such(uri)
+    with chat.looking() as seen:
+        found = trees.find(chat.store, seen.tree, path)
+        if found is not None:
+            return chat.store.read_blob(found.oid)
+    raise _no_such(uri)
+
+
+def _contents(
+    uri: str, path: str, content: bytes
+) -> types.TextResourceContents | types.BlobResourceContents:
+    guessed = mimetypes.guess_type(path)[0]
+    if not is_binary_content(content):
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            return types.TextResourceContents(uri=uri, mime_type=guessed or _TEXT, text=text)
+    blob = base64.b64encode(content).decode()
+    return types.BlobResourceContents(uri=uri, mime_type=guessed or _BYTES, blob=blob)
+
+
+def _file(uri: str, path: str) -> types.Resource:
+    return types.Resource(uri=uri, name=path, mime_type=mimetypes.guess_type(path)[0])
+
+
+def _manifest(uri: str, branch: str) -> types.Resource:
+    return types.Resource(
+        uri=uri, name=f"branch {branch}", description="The last state of it.", mime_type=_JSON
+    )
