@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.gateway.listing import CHAT_ARGUMENT
 
 if TYPE_CHECKING:
     from covalt_git.project import Project
@@ -43,10 +44,16 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class ClientChat:
-    """The chat that a client works in; ``new`` where it was made just now."""
+    """The chat that a client works in.
+
+    Attributes:
+        new: whether it was made just now.
+        way_back: how the client says that it goes on in it.
+    """
 
     id: str
     new: bool = False
+    way_back: str = ""
 
 
 class ClientChats:
@@ -82,7 +89,10 @@ class ClientChats:
                 self._chats[client.key] = made
                 if len(self._chats) > MOST_CLIENTS:
                     self._chats.popitem(last=False)
-            return ClientChat(made, new=True)
+            way_back = f"covalt-git mcp --chat {made} goes on in it"
+            if client.key is None:
+                way_back = f"pass it as {CHAT_ARGUMENT} to go on in it"
+            return ClientChat(made, new=True, way_back=way_back)
 
     def _known(self, client: Client, named: str | None) -> str | None:
         bound = self.only

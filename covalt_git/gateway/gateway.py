@@ -96,14 +96,21 @@ class Gateway:
         names = naming.names(sorted(known), self.style, taken=own_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
 
-    def listed(self, *, modern: bool) -> dict[str, Callable[[], types.Tool]]:
-        """Return what lists have, sorted by the keys, each as what describes it."""
+    def listed(
+        self, *, modern: bool, chat_asked: bool = False
+    ) -> dict[str, Callable[[], types.Tool]]:
+        """Return what lists have, sorted by the keys, each as what describes it.
+
+        With ``chat_asked``, the tools that work in a chat take it as an argument.
+        """
+        how = {"modern": modern, "chat_asked": chat_asked}
         listed: dict[str, Callable[[], types.Tool]] = {}
         for name, own in self._own().items():
-            listed[f"!{name}"] = partial(_itself, own)  # before the first of the ids
+            # Before the first of the ids.
+            listed[f"!{name}"] = partial(own_tools.described, own, chat_asked=chat_asked)
         if self.mode != "search":
             for name, tool in self.tools().items():
-                listed[tool.tool_id] = partial(listing.described, tool, name, modern=modern)
+                listed[tool.tool_id] = partial(listing.described, tool, name, **how)
         return listed
 
     def call(self, asked: Asked, follower: Follower) -> types.CallToolResult:
@@ -119,9 +126,12 @@ class Gateway:
         tool = None if own else self._find(project, asked.name)
         try:
             if own is not None:
+                if own.name == own_tools.CALL.name:
+                    asked = _with_its_chat(asked, own.input_schema)
                 args = own_tools.check(own, asked.args)
                 return self._own_called(project, own.name, args, asked, follower)
             assert tool is not None
+            asked = _with_its_chat(asked, tool.input_schema)
             return self._called(project, tool, asked, follower)
         except CovaltError as error:
             return results.of_error(error)
@@ -216,12 +226,18 @@ def _no_such_tool(name: str) -> NoSuchToolError:
     return NoSuchToolError(f"unknown tool {name!r}")
 
 
+def _with_its_chat(asked: Asked, schema: JsonObject) -> Asked:
+    """Return a call whose chat is named among its arguments as one of that chat."""
+    named = asked.args.get(listing.CHAT_ARGUMENT)
+    apart = asked.client.key is None and asked.chat_id is None and listing.takes_chat(schema)
+    if not apart or not isinstance(named, str):
+        return asked
+    rest = {name: one for name, one in asked.args.items() if name != listing.CHAT_ARGUMENT}
+    return replace(asked, args=rest, chat_id=named)
+
+
 def _words_of(tool: Tool) -> str:
     return f"{tool.tool_id} {tool.description}".casefold()
-
-
-def _itself(tool: types.Tool) -> types.Tool:
-    return tool
 
 
 @lru_cache(maxsize=8)

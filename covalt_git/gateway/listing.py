@@ -23,8 +23,12 @@ TOOL_ID = "covalt-git/tool_id"
 """Where a tool whose name is not its path says its id, in ``_meta``."""
 
 
-def described(tool: Tool, name: str, *, modern: bool) -> types.Tool:
-    """Return a tool as a host is told of it.
+CHAT_ARGUMENT = "covalt_chat"
+"""The argument in which a client names its chat whose requests nothing holds together."""
+
+
+def described(tool: Tool, name: str, *, modern: bool, chat_asked: bool = False) -> types.Tool:
+    """Return a tool as a host is told of it; with ``chat_asked``, one that takes a chat as well.
 
     Before 2026-07-28 an output schema could only be one of objects.
     """
@@ -36,7 +40,7 @@ def described(tool: Tool, name: str, *, modern: bool) -> types.Tool:
         name=name,
         title=tool.name,
         description=tool.description or None,
-        input_schema=_of_object(tool.input_schema),
+        input_schema=with_chat(tool.input_schema) if chat_asked else _of_object(tool.input_schema),
         output_schema=output,
         annotations=types.ToolAnnotations(
             title=tool.name,
@@ -47,6 +51,25 @@ def described(tool: Tool, name: str, *, modern: bool) -> types.Tool:
         ),
         _meta=None if name == tool.path else {TOOL_ID: tool.tool_id},
     )
+
+
+def with_chat(schema: JsonObject) -> JsonObject:
+    """Return a schema of arguments among which a chat may be named; not where one is so called."""
+    properties = schema.get("properties", {})
+    if not takes_chat(schema):
+        return _of_object(schema)
+    return _of_object({**schema, "properties": {**properties, CHAT_ARGUMENT: _CHAT_SCHEMA}})
+
+
+def takes_chat(schema: JsonObject) -> bool:
+    """Tell whether a chat may be named among the arguments: the tool has none of that name."""
+    return CHAT_ARGUMENT not in schema.get("properties", {})
+
+
+_CHAT_SCHEMA: JsonObject = {
+    "type": "string",
+    "description": "The chat to work in, as an earlier result told it; left out, a new one is made.",
+}
 
 
 def page(keys: Sequence[str], cursor: str | None, size: int = PAGE) -> tuple[slice, str | None]:

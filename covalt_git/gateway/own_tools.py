@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import mcp_types as types
 
 from covalt_git import json_schema
+from covalt_git.gateway.listing import with_chat
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
@@ -84,6 +85,13 @@ NAMES = frozenset(tool.name for tool in _LISTED["both"])
 def own_tools(mode: Mode) -> dict[str, types.Tool]:
     """Return the gateway's own tools in a mode, by their names, sorted."""
     return {tool.name: tool for tool in _LISTED[mode]}
+
+
+def described(tool: types.Tool, *, chat_asked: bool) -> types.Tool:
+    """Return one of these tools as a host is told of it; see :func:`listing.described`."""
+    if not chat_asked or tool.name != CALL.name:
+        return tool
+    return tool.model_copy(update={"input_schema": with_chat(tool.input_schema)})
 
 
 def check(tool: types.Tool, args: JsonObject) -> Any:

@@ -168,9 +168,7 @@ def _about(chat: ClientChat) -> list[types.ContentBlock]:
     """Return what a client has to know of a chat that was made for it."""
     if not chat.new:
         return []
-    return [
-        _text(f"this is in the new chat {chat.id}; covalt-git mcp --chat {chat.id} goes on in it")
-    ]
+    return [_text(f"this is in the new chat {chat.id}; {chat.way_back}")]
 
 
 def _text(text: str) -> types.TextContent:

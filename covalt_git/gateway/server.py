@@ -78,6 +78,7 @@ class Faces:
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
+        self._follows = anyio.Event()
 
     def server(self) -> McpServer:
         """Return the server, for any transport."""
@@ -123,7 +124,14 @@ class Faces:
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         self._seen(ctx)
-        listed = await self._looked_up(partial(self._gateway.listed, modern=is_modern(ctx)))
+        await self._follows.wait()  # so that what changes after this is told
+        listed = await self._looked_up(
+            partial(
+                self._gateway.listed,
+                modern=is_modern(ctx),
+                chat_asked=self._key(ctx) is None and _chat_named(ctx) is None,
+            )
+        )
         where, following = listing.page([*listed], None if params is None else params.cursor)
         told = [describe() for describe in [*listed.values()][where]]
         return types.ListToolsResult(tools=told, next_cursor=following)
@@ -213,24 +221,27 @@ class Faces:
     @asynccontextmanager
     async def _life(self, _: Server[None]) -> AsyncIterator[None]:
         """Tell of changed tools for as long as the server is there."""
-        changes = await run_sync(ToolChanges, self._gateway)
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tell_of_tools)
+            try:
+                yield
+            finally:
+                self._listening.close()
+                group.cancel_scope.cancel()
+
+    async def _tell_of_tools(self) -> None:
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._tell_of, changes)
-                try:
-                    yield
-                finally:
-                    self._listening.close()
-                    group.cancel_scope.cancel()
+            changes = await run_sync(ToolChanges, self._gateway)
+        finally:
+            self._follows.set()
+        try:
+            while await run_sync(changes.wait, abandon_on_cancel=True):
+                await self._bus.publish(ToolsListChanged())
+                for session in [*self._sessions.values()]:
+                    with suppress(Exception):  # a client that is gone has nothing to be told
+                        await session.send_notification(types.ToolListChangedNotification())
         finally:
             changes.close()
-
-    async def _tell_of(self, changes: ToolChanges) -> None:
-        while await run_sync(changes.wait, abandon_on_cancel=True):
-            await self._bus.publish(ToolsListChanged())
-            for session in [*self._sessions.values()]:
-                with suppress(Exception):  # a client that is gone has nothing to be told
-                    await session.send_notification(types.ToolListChangedNotification())
 
     async def _tell_of_files(self, result: types.CallToolResult) -> None:
         """Tell whoever listens of the files that a result links to."""
@@ -258,7 +269,10 @@ def is_modern(ctx: ServerRequestContext[None]) -> bool:
 
 
 def _chat_named(ctx: ServerRequestContext[None]) -> str | None:
+    """Return the chat that a request names: in its ``_meta``, else in its address, ``/mcp?chat=c1``."""
     named = (ctx.meta or {}).get(CHAT)
+    if named is None and ctx.request is not None:
+        named = ctx.request.query_params.get("chat")
     return named if isinstance(named, str) else None
 
 

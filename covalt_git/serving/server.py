@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 from covalt_git.access import UnknownRoleError
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError
+from covalt_git.files.project_files import read_config
+from covalt_git.gateway.http import PLACE, http_app
 from covalt_git.project import Project
+from covalt_git.serving.guarded import Guarded
 from covalt_git.serving.listening import Listener, listen
 from covalt_git.serving.places import Places, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from covalt_git.workspaces import watches
 from covalt_server.app import create_app, create_git_app
+from covalt_server.guard import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,10 +111,13 @@ def faces(
     Raises:
         BrokenConfigError: when ``covalt.yaml`` cannot be used.
     """
+    guard = Guard(token, port, read_config(root).server.allowed_hosts)
+    agents = Guarded(http_app(root, role=role), guard.check_agent)
     pages = create_app(root, token=token, port=port, role=role, followed=followed)
     git = create_git_app(root, token=token, port=port, role=role)
-    # The places of /mcp and /.well-known/oauth-protected-resource are free.
-    return Places(WSGIBridge(pages), {"/git": WSGIBridge(git, threads=GIT_THREADS)})
+    places: dict[str, App] = {"/git": WSGIBridge(git, threads=GIT_THREADS), PLACE: agents}
+    # The place of /.well-known/oauth-protected-resource is free.
+    return Places(WSGIBridge(pages), places)
 
 
 def _token() -> str:

@@ -19,10 +19,14 @@ from flask import g, redirect, request
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+    from typing import TypeAlias
 
     from flask import Flask
+    from werkzeug.datastructures import Headers
     from werkzeug.wrappers import Response
+
+    Given: TypeAlias = Headers | Mapping[str, str]
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTTP = 80
@@ -103,25 +107,43 @@ class Guard:
             WrongHostError: for a foreign host.
             WrongOriginError: for a request of a foreign page.
         """
-        self._check_host()
-        self._check_origin()
+        self._check_from(request.headers)
+
+    def check_agent(self, headers: Given) -> None:
+        """Refuse a request of no browser that is not ours to answer; the token is in its headers.
+
+        Raises:
+            WrongHostError: for a foreign host.
+            WrongOriginError: for a request of a foreign page.
+            NoTokenError: without the token.
+        """
+        self._check_from(headers)
+        if not self.is_token(_bearer(headers)):
+            raise NoTokenError(
+                "this needs the token of the server",
+                hint="send Authorization: Bearer with the token that covalt-git serve printed",
+            )
+
+    def _check_from(self, headers: Given) -> None:
+        self._check_host(headers)
+        self._check_origin(headers)
 
     def is_token(self, given: str) -> bool:
         """Tell whether ``given`` is the server's token, in a time that says nothing about it."""
         return hmac.compare_digest(given.encode(), self.token.encode())
 
-    def _check_host(self) -> None:
-        if request.headers.get("Host", "").lower() not in self._own_hosts():
+    def _check_host(self, headers: Given) -> None:
+        if headers.get("Host", "").lower() not in self._own_hosts():
             raise WrongHostError(
                 "the server does not answer to that host",
                 hint=f"open http://127.0.0.1:{self.port}/, or name the host under "
                 "server.allowed_hosts in covalt.yaml",
             )
 
-    def _check_origin(self) -> None:
-        origin = request.headers.get("Origin")
+    def _check_origin(self, headers: Given) -> None:
+        origin = headers.get("Origin")
         own = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self._own_hosts()}
-        site = request.headers.get("Sec-Fetch-Site", "").lower()
+        site = headers.get("Sec-Fetch-Site", "").lower()
         if (origin is not None and origin.lower() not in own) or site not in _OWN_SITE:
             raise WrongOriginError(
                 "the request comes from a page of another origin",
@@ -134,10 +156,7 @@ class Guard:
         return own | set(LOCAL_NAMES) if self.port == _HTTP else own
 
     def _carried(self) -> str:
-        scheme, _, bearer = request.headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return bearer.strip()
-        return request.cookies.get(self.cookie, "")
+        return _bearer(request.headers) or request.cookies.get(self.cookie, "")
 
     def _signed_in(self) -> Response:
         rest = [(name, value) for name, value in request.args.items(multi=True) if name != "token"]
@@ -147,6 +166,12 @@ class Guard:
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
         answer.headers["Cache-Control"] = "no-store"
         return answer
+
+
+def _bearer(headers: Given) -> str:
+    """Return the token of an Authorization header, or nothing."""
+    scheme, _, bearer = headers.get("Authorization", "").partition(" ")
+    return bearer.strip() if scheme.lower() == "bearer" else ""
 
 
 def page_policy(nonce: str, frames: Iterable[str] = ()) -> str:

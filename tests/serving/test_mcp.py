@@ -1,0 +1,245 @@
+"""``/mcp`` of the server: streamable HTTP of both eras, behind the same checks as every page."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from covalt_git.models.project_config import ServerConfig
+from covalt_git.project import Project
+from covalt_git.serving.listening import listen
+from covalt_git.serving.server import faces
+from covalt_git.serving.uvicorn_server import Server
+from tests.gateway.clients import ERAS, add_toolset, make_project, text
+
+Result = TypeVar("Result")
+
+TOKEN = "a-token-of-the-tests"
+eras = pytest.mark.parametrize("era", ERAS)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("mcp") / "project")
+
+
+def served(root: Path, role: str | None = None) -> Iterator[int]:
+    listener = listen(ServerConfig(), host=None, port=0)
+    ready = threading.Event()
+    app = faces(root, token=TOKEN, port=listener.port, role=role)
+    server = Server(app, ready.set, grace_s=1)
+    thread = threading.Thread(target=server.run, args=([listener.socket],))
+    with listener.socket:
+        thread.start()
+        assert ready.wait(30)
+        yield listener.port
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def port(root: Path) -> Iterator[int]:
+    yield from served(root)
+
+
+@pytest.fixture(scope="module")
+def readers_port(root: Path) -> Iterator[int]:
+    yield from served(root, "reader")
+
+
+def talk(
+    port: int,
+    said: Callable[[Client], Awaitable[Result]],
+    *,
+    era: str,
+    query: str = "",
+    hears: Any = None,
+) -> Result:
+    async def main() -> Result:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
+            way = streamable_http_client(f"http://127.0.0.1:{port}/mcp{query}", http_client=http)
+            async with Client(way, mode=era, cache=None, message_handler=hears) as client:
+                return await said(client)
+
+    return anyio.run(main)
+
+
+async def names(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+@eras
+def test_a_role_has_its_tools_over_http(port: int, readers_port: int, era: str) -> None:
+    assert "demo.write" in talk(port, names, era=era)
+    assert talk(readers_port, names, era=era) == [
+        "resume",
+        "demo.read",
+        "workspace.list_files",
+        "workspace.read_file",
+    ]
+
+
+@eras
+def test_progress_and_the_result_come_over_http(root: Path, port: int, era: str) -> None:
+    told: list[Any] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    async def said(client: Client) -> Any:
+        await client.call_tool("demo.steps", {}, progress_callback=hear)
+        return await client.call_tool("demo.write", {"path": "a.txt", "content": "hi"})
+
+    result = talk(port, said, era=era)
+
+    assert told == [(1, 2, "first"), (2, 2, "last")]
+    with Project.open(root).chats.open(result.meta["covalt-git/chat"]) as chat:
+        assert chat.head() == result.meta["covalt-git/manifest"]
+
+
+def test_each_session_works_in_a_chat_of_its_own(port: int) -> None:
+    async def said(client: Client) -> set[str]:
+        called = [await client.call_tool("demo.steps", {}) for _ in range(2)]
+        return {one.meta["covalt-git/chat"] for one in called if one.meta}
+
+    (first,), (second,) = (talk(port, said, era="legacy") for _ in range(2))
+
+    assert first != second
+
+
+def test_without_sessions_a_client_names_its_chat(root: Path, port: int) -> None:
+    async def said(client: Client) -> list[str]:
+        tool = {one.name: one for one in (await client.list_tools()).tools}["demo.write"]
+        assert "covalt_chat" in tool.input_schema["properties"]
+        args = {"path": "a.txt", "content": "hi"}
+        first = await client.call_tool("demo.write", args)
+        chat = (first.meta or {})["covalt-git/chat"]
+        assert "pass it as covalt_chat to go on in it" in text(first)
+        again = await client.call_tool("demo.write", {**args, "path": "b", "covalt_chat": chat})
+        meta: Any = {"covalt-git/chat": chat}
+        third = await client.call_tool("demo.write", {**args, "path": "c"}, meta=meta)
+        return [(one.meta or {})["covalt-git/chat"] for one in (first, again, third)]
+
+    (chat_id,) = {*talk(port, said, era=ERAS[0])}
+
+    with Project.open(root).chats.open(chat_id) as chat:
+        assert [*chat.files(chat.head())] == ["a.txt", "b", "c"]
+
+
+@eras
+def test_an_address_names_the_chat_for_all_its_calls(root: Path, port: int, era: str) -> None:
+    chat_id = f"by-{era}"
+    Project.open(root).chats.new(chat_id)
+
+    async def said(client: Client) -> Any:
+        tool = {one.name: one for one in (await client.list_tools()).tools}["demo.steps"]
+        assert era == "legacy" or "covalt_chat" not in tool.input_schema.get("properties", {})
+        return await client.call_tool("demo.steps", {})
+
+    result = talk(port, said, era=era, query=f"?chat={chat_id}")
+
+    assert result.meta["covalt-git/chat"] == chat_id
+
+
+@eras
+def test_a_client_hears_over_http_that_tools_changed(root: Path, port: int, era: str) -> None:
+    name = f"more{len(era)}"
+    told: list[anyio.Event] = []
+
+    async def hear(message: Any) -> None:
+        if "tools/list_changed" in str(message):
+            told[0].set()
+
+    async def said(client: Client) -> list[str]:
+        told.append(anyio.Event())
+        async with anyio.create_task_group() as group:
+            if era != "legacy":
+                await group.start(_listening, client)
+            await names(client)
+            manifest = f'id: {name}\nname: More\nversion: "1"\n'
+            manifest += f"tools: [{{id: wave, entrypoint: 'tools.{name}:wave'}}]\n"
+            add_toolset(root, name, manifest, "def wave() -> str:\n    return 'o/'\n")
+            with anyio.fail_after(20):
+                await told[0].wait()
+            group.cancel_scope.cancel()
+        return await names(client)
+
+    assert f"{name}.wave" in talk(port, said, era=era, hears=hear)
+
+
+async def _listening(client: Client, task_status: Any) -> None:
+    async with client.listen(tools_list_changed=True):
+        task_status.started()
+        await anyio.sleep_forever()
+
+
+DISCOVER = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "server/discover",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "a", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
+
+
+USUAL = {
+    "Authorization": f"Bearer {TOKEN}",
+    "Accept": "application/json, text/event-stream",
+    "Content-Type": "application/json",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "server/discover",
+}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "error"),
+    [
+        ({"Authorization": ""}, 401, "no_token"),
+        ({"Authorization": "Bearer wrong"}, 401, "no_token"),
+        ({"Authorization": "", "Cookie": f"covalt_git_0={TOKEN}"}, 401, "no_token"),
+        ({"Host": "evil.example"}, 421, "wrong_host"),
+        ({"Origin": "https://evil.example"}, 403, "wrong_origin"),
+        ({"Origin": "null"}, 403, "wrong_origin"),
+        ({"Sec-Fetch-Site": "cross-site"}, 403, "wrong_origin"),
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_what_is_not_ours_to_answer_is_refused(
+    port: int, method: str, headers: dict[str, str], status: int, error: str
+) -> None:
+    answer = httpx2.request(
+        method,
+        f"http://127.0.0.1:{port}/mcp",
+        headers={**USUAL, **headers},
+        content=json.dumps(DISCOVER) if method == "POST" else None,
+    )
+
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"] == error
+    assert ("www-authenticate" in answer.headers) is (status == 401)
+    assert TOKEN not in answer.text
+
+
+def test_one_request_is_one_answer_since_there_are_no_sessions(port: int) -> None:
+    url = f"http://127.0.0.1:{port}/mcp"
+    answer = httpx2.post(url, headers=USUAL, content=json.dumps(DISCOVER))
+
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("application/json")
+    assert answer.json()["result"]["supportedVersions"] == ["2026-07-28"]
