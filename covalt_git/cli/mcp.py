@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import click
 
 from covalt_git.access import UnknownRoleError
+from covalt_git.cli import mcp_install
 from covalt_git.cli.session import project
 
 Mode = Literal["direct", "search", "both"]
@@ -43,17 +44,20 @@ def command(
 
     Speaks MCP on standard input and output until the input ends: it is for the agent's host to start.
     """
-    if ctx.invoked_subcommand is not None:
-        return
     opened = project()
     under = opened.principal.role if role is None else role
     if under is not None and under not in opened.config.roles:
         raise UnknownRoleError(under, opened.config.roles)
     if chat_id is not None:
         opened.chats.path(chat_id)
+    if ctx.invoked_subcommand is not None:
+        return
     # Only now, as they take half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415
     from covalt_git.gateway.gateway import Gateway  # noqa: PLC0415
 
     stdio.serve(Gateway(opened.root, under, style, mode, ClientChats(chat_id)))
+
+
+command.add_command(mcp_install.command)

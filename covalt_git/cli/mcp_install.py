@@ -1,0 +1,93 @@
+"""``covalt-git mcp install``."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.cli.session import json_option, project, wrong_call
+from covalt_git.gateway import host_files
+from covalt_git.gateway.host_files import Host
+
+if TYPE_CHECKING:
+    from covalt_git.gateway.host_files import HostFile
+
+_COLOURS = {"+": "green", "-": "red"}
+
+
+@click.command("install")
+@click.argument("host", type=click.Choice(get_args(Host)))
+@click.option("--name", default="covalt-git", show_default=True, help="What the host calls it.")
+@click.option(
+    "--print", "only_print", is_flag=True, help="Print what belongs there, write nothing."
+)
+@click.option("--yes", is_flag=True, help="Write it without asking.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, host: Host, name: str, *, only_print: bool, yes: bool, as_json: bool
+) -> None:
+    """Put the server into the configuration of HOST, after a look at the change.
+
+    The options of `covalt-git mcp` stand before: `covalt-git mcp --mode search install cursor`. Tools get
+    names that every host takes, `--names underscore`, unless others are named.
+    """
+    file = host_files.with_server(host, project().root, _args(ctx), name)
+    if only_print:
+        output.as_json({name: file.entry})
+        return
+    changed = file.before != file.after
+    if not as_json and changed:
+        _show(file)
+    writes = changed and (yes or _says_yes(file, as_json=as_json))
+    if writes:
+        host_files.write(file)
+    if as_json:
+        output.as_json({"path": str(file.path), "entry": file.entry, "written": writes})
+    elif not changed:
+        output.say(f"{file.path} has it already")
+    elif writes:
+        output.say(f"written: {file.path}", dim=True)
+    if changed and not writes:
+        raise SystemExit(1)
+
+
+def _args(ctx: click.Context) -> list[str]:
+    """Return the arguments that a host starts the server with: those that stand before."""
+    given = ctx.parent
+    assert given is not None  # it is a command of a group
+    role = given.params["role"] or ctx.find_root().obj["role"]
+    args = []
+    for name, option in (("chat_id", "--chat"), ("mode", "--mode")):
+        if _was_given(given, name):
+            args += [option, given.params[name]]
+    if role is not None:
+        args += ["--role", role]
+    style = given.params["style"] if _was_given(given, "style") else "underscore"
+    return [*args, "--names", style]
+
+
+def _was_given(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+
+
+def _show(file: HostFile) -> None:
+    lines = difflib.unified_diff(
+        file.before.splitlines(),
+        file.after.splitlines(),
+        str(file.path),
+        str(file.path),
+        lineterm="",
+    )
+    for line in lines:
+        output.say(line, fg=_COLOURS.get(line[:1]))
+
+
+def _says_yes(file: HostFile, *, as_json: bool) -> bool:
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise wrong_call(f"nothing was written to {str(file.path)!r}: add --yes to write it")
+    return click.confirm("write it?")

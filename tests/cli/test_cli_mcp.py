@@ -1,0 +1,114 @@
+"""``covalt-git mcp install``: our server in the configuration of hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters
+
+from tests.command import run
+from tests.gateway.clients import REPOSITORY, make_project
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project")
+
+
+def install(root: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "XDG_CONFIG_HOME": str(root.parent / "config")}
+    return run("mcp", *args, cwd=root, env=env)
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "key", "where"),
+    [
+        ("claude-code", ".mcp.json", "mcpServers", []),
+        ("vscode", ".vscode/mcp.json", "servers", ["-C", "${workspaceFolder}"]),
+        ("cursor", ".cursor/mcp.json", "mcpServers", ["-C", "${workspaceFolder}"]),
+    ],
+)
+def test_the_file_of_a_project_gets_a_server_and_no_path_of_this_machine(
+    root: Path, host: str, file: str, key: str, where: list[str]
+) -> None:
+    done = install(root, "--mode", "search", "--role", "reader", "install", host, "--yes")
+
+    assert done.returncode == 0, done.stderr
+    assert '+      "command": "covalt-git",' in done.stdout
+    entry = json.loads((root / file).read_text())[key]["covalt-git"]
+    assert entry == {
+        "type": "stdio",
+        "command": "covalt-git",
+        "args": [*where, "mcp", "--mode", "search", "--role", "reader", "--names", "underscore"],
+    }
+    again = install(root, "--mode", "search", "--role", "reader", "install", host)
+    assert (again.returncode, again.stdout) == (0, f"{root / file} has it already\n")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it is in a person's Library there")
+def test_the_file_of_a_person_keeps_what_else_is_in_it(root: Path) -> None:
+    file = root.parent / "config" / "Claude" / "claude_desktop_config.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"theme": "dark", "mcpServers": {"other": {"command": "x"}}}')
+    file.chmod(0o600)
+
+    done = install(root, "--names", "short", "install", "claude-desktop", "--yes", "--json")
+
+    told = json.loads(done.stdout)
+    said = json.loads(file.read_text())
+    assert told == {"path": str(file), "entry": said["mcpServers"]["covalt-git"], "written": True}
+    assert said["theme"] == "dark"
+    assert [*said["mcpServers"]] == ["other", "covalt-git"]
+    assert told["entry"]["args"] == ["-C", str(root), "mcp", "--names", "short"]
+    assert Path(told["entry"]["command"]).is_absolute()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_is_written_unasked(root: Path) -> None:
+    printed = install(root, "install", "cursor", "--print", "--name", "mine")
+    refused = install(root, "install", "cursor")
+
+    assert [*json.loads(printed.stdout)] == ["mine"]
+    assert refused.returncode == 2
+    assert '+  "mcpServers": {' in refused.stdout
+    assert "add --yes to write it" in refused.stderr
+    assert not (root / ".cursor").exists()
+
+
+@pytest.mark.parametrize("text", ["{ // mine\n}", "[]", '{"mcpServers": []}'])
+def test_a_file_that_cannot_be_understood_is_left_alone(root: Path, text: str) -> None:
+    (root / ".mcp.json").write_text(text)
+
+    done = install(root, "install", "claude-code", "--yes")
+
+    assert done.returncode == 1
+    assert done.stderr.count("hint: ") == 1
+    assert (root / ".mcp.json").read_text() == text
+
+
+def test_a_host_reaches_the_tools_by_what_was_installed(root: Path, tmp_path: Path) -> None:
+    """The entry's own command line, with this interpreter's covalt-git on the PATH."""
+    program = tmp_path / "bin" / "covalt-git"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'from covalt_git.cli import main; main()' \"$@\"\n"
+    )
+    program.chmod(0o755)
+    install(root, "install", "claude-code", "--yes")
+    entry = json.loads((root / ".mcp.json").read_text())["mcpServers"]["covalt-git"]
+    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
+    how = StdioServerParameters(
+        command=str(program), args=entry["args"], cwd=root, env={"PYTHONPATH": paths}
+    )
+
+    async def main() -> list[str]:
+        async with Client(how) as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert "demo_write" in anyio.run(main)
