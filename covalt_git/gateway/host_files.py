@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
+from covalt_git.flushing import flush
 from covalt_git.names import new_id
-from covalt_git.new_file import flush
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
