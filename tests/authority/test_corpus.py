@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.authority import Comparison, State, compare, state_at
-from tests.authority.corpus import CASES, Case, changed
+from tests.authority.corpus import CASES, changed
 from tests.authority.sample_project import sample
 
 if TYPE_CHECKING:
@@ -52,11 +52,6 @@ def base(repository: Path) -> State:
     return state_at(repository, "main")
 
 
-@pytest.fixture(scope="module")
-def heads(repository: Path) -> list[State]:
-    return [state_at(repository, f"case-{at}") for at in range(len(CASES))]
-
-
 def told(found: Comparison) -> str:
     return "\n".join(f"{one.verdict}: {one.message}" for one in found.changes)
 
@@ -72,9 +67,9 @@ def test_the_corpus_has_at_least_150_commits_that_differ() -> None:
 
 
 @pytest.mark.parametrize("at", range(len(CASES)), ids=[case.name for case in CASES])
-def test_a_change_is_judged_as_what_it_is(at: int, base: State, heads: list[State]) -> None:
-    case: Case = CASES[at]
-    found = compare(base, heads[at])
+def test_a_change_is_judged_as_what_it_is(at: int, repository: Path, base: State) -> None:
+    case, head = CASES[at], state_at(repository, f"case-{at}")
+    found, back = compare(base, head), compare(head, base)
 
     for verdict, expected in (("widening", case.wider), ("narrowing", case.narrower)):
         lines = [one.message for one in found.changes if one.verdict == verdict]
@@ -82,30 +77,24 @@ def test_a_change_is_judged_as_what_it_is(at: int, base: State, heads: list[Stat
         assert missing == [], told(found)
         assert bool(lines) == bool(expected), told(found)
     assert found.grown == bool(case.wider)
+    check_it_goes_the_other_way_round(found, back)
+    assert without_a_line(found) == []
+    assert compare(head, head).changes == ()
 
 
-def test_what_came_is_what_goes_the_other_way_round(base: State, heads: list[State]) -> None:
-    for case, head in zip(CASES, heads, strict=True):
-        there, back = compare(base, head), compare(head, base)
-
-        if all(one.certain for found in (there, back) for one in found.changes):
-            assert len(there.of("widening")) == len(back.of("narrowing")), case.name
-            assert len(there.of("narrowing")) == len(back.of("widening")), case.name
-        assert back.grown or not there.of("narrowing"), case.name
-        assert there.grown or not back.of("narrowing"), case.name
+def check_it_goes_the_other_way_round(there: Comparison, back: Comparison) -> None:
+    if all(one.certain for found in (there, back) for one in found.changes):
+        assert len(there.of("widening")) == len(back.of("narrowing"))
+        assert len(there.of("narrowing")) == len(back.of("widening"))
+    assert back.grown or not there.of("narrowing")
+    assert there.grown or not back.of("narrowing")
 
 
-def test_a_commit_differs_in_nothing_from_itself(heads: list[State]) -> None:
-    assert [compare(head, head).changes for head in heads] == [()] * len(heads)
-
-
-def test_every_change_has_a_line_of_a_file(base: State, heads: list[State]) -> None:
-    without = [
-        one
-        for head in heads
-        for one in compare(base, head).changes
+def without_a_line(found: Comparison) -> list[str]:
+    """Return the changes that do not say where in a file they stand."""
+    return [
+        one.message
+        for one in found.changes
         if one.verdict != "neutral" and one.kind != "unreadable"
-        if (one.at or one.was) is None or not (one.at or one.was).line  # type: ignore[union-attr]
+        if (place := one.at or one.was) is None or not place.line
     ]
-
-    assert without == []
