@@ -65,14 +65,14 @@ def differences(root: Path, toolset_id: str, grant: str | None = None) -> list[D
 
 def _digest(toolset: Toolset, grant: str | None) -> str:
     if grant is not None:
+        list_with = f"covalt-git grant list {toolset.id}"
         if grant not in toolset.state.grants:
-            list_with = f"covalt-git grant list {toolset.id}"
             raise UnknownNameError("grant", grant, toolset.state.grants, list_with=list_with)
         given = toolset.state.grants[grant]
         if isinstance(given, ProcessGrant | ServerGrant):
             raise VersionGoneError(
                 f"{grant!r} was granted for what the MCP server is, whatever else changes",
-                hint=f"{list_with} says what is otherwise",
+                hint=f"what is otherwise: {list_with}",
             )
         return given.digest
     if toolset.state.digest is None:

@@ -97,3 +97,16 @@ def test_what_changed_since_a_grant_can_be_looked_at(root: Path) -> None:
     assert "+# more" in json.loads(said)[0]["patch"]
     status, said = covalt(root, "toolset", "diff", "demo", "--granted", "netwrok")
     assert (status, "did you mean 'network'" in said) == (1, True)
+
+
+def test_what_changed_since_a_server_was_granted_is_told_by_the_list(root: Path) -> None:
+    manifest = root / "toolsets/demo/toolset.yaml"
+    manifest.write_text(MANIFEST + "mcp_servers: [{id: far, command: far}]\n", encoding="utf-8")
+    covalt(root, "grant", "add", "demo", "process", "far")
+
+    status, said = covalt(root, "toolset", "diff", "demo", "--granted", "process-far")
+    assert status == 1
+    assert said == (
+        "'process-far' was granted for what the MCP server is, whatever else changes\n"
+        "  hint: what is otherwise: covalt-git grant list demo\n"
+    )
