@@ -6,6 +6,7 @@ An agent branches, looks back and goes back by itself with them.  They are decid
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access import confirmation
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.bundle_files import readable
-from covalt_git.git_objects import is_binary_content
+from covalt_git.git_objects import blob_id, is_binary_content
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE
+from covalt_git.paths import check_path
 from covalt_git.workspaces import restoring, trees
+from covalt_git.workspaces.folders import Folder, read_entry
+from covalt_git.workspaces.snapshot import why_not_stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,17 +107,35 @@ def list_files(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
 def read_file(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
     """Return the text of a file."""
     path = args["path"]
-    with _state(chat, args.get("manifest")) as (tree, _folders):
-        found = trees.find(chat.store, tree, path)
-        if found is None:
+    found = _content(chat, path, args.get("manifest"))
+    if found is None:
+        with _state(chat, args.get("manifest")) as (tree, _folders):
             known = [readable(one) for one in trees.files(chat.store, tree)]
-            raise UnknownNameError("file", path, known, list_with="workspace.list_files")
-        content = chat.store.read_blob(found.oid)
-    if len(content) > MOST_FILE_BYTES:
-        raise UnreadableError(f"{path!r} has {len(content)} bytes", hint="read it as a resource")
-    if is_binary_content(content):
+        raise UnknownNameError("file", path, known, list_with="workspace.list_files")
+    if len(found) > MOST_FILE_BYTES:
+        raise UnreadableError(f"{path!r} has {len(found)} bytes", hint="read it as a resource")
+    if is_binary_content(found):
         raise UnreadableError(f"{path!r} is no text", hint="read it as a resource")
-    return Done({"path": path, "oid": found.oid, "content": content.decode("utf-8", "replace")})
+    oid = blob_id(found, chat.store.object_format)
+    return Done({"path": path, "oid": oid, "content": found.decode("utf-8", "replace")})
+
+
+def _content(chat: ChatStore, path: str, named: str | None) -> bytes | None:
+    """Return a file of a manifest, or as a snapshot of the folder would have it now; None: no such file."""
+    if check_path(path).kind == "refused":
+        return None
+    if named is not None or not chat.workspace.is_dir():
+        oid = chat.head() if named is None else chat.resolve(named)
+        state = trees.find(chat.store, chat.state(oid).tree, path)
+        return None if state is None else chat.store.read_blob(state.oid)
+    try:
+        with Folder.opened(chat.workspace) as root, root.parent_of(path) as (parent, name):
+            found = read_entry(parent, name, os.lstat(name, dir_fd=parent))
+    except OSError:
+        return None
+    if found is None or why_not_stored(path, found[1], chat.config):
+        return None
+    return found[1]
 
 
 def write_file(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
