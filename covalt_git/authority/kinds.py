@@ -146,6 +146,35 @@ def _grant(old: Fact, new: Fact) -> list[Judged]:
     return [unclear(f"{words}: granted again, for files that changed")]
 
 
+def _signer(old: Fact, new: Fact) -> list[Judged]:
+    """Compare from when until when a key's signatures count; they count longer without a bound."""
+    if old.value == new.value:
+        return []
+    told = KINDS[new.kind].words(new)
+    when = f"{shown(new.value) or 'always'} (was {shown(old.value) or 'always'})"
+    others = [
+        {name: one for name, one in fact.value.items() if name not in _BOUNDS}
+        for fact in (old, new)
+    ]
+    verdicts: set[Verdict] = set()
+    for name, later_is in _BOUNDS.items():
+        before, now = old.value.get(name), new.value.get(name)
+        if before == now:
+            continue
+        if before and now and (before[-1] == "Z") != (now[-1] == "Z"):
+            return [unclear(f"{told}: {when}")]
+        # Without one it counts always: until the end of time, or from its beginning.
+        least = {"valid-before": "9", "valid-after": ""}[name]
+        later = (now or least).ljust(15, "0") > (before or least).ljust(15, "0")
+        verdicts.add(later_is if later else OPPOSITE[later_is])
+    if others[0] != others[1] or len(verdicts) > 1:
+        return [unclear(f"{told}: {when}")]
+    return [Judged(one, f"{told}: {when}") for one in verdicts]
+
+
+_BOUNDS: dict[str, Verdict] = {"valid-before": "widening", "valid-after": "narrowing"}
+"""The bounds of a signer, and what it means that one is later."""
+
 _METHODS = {"HEAD": 0, "OPTIONS": 0, "GET": 1}
 """How much a method may do: one that only reads is less than the rest, of which nobody can tell."""
 
@@ -376,7 +405,7 @@ KINDS: dict[str, Kind] = {
     "tokens_for": Kind("issues tokens for {value}", ""),
     "tokens_role": Kind("gives its tokens' holders the role {value}", ""),
     "keys": Kind("is known by the keys {value}", ""),
-    "signer": Kind("trusts the signer {item}", "no longer trusts the signer {item}"),
+    "signer": Kind("trusts the signer {item}", "no longer trusts the signer {item}", judge=_signer),
     "secret_command": Kind("runs {value} for secrets", "runs no command for secrets"),
     "ignored": Kind("keeps no history of {item}", "keeps a history of {item}"),
     "max_file_mb": Kind("stores files of up to {value} MiB", "", judge=_larger),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING
 
 from covalt_git.authority.facts import Fact, Place
+from covalt_git.models.allowed_signers import AllowedSigner, wire_strings
 from covalt_git.models.project_config import DEFAULT_LIMITS, LimitsConfig
 from covalt_git.models.server_definition import command_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.files.reading import Reading
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
@@ -53,7 +55,7 @@ def project_facts(
         keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')})"
         yield Fact(subject, "keys", "", keys, at("issuers", position, "jwks_file"))
     for position, line in enumerate(config.signers):
-        yield Fact(PROJECT, "signer", " ".join(line.split()), None, at("signers", position))
+        yield _signer_fact(line, config.signers[:position], at("signers", position))
     if config.secret_command:
         command = command_line(config.secret_command)
         yield Fact(PROJECT, "secret_command", "", command, at("secret_command"))
@@ -61,6 +63,18 @@ def project_facts(
         yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))
     size = config.workspace.max_file_mb
     yield Fact(PROJECT, "max_file_mb", "", size, at("workspace", "max_file_mb"))
+
+
+def _signer_fact(line: str, above: Sequence[str], place: Place) -> Fact:
+    signer = AllowedSigner.parse(line)
+    same = (AllowedSigner.parse(one) for one in above)
+    if any((one.principals, one.key) == (signer.principals, signer.key) for one in same):
+        return Fact(PROJECT, "signer", " ".join(line.split()), {}, place)
+    kind = (wire_strings(signer.key) or [b""])[0].decode("ascii", "replace")
+    item = f"{signer.principals} {kind} {base64.b64encode(signer.key).decode()}"
+    # Those that sign for all purposes and those that sign for ours alone sign ours alike.
+    options = {name: said for name, said in signer.options.items() if name != "namespaces"}
+    return Fact(PROJECT, "signer", item, options, place)
 
 
 def _role_facts(reading: Reading[ProjectConfig], name: str, role: RoleConfig) -> Iterator[Fact]:

@@ -59,6 +59,8 @@ limits:
 GITIGNORE_TEXT = """\
 # chats and the index: a chat's history is the git store data/chats/<id>/store.git
 /data/
+# toolsets on their way in or out, for moments
+/toolsets/.*
 __pycache__/
 """
 

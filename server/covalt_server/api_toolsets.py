@@ -14,7 +14,7 @@ from covalt_git.files.bundle_files import FileKind
 from covalt_git.installs.asking import asked as asked_by
 from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.standing import changes
-from covalt_git.models.toolset_state import Grant
+from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_server import current
 from covalt_server.admin import as_admin
 from covalt_server.api_tools import ToolRow, tool_row, visible_toolsets
@@ -178,7 +178,7 @@ def get_toolset(asked: GetToolset) -> ToolsetDetail:
         mcp_servers=_servers(toolset) if everything else (),
         python_packages=packages(toolset) if everything else (),
         asks=grants_asked(toolset) if everything else (),
-        grants=toolset.state.grants if everything else {},
+        grants=_grants(toolset) if everything else {},
         ended=_ended(toolset) if everything else {},
         problems=toolset.problems if everything else (),
     )
@@ -208,7 +208,7 @@ def _told(row: JsonObject, *, everything: bool) -> JsonObject:
 
 
 def _ended(toolset: Toolset) -> dict[str, tuple[str, ...]]:
-    told = {key: changes(toolset, grant) for key, grant in toolset.state.grants.items()}
+    told = {key: changes(toolset, grant) for key, grant in _grants(toolset).items()}
     return {key: changed for key, changed in told.items() if changed}
 
 
@@ -253,6 +253,17 @@ def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServ
         )
         for server in servers
     )
+
+
+def _grants(toolset: Toolset) -> dict[str, Grant]:
+    """Return what was granted, without the MCP servers that do not exist for the role."""
+    catalog = current.catalog()
+    return {
+        key: grant
+        for key, grant in toolset.state.grants.items()
+        if not isinstance(grant, ProcessGrant | ServerGrant)
+        or catalog.sees_one_of(grant.server, ())
+    }
 
 
 def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:

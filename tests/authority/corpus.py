@@ -617,6 +617,12 @@ PROJECT = [
         "trusts the signer mallory@example.com",
     ),
     covalt(
+        "a signer's key ends",
+        "alice@example.com ssh-ed25519",
+        'alice@example.com valid-before=\\"20270101\\" ssh-ed25519',
+        narrower="trusts the signer alice@example.com ssh-ed25519",
+    ),
+    covalt(
         "a signer goes",
         'signers: ["alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEB"]',
         "signers: []",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.installs.decisions import grant_process, grant_server
 from tests.server.api import HOME, Api, configure, refused
 
 FORECAST = """\
@@ -253,3 +254,16 @@ def test_what_covalt_yaml_cannot_say_is_told_for_every_request(api: Api) -> None
     told = refused(api.ask("list_toolsets"), 400, "broken_config")
 
     assert told["problems"][0]["path"] == "covalt.yaml"
+
+
+def test_the_grant_of_a_server_that_a_role_does_not_see_is_not_told(api: Api) -> None:
+    write(api.root, "forecast/toolset.yaml", FORECAST)
+    for server_id, kind in (("maps", "process"), ("far", "server")):
+        decide = grant_process if kind == "process" else grant_server
+        decide(api.root, "forecast", server_id, by="me")
+    configure(api.root, 'default_role: a\nroles: {a: {allow: ["forecast.**", "far.**"]}}\n')
+
+    told = api.get("get_toolset", toolset_id="forecast")
+
+    assert [one["id"] for one in told["mcp_servers"]] == ["far"]
+    assert list(told["grants"]) == ["server-far"]
