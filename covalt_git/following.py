@@ -138,6 +138,8 @@ class Changes:
     def __init__(self, root: Path, *, poll: bool = False) -> None:
         self._root = root
         self._ended, self._end = os.pipe()
+        self._held = threading.Lock()
+        self._waits = self._closed = False
         self._interval_s = POLL_S
         self._events: FolderEvents | None = None
         self._stale = False
@@ -150,6 +152,19 @@ class Changes:
 
     def wait(self) -> bool:
         """Wait until a look is worth while; False once it was closed."""
+        with self._held:
+            if self._closed:
+                return False
+            self._waits = True
+        try:
+            return self._wait()
+        finally:
+            with self._held:
+                self._waits = False
+                if self._closed:
+                    self._release()
+
+    def _wait(self) -> bool:
         events = self._events
         if events is None:
             return not self._is_closed(self._interval_s)
@@ -172,9 +187,21 @@ class Changes:
         self._interval_s = max(POLL_S, took_s * _REST)
 
     def close(self) -> None:
-        """End the waiting."""
-        with contextlib.suppress(OSError):
+        """End the waiting, and give back what it took of the system: whoever waits does, else this."""
+        with self._held:
+            if self._closed:
+                return
+            self._closed = True
             os.write(self._end, b"\0")
+            if not self._waits:
+                self._release()
+
+    def _release(self) -> None:
+        if self._events is not None:
+            self._events.close()
+            self._events = None
+        for one in (self._ended, self._end):
+            os.close(one)
 
     def _is_closed(self, timeout_s: float) -> bool:
         return bool(select.select([self._ended], [], [], timeout_s)[0])

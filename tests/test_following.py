@@ -42,6 +42,28 @@ def changes(root: Path) -> Iterator[Changes]:
     made.close()
 
 
+def open_files() -> int:
+    return len([*Path("/dev/fd").iterdir()])
+
+
+@pytest.mark.parametrize("waited_for", [False, True])
+def test_closed_it_gives_back_what_it_took_at_once(root: Path, waited_for: bool) -> None:  # noqa: FBT001 - a parameter
+    before = open_files()
+    changes = Changes(root)
+    ends: list[bool] = []
+    waiting = threading.Thread(target=lambda: ends.append(changes.wait()))
+    if waited_for:
+        waiting.start()
+    changes.close()
+    changes.close()
+    if waited_for:
+        waiting.join()
+
+    assert open_files() == before
+    assert changes.wait() is False
+    assert ends == [False] * waited_for
+
+
 def test_a_look_finds_what_changed_since_the_last(root: Path) -> None:
     followed = FollowedProject(root)
     first = followed.last
