@@ -43,20 +43,7 @@ def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
 
 def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
     """Return the text with the changes of both sides; where they are in conflict, both, ours first."""
-    texts = _merge3(base, ours, theirs)
-    merged: list[bytes] = []
-    for region in texts.reprocess_merge_regions(texts.merge_regions()):
-        match region:
-            case ("unchanged", start, end):
-                merged += texts.base[start:end]
-            case ("a" | "same", start, end):
-                merged += texts.a[start:end]
-            case ("b", start, end):
-                merged += texts.b[start:end]
-            case (_, _, _, start, end, their_start, their_end):
-                _append(merged, texts.a[start:end])
-                _append(merged, texts.b[their_start:their_end])
-    return b"".join(merged)
+    return _merged(base, ours, theirs, lambda mine, other: (mine, other))
 
 
 def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
@@ -64,9 +51,19 @@ def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> b
 
     ``names`` stand behind the marks, ours first.
     """
-    our_mark, their_mark = (
-        f"{mark} {name}\n".encode() for mark, name in zip(_MARKS, names, strict=True)
+    begin, end = ([f"{mark} {name}\n".encode()] for mark, name in zip(_MARKS, names, strict=True))
+    return _merged(
+        base, ours, theirs, lambda mine, other: (begin, mine, [b"=======\n"], other, end)
     )
+
+
+def _merged(
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    both: Callable[[Sequence[bytes], Sequence[bytes]], Iterable[Sequence[bytes]]],
+) -> bytes:
+    """Return the text with the changes of both sides; ``both`` says what stands for a conflict."""
     texts = _merge3(base, ours, theirs)
     merged: list[bytes] = []
     for region in texts.reprocess_merge_regions(texts.merge_regions()):
@@ -78,9 +75,7 @@ def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> b
             case ("b", start, end):
                 merged += texts.b[start:end]
             case (_, _, _, start, end, their_start, their_end):
-                for part in ([our_mark], texts.a[start:end], [b"=======\n"]):
-                    _append(merged, part)
-                for part in (texts.b[their_start:their_end], [their_mark]):
+                for part in both(texts.a[start:end], texts.b[their_start:their_end]):
                     _append(merged, part)
     return b"".join(merged)
 
