@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import Granted, GrantNeededError, granted
-from covalt_git.cli import main
 from covalt_git.files.toolsets import read_toolset
 
 if TYPE_CHECKING:
@@ -34,18 +33,6 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
     (tmp_path / "toolsets/demo/server/main.py").write_text("x = 1\n", encoding="utf-8")
     return tmp_path
-
-
-@pytest.fixture
-def covalt(root: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    def run(*args: str) -> tuple[int, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["-C", str(root), *args])
-        assert isinstance(ended.value.code, int)
-        said = capsys.readouterr()
-        return ended.value.code, said.out + said.err
-
-    return run
 
 
 def rewrite(root: Path, old: str, new: str, path: str = "toolset.yaml") -> None:
