@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, expect
 from werkzeug.datastructures import FileStorage
 
-from tests.browser import console_errors
 from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.installs.test_removing import commit
 from tests.server.api import BEARER, HOME, Api, configure, form_file
-from tests.server.live import live
 from tests.server.outside import Outside
 from tests.server.test_api_bundles import DEMO, MANIFEST, below
 from tests.server.visitor import Page, Visitor
@@ -337,26 +333,3 @@ def test_whoever_may_not_change_toolsets_sees_no_button_for_it(root: Path) -> No
         assert dev.open(address).status == 403
     assert "Grants" not in half.open("/toolsets/data-lab").text
     assert half.open("/toolsets/data-lab/export").status == 403
-
-
-def test_a_dropped_file_is_looked_at_as_a_chosen_one(context: BrowserContext, root: Path) -> None:
-    with live(root) as served:
-        page = context.new_page()
-        errors = console_errors(page)
-        page.goto(served.door)
-        page.goto(f"{served.url}/imports")
-        expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
-        page.evaluate(
-            """text => {
-                const bytes = Uint8Array.from(atob(text), one => one.charCodeAt(0));
-                const dropped = new DataTransfer();
-                dropped.items.add(new File([bytes], "demo.zip", {type: "application/zip"}));
-                document.body.dispatchEvent(
-                    new DragEvent("drop", {dataTransfer: dropped, bubbles: true, cancelable: true}));
-            }""",
-            base64.b64encode(DEMO).decode(),
-        )
-        page.wait_for_url("**/imports/*")
-
-        expect(page.get_by_role("heading", name="What it would be able to do")).to_be_visible()
-        assert errors == []

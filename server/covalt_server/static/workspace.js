@@ -74,35 +74,18 @@ async function refresh() {
   document.dispatchEvent(new Event("covalt:more"));
 }
 
-const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
-
 if (panel) {
-  panel.querySelector("[data-hint]").hidden = false;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send([...form.elements.files.files]);
   });
-  let inside = 0;
-  document.addEventListener("dragenter", (event) => {
-    if (hasFiles(event)) document.body.classList.toggle("dropping", ++inside > 0);
-  });
-  document.addEventListener("dragleave", (event) => {
-    if (hasFiles(event)) document.body.classList.toggle("dropping", --inside > 0);
-  });
-  document.addEventListener("dragover", (event) => {
-    if (hasFiles(event)) event.preventDefault();
-  });
-  document.addEventListener("drop", (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    inside = 0;
-    document.body.classList.remove("dropping");
+  document.addEventListener("files-dropped", ({ detail: dropped }) => {
     // A folder comes without its files; said rather than passed over.
-    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
+    const items = [...dropped.items].filter((item) => item.kind === "file");
     if (items.some((item) => item.webkitGetAsEntry?.()?.isDirectory)) {
       failed("A folder cannot be dropped.", "Open it, and drop the files in it; name the folder here.");
       return;
     }
-    send([...event.dataTransfer.files]);
+    send([...dropped.files]);
   });
 }

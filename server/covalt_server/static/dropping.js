@@ -1,0 +1,26 @@
+// Files that are dragged over a page with a place for them, and dropped anywhere on it: told as
+// "files-dropped", with what the drag carries.
+
+const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+const panel = document.querySelector("[data-drop]");
+
+if (panel) {
+  panel.querySelector("[data-hint]").hidden = false;
+  let inside = 0;
+  document.addEventListener("dragenter", (event) => {
+    if (hasFiles(event)) document.body.classList.toggle("dropping", ++inside > 0);
+  });
+  document.addEventListener("dragleave", (event) => {
+    if (hasFiles(event)) document.body.classList.toggle("dropping", --inside > 0);
+  });
+  document.addEventListener("dragover", (event) => {
+    if (hasFiles(event)) event.preventDefault();
+  });
+  document.addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    inside = 0;
+    document.body.classList.remove("dropping");
+    document.dispatchEvent(new CustomEvent("files-dropped", { detail: event.dataTransfer }));
+  });
+}

@@ -1,0 +1,56 @@
+"""Files that are dropped on a page, in a real browser: taken as chosen ones are."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser import console_errors
+from tests.server.api import Api
+from tests.server.live import live
+from tests.server.test_api_bundles import DEMO
+
+
+def drop(page: Page, name: str, content: bytes) -> None:
+    """Drop a file on the page."""
+    page.evaluate(
+        """([name, text]) => {
+            const bytes = Uint8Array.from(atob(text), one => one.charCodeAt(0));
+            const dropped = new DataTransfer();
+            dropped.items.add(new File([bytes], name));
+            document.body.dispatchEvent(
+                new DragEvent("drop", {dataTransfer: dropped, bubbles: true, cancelable: true}));
+        }""",
+        [name, base64.b64encode(content).decode()],
+    )
+
+
+def test_a_dropped_bundle_is_looked_at_as_a_chosen_one(context: BrowserContext, root: Path) -> None:
+    with live(root) as served:
+        page = context.new_page()
+        errors = console_errors(page)
+        page.goto(served.door)
+        page.goto(f"{served.url}/imports")
+        expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
+        drop(page, "demo.zip", DEMO)
+        page.wait_for_url("**/imports/*")
+
+        expect(page.get_by_role("heading", name="What it would be able to do")).to_be_visible()
+        assert errors == []
+
+
+def test_a_file_dropped_on_a_workspace_is_in_it(context: BrowserContext, root: Path) -> None:
+    Api.of(root).post("create_chat", chat_id="drops")
+    with live(root) as served:
+        page = context.new_page()
+        errors = console_errors(page)
+        page.goto(served.door)
+        page.goto(f"{served.url}/chats/drops/files")
+        expect(page.get_by_text("Or drop files anywhere on this page.")).to_be_visible()
+        drop(page, "dropped.txt", b"hello")
+
+        expect(page.get_by_text("dropped.txt").first).to_be_visible()
+        assert (root / "data/chats/drops/workspace/dropped.txt").read_bytes() == b"hello"
+        assert errors == []
