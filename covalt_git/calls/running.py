@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covalt_git.asking import NOBODY, Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.jobs import Log, Progress
 
@@ -43,10 +44,14 @@ CallEvent = Started | Installing | Progress | Log
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Somebody who follows a call: is told what happens, and may set ``cancel`` at any time."""
+    """Somebody who follows a call: is told what happens, and may set ``cancel`` at any time.
+
+    ``respondent`` answers what the call asks while it runs.
+    """
 
     tell: Callable[[CallEvent], None] = lambda _: None
     cancel: threading.Event = field(default_factory=threading.Event)
+    respondent: Respondent = NOBODY
 
 
 class RunningCalls:

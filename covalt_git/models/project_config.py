@@ -13,7 +13,7 @@ from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Tex
 from covalt_git.models.toolset_manifest import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
-DEFAULT_LIMITS = Limits(timeout_s=60, output_mb=16)
+DEFAULT_LIMITS = Limits(timeout_s=60, answer_s=300, output_mb=16)
 """What a call may take where neither the tool nor ``covalt.yaml`` says."""
 
 

@@ -59,6 +59,9 @@ class Limits(StrictModel):
     timeout_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
         None, description="Wall time, in seconds."
     )
+    answer_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
+        None, description="How long what it asks waits for an answer, in seconds, beside timeout_s."
+    )
     cpu_s: Annotated[Number, Field(gt=0, le=86_400)] | None = Field(
         None, description="Processor time, in seconds."
     )
