@@ -1,0 +1,119 @@
+"""Why a server cannot be used, in words a person can do something with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcp import MCPError
+from mcp_types import INVALID_REQUEST
+
+from covalt_git.errors import CovaltError
+from covalt_git.http_client.for_agents import why_unreachable
+
+if TYPE_CHECKING:
+    from covalt_git.connections.definition import Definition
+
+CONNECTION_CLOSED = -32000
+"""The code that the SDK gives requests whose connection ended under them."""
+
+_SESSION_GONE = "Session terminated"
+_UNAUTHORIZED = 401
+
+
+class ServerFailedError(CovaltError):
+    """A server could not be started or connected to."""
+
+    code = "server_failed"
+    http_status = 502
+
+
+class ServerEndedError(CovaltError):
+    """A server ended, or was stopped, while it was asked."""
+
+    code = "server_ended"
+    http_status = 502
+
+
+class ServerRefusedError(CovaltError):
+    """A server answered a request with an error of the protocol."""
+
+    code = "server_error"
+    http_status = 502
+
+
+class SignInNeededError(CovaltError):
+    """A server wants to know who asks."""
+
+    code = "sign_in_needed"
+    http_status = 502
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Return the first error of a group, as the SDK's tasks raise them."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def has_ended(error: BaseException) -> bool:
+    """Tell whether an error says that the connection, or the server's session, is no more."""
+    if not isinstance(error, MCPError):
+        return False
+    gone = error.code == INVALID_REQUEST and error.message == _SESSION_GONE
+    return error.code == CONNECTION_CLOSED or gone
+
+
+def of_start(
+    definition: Definition, error: BaseException, said: str, status: int | None = None
+) -> CovaltError:
+    """Return why a server cannot be used.
+
+    ``said`` is the end of what it wrote on its error stream, and ``status`` the last of HTTP.
+    """
+    cause, name = first_cause(error), definition.name
+    hint = ""
+    unreachable = why_unreachable(cause)
+    if status == _UNAUTHORIZED:
+        return SignInNeededError(
+            f"the MCP server {name} wants to know who asks",
+            hint=f"covalt-git auth login {name}",
+        )
+    if isinstance(cause, FileNotFoundError) and definition.argv:
+        why = f"there is no program {definition.argv[0]!r}"
+        hint = "install it, or write its whole path"
+    elif isinstance(cause, PermissionError) and definition.argv:
+        why = f"{definition.argv[0]!r} may not be started"
+    elif isinstance(cause, TimeoutError):
+        why = "it did not answer in time"
+    elif has_ended(cause):
+        why = "it ended before it answered"
+    elif unreachable:
+        why = unreachable
+    elif isinstance(cause, MCPError):
+        why = f"it answered: {cause.message}" + (f" ({status})" if status else "")
+    else:
+        why = str(cause).partition("\n")[0][:300] or type(cause).__name__
+    return ServerFailedError(
+        definition.mask.text(f"the MCP server {name} cannot be used: {why}{_told(said)}"),
+        hint=hint or f"covalt-git source list {name.toolset_id}",
+    )
+
+
+def of_request(definition: Definition, error: BaseException, said: str) -> CovaltError:
+    """Return why a request to a server that had been there came to nothing."""
+    cause, name = first_cause(error), definition.name
+    if isinstance(cause, CovaltError):
+        return cause
+    if has_ended(cause):
+        why = f"the MCP server {name} ended while it was asked{_told(said)}"
+        return ServerEndedError(definition.mask.text(why))
+    if isinstance(cause, MCPError):
+        why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
+        return ServerRefusedError(definition.mask.text(why))
+    unreachable = why_unreachable(cause)
+    why = unreachable or str(cause).partition("\n")[0][:300] or type(cause).__name__
+    return ServerRefusedError(definition.mask.text(f"the MCP server {name}: {why}"))
+
+
+def _told(said: str) -> str:
+    return f"; its last words were:\n{said}" if said else ""

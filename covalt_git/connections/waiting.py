@@ -1,0 +1,122 @@
+"""How a thread waits for what happens on the event loop: what it is told, it is told in that thread."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Coroutine
+
+    from covalt_git.models.base import JsonObject
+
+Result = TypeVar("Result")
+
+_SLICE_S = 0.1
+"""How often a waiting thread looks whether it was cancelled, in seconds."""
+
+
+def _unheard(*_: object) -> None:
+    """Take note of nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hears:
+    """What whoever waits is told, and what it can be asked.
+
+    Attributes:
+        starting: lines about a server that is being started.
+        progress: how far a call is: done, the total if it is known, and words.
+        log: something that the server has to say: the level and the words.
+        ask: answers a question of the server, method and parameters as the protocol has them; None where
+            nobody is there.
+    """
+
+    starting: Callable[[str], None] = _unheard
+    progress: Callable[[float, float | None, str], None] = _unheard
+    log: Callable[[str, str], None] = _unheard
+    ask: Callable[[str, JsonObject], JsonObject] | None = None
+
+
+class Voice:
+    """The loop's side of somebody who waits in a thread."""
+
+    def __init__(self, *, can_ask: bool) -> None:
+        self.can_ask = can_ask
+        self._events: queue.SimpleQueue[Callable[[Hears], None] | None] = queue.SimpleQueue()
+
+    def say(self, event: Callable[[Hears], None]) -> None:
+        """Have something done in the thread that waits."""
+        self._events.put(event)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        """Return what whoever waits answers.
+
+        Raises:
+            CovaltError: as ``Hears.ask`` does.
+        """
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[JsonObject] = loop.create_future()
+
+        def settle(answer: JsonObject | Exception) -> None:
+            if answered.done():
+                return
+            if isinstance(answer, Exception):
+                answered.set_exception(answer)
+            else:
+                answered.set_result(answer)
+
+        def put(hears: Hears) -> None:
+            assert hears.ask is not None
+            try:
+                answer: JsonObject | Exception = hears.ask(method, params)
+            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                answer = error
+            loop.call_soon_threadsafe(settle, answer)
+
+        self._events.put(put)
+        return await answered
+
+    def heard_until_done(self, done: Callable[[], bool], hears: Hears) -> None:
+        """Do in this thread what was said so far, or comes within a moment."""
+        while True:
+            try:
+                event = self._events.get(timeout=0 if done() else _SLICE_S)
+            except queue.Empty:
+                return
+            if event is None:
+                return
+            event(hears)
+
+    def end(self) -> None:
+        """Wake whoever waits."""
+        self._events.put(None)
+
+
+def wait(
+    loop: asyncio.AbstractEventLoop,
+    work: Callable[[Voice], Coroutine[Any, Any, Result]],
+    hears: Hears,
+    cancel: threading.Event | None = None,
+) -> Result:
+    """Return what ``work`` does on the loop, hearing what is said meanwhile; ``cancel`` ends it.
+
+    Raises:
+        concurrent.futures.CancelledError: when it was cancelled.
+    """
+    voice = Voice(can_ask=hears.ask is not None)
+    future = asyncio.run_coroutine_threadsafe(work(voice), loop)
+    future.add_done_callback(lambda _: voice.end())
+    try:
+        while not future.done():
+            voice.heard_until_done(future.done, hears)
+            if cancel is not None and cancel.is_set():
+                future.cancel()
+        voice.heard_until_done(future.done, hears)
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
