@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
 from covalt_git.calls.engine import Request, check_arguments
@@ -18,6 +18,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
 from covalt_git.gateway import listing, naming, own_tools, results, resuming
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
+from covalt_git.gateway.kept import Kept
 from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.index.database import IndexUnusableError
@@ -74,6 +75,7 @@ class Gateway:
     style: naming.Style = "dots"
     mode: Mode = "direct"
     chats: ClientChats = field(default_factory=ClientChats)
+    _kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def project(self) -> Project:
         """Return the project as its ``covalt.yaml`` says now.
@@ -88,6 +90,13 @@ class Gateway:
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that may be called now by their names, sorted by their ids."""
+        return self._kept.of("tools", self._files(), self._tools)
+
+    def _files(self) -> tuple[Path, ...]:
+        """Return what the tools there are depend on."""
+        return self.root / CONFIG, self.root / "toolsets"
+
+    def _tools(self) -> dict[str, Tool]:
         project = self.project()
         with project.index() as index:
             index.sync_toolsets()
@@ -103,6 +112,10 @@ class Gateway:
 
         With ``chat_asked``, the tools that work in a chat take it as an argument.
         """
+        make = partial(self._listed, modern=modern, chat_asked=chat_asked)
+        return self._kept.of(("listed", modern, chat_asked), self._files(), make)
+
+    def _listed(self, *, modern: bool, chat_asked: bool) -> dict[str, Callable[[], types.Tool]]:
         how = {"modern": modern, "chat_asked": chat_asked}
         listed: dict[str, Callable[[], types.Tool]] = {}
         for name, own in self._own().items():
@@ -110,7 +123,7 @@ class Gateway:
             listed[f"!{name}"] = partial(own_tools.described, own, chat_asked=chat_asked)
         if self.mode != "search":
             for name, tool in self.tools().items():
-                listed[tool.tool_id] = partial(listing.described, tool, name, **how)
+                listed[tool.tool_id] = cache(partial(listing.described, tool, name, **how))
         return listed
 
     def call(self, asked: Asked, follower: Follower) -> types.CallToolResult:
