@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git.access import decide, sees_everything
+from covalt_git.catalog import read_once
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
+from covalt_git.files.toolsets import Toolset, toolset_ids
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.queries import Index
 from covalt_git.models.tool import Tool
@@ -112,7 +113,7 @@ class Catalog:
             UnknownNameError: naming the nearest that exists for the principal.
         """
         if toolset_id in toolset_ids(self.root / "toolsets"):
-            toolset = read_toolset(self.root, toolset_id)
+            toolset = read_once.toolset(self.root, toolset_id)
             if self.sees_one_of(toolset_id, toolset.tool_ids):
                 return toolset
         known = [name for name, ids in self._tool_ids().items() if self.sees_one_of(name, ids)]
@@ -132,7 +133,7 @@ class Catalog:
             raise self._unknown(text) from None
         if tool_id.namespace not in toolset_ids(self.root / "toolsets"):
             raise self._unknown(text)
-        toolset = read_toolset(self.root, tool_id.namespace)
+        toolset = read_once.toolset(self.root, tool_id.namespace)
         tool = toolset.tool(tool_id.name)
         # Of a broken toolset not even the errors are there for whoever could not see the tool.
         seen = self._decide("see", tool or named_tool(str(tool_id))).allowed

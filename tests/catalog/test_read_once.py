@@ -1,0 +1,40 @@
+"""A toolset is read once while its files stay, and again as soon as one changes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from covalt_git.catalog import read_once
+from covalt_git.files.new_project import create_project
+
+
+def settle(folder: Path) -> None:
+    """Wait until the last change below a folder is past for the file system's clock."""
+    newest = max(path.lstat().st_ctime_ns for path in [folder, *folder.rglob("*")])
+    while time.time_ns() - newest < 30_000_000:
+        time.sleep(0.01)
+
+
+def test_a_toolset_is_read_again_when_a_file_its_state_or_a_lock_changes(tmp_path: Path) -> None:
+    create_project(tmp_path)
+    toolsets = tmp_path / "toolsets"
+    settle(toolsets)
+
+    first = read_once.toolset(tmp_path, "app-builder")
+    assert read_once.toolset(tmp_path, "app-builder") is first
+
+    for path, text in {
+        "app-builder/assets/new.txt": "new",
+        "state/app-builder.yaml": "enabled: false\n",
+        "locks/other.yaml": "version: 1\nnamespace: other\ntoolset_id: app-builder\nkind: mcp\n",
+    }.items():
+        file = toolsets / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        again = read_once.toolset(tmp_path, "app-builder")
+        assert again is not first
+        settle(toolsets)
+        first = read_once.toolset(tmp_path, "app-builder")
+        assert read_once.toolset(tmp_path, "app-builder") is first
+    assert not first.enabled
