@@ -25,6 +25,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import addresses, listing, results
+from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import ToolChanges
 from covalt_git.gateway.client_chats import MOST_CLIENTS, Client
 from covalt_git.gateway.following import Calls
@@ -127,7 +128,7 @@ class Faces:
         await self._follows.wait()  # so that what changes after this is told
         listed = await self._looked_up(
             partial(
-                self._gateway.listed,
+                self._gateway_of(ctx).listed,
                 modern=is_modern(ctx),
                 chat_asked=self._key(ctx) is None and _chat_named(ctx) is None,
             )
@@ -148,7 +149,7 @@ class Faces:
             chat_id=_chat_named(ctx),
         )
         try:
-            result = await self._calls.run(ctx, partial(self._gateway.call, asked))
+            result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, asked))
         except NoSuchToolError as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
@@ -202,6 +203,9 @@ class Faces:
         except Exception:
             _logger.exception("a look at the project ended in an error of ours")
             raise MCPError(types.INTERNAL_ERROR, _broken().message) from None
+
+    def _gateway_of(self, ctx: ServerRequestContext[None]) -> Gateway:
+        return asked_for(self._gateway, {} if ctx.request is None else ctx.request.query_params)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:
         told = ctx.session.client_params

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import anyio
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.models.project_config import ServerConfig
@@ -88,6 +88,24 @@ def test_a_role_has_its_tools_over_http(port: int, readers_port: int, era: str) 
         "workspace.list_files",
         "workspace.read_file",
     ]
+
+
+@eras
+def test_a_client_asks_for_names_and_a_mode_in_its_address(port: int, era: str) -> None:
+    short = talk(port, names, era=era, query="?names=short")
+    found = talk(port, names, era=era, query="?names=underscore&mode=search")
+
+    assert "write" in short
+    assert found == ["call_tool", "read_tool", "resume", "search_tools"]
+
+
+@eras
+def test_names_that_there_are_not_are_told(port: int, era: str) -> None:
+    async def said(client: Client) -> None:
+        with pytest.raises(MCPError, match="'long', which is none of dots, short, underscore"):
+            await client.list_tools()
+
+    talk(port, said, era=era, query="?names=long")
 
 
 @eras
