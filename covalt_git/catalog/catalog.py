@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.access import Action, Decision, Principal
     from covalt_git.errors import Problem
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.prompts import Given, Prompt, Resource
 
 
 class BrokenToolsetError(CovaltError):
@@ -80,6 +81,14 @@ class Catalog:
 
         found = [index.tool(tool_id) for tool_id in index.search(text, is_wanted, limit)]
         return self.visible(tool for tool in found if tool is not None)
+
+    def prompts(self, index: Index) -> list[Given[Prompt]]:
+        """Return the prompts of toolsets that exist for the principal, by their ids."""
+        return [given for given in index.prompts() if self.sees(given.id)]
+
+    def resources(self, index: Index) -> list[Given[Resource]]:
+        """Return the resources of toolsets that exist for the principal, by their ids."""
+        return [given for given in index.resources() if self.sees(given.id)]
 
     def sees(self, tool_id: str) -> bool:
         """Tell whether a tool of that id exists for the principal, or would, were it not gone."""

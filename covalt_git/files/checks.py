@@ -19,6 +19,7 @@ from covalt_git.files.override_checks import (
     check_overrides,
 )
 from covalt_git.files.parameter_checks import check_parameters
+from covalt_git.files.prompt_checks import check_prompts
 from covalt_git.files.python_source import (
     NoFunctionError,
     PythonSyntaxError,
@@ -102,6 +103,7 @@ def check_manifest(
         *check_overrides(manifest, manifest.value, files, sources),
         *check_references(manifest, manifest.value),
         *_check_named_files(manifest, manifest.value, files),
+        *check_prompts(manifest, manifest.value, files),
     ]
 
 
@@ -119,6 +121,8 @@ def _check_ids(
         yield reading.problem(codes.BAD_ID, ("id",), message, hint=hint)
     lists = {
         ("tools", "id"): [tool.id for tool in manifest.tools],
+        ("prompts", "id"): [prompt.id for prompt in manifest.prompts],
+        ("resources", "id"): [resource.id for resource in manifest.resources],
         ("mcp_servers", "id"): [id_key(server.id) for server in manifest.mcp_servers],
         ("sources", "id"): [id_key(source.id) for source in manifest.sources],
         ("auth", "id"): [auth.id for auth in manifest.auth],

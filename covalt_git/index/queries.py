@@ -29,6 +29,7 @@ from covalt_git.index.history import (
 from covalt_git.index.toolset_rows import unheard
 from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.models.prompts import Given, Prompt, Resource
 from covalt_git.models.tool import Tool
 from covalt_git.workspaces.chats import HEADS, RECORD_ID, Chats
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from covalt_git.index.chat_rows import Damaged
     from covalt_git.models.base import JsonObject
+    from covalt_git.models.prompts import What
     from covalt_git.workspaces.chats import ChatStore
 
     Value = str | int | None
@@ -276,6 +278,29 @@ class Index:
         Only those that ``is_wanted`` accepts; it is asked in the order of their rank.
         """
         return self._trusted(lambda: search.find(self.connection, text, is_wanted, limit))
+
+    def prompts(self) -> list[Given[Prompt]]:
+        """Return the prompts of the toolsets that are on and sound, by their ids."""
+        return self._given("toolset_prompts", Prompt)
+
+    def resources(self) -> list[Given[Resource]]:
+        """Return the resources of the toolsets that are on and sound, by their ids."""
+        return self._given("toolset_resources", Resource)
+
+    def _given(self, table: str, model: type[What]) -> list[Given[What]]:
+        return self._read(
+            f"""
+            SELECT g.*, t.digest FROM {table} AS g
+            JOIN toolset_readings AS r USING (toolset_id) JOIN toolsets AS t ON t.id = toolset_id
+            WHERE r.enabled AND r.sound ORDER BY g.id
+            """,  # noqa: S608 - our own words
+            convert=lambda row: Given(
+                row["id"],
+                row["toolset_id"],
+                row["digest"],
+                model.model_validate_json(row["definition"]),
+            ),
+        )
 
     def mcp_servers(self, toolset_id: str | None = None) -> list[JsonObject]:
         """Return the MCP servers that toolsets declare, or that one does; their secrets unresolved."""

@@ -67,6 +67,20 @@ CREATE TABLE tool_overrides (
     UNIQUE (toolset_id, tool_id)
 ) STRICT, WITHOUT ROWID;
 
+-- + Prompts that toolsets give, which a person chooses and fills in.
+CREATE TABLE toolset_prompts (
+    id         TEXT PRIMARY KEY,                  -- 'handbook:review'
+    toolset_id TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
+    definition TEXT NOT NULL CHECK (json_valid(definition))  -- models.prompts.Prompt
+) STRICT;
+
+-- + Resources that toolsets give.
+CREATE TABLE toolset_resources (
+    id         TEXT PRIMARY KEY,                  -- 'handbook:style'
+    toolset_id TEXT NOT NULL REFERENCES toolsets (id) ON DELETE CASCADE,
+    definition TEXT NOT NULL CHECK (json_valid(definition))  -- models.prompts.Resource
+) STRICT;
+
 -- MCP servers that toolsets declare.
 CREATE TABLE toolset_mcp_servers (
     id                    TEXT NOT NULL,
@@ -181,6 +195,8 @@ CREATE TABLE approvals (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX tools_by_toolset ON tools (toolset_id);
+CREATE INDEX prompts_by_toolset ON toolset_prompts (toolset_id);
+CREATE INDEX resources_by_toolset ON toolset_resources (toolset_id);
 CREATE INDEX manifests_in_order ON workspace_manifests (chat_id, moment, generation, id);
 CREATE INDEX manifests_by_source ON workspace_manifests (chat_id, source_ref);
 CREATE INDEX manifests_by_message ON workspace_manifests (chat_id, message_id);

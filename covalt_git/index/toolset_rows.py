@@ -16,12 +16,14 @@ from covalt_git.index.forked import each
 from covalt_git.index.search_text import searched_text
 from covalt_git.index.signatures import Seen, is_as_seen, see
 from covalt_git.models.toolset_manifest import ToolOverride
+from covalt_git.names import ToolId
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from covalt_git.models.prompts import Prompt, Resource
     from covalt_git.models.tool import Tool
 
 Reading = tuple[Row, list[tuple[str, Row]]]
@@ -168,6 +170,15 @@ def _rows(toolset: Toolset) -> list[tuple[str, Row]]:
         rows += tool_rows(tool, manifest.name, toolset_id=toolset.id)
     for row in _override_rows(toolset):
         add("tool_overrides", row)
+    given: dict[str, tuple[Prompt | Resource, ...]] = {
+        "toolset_prompts": manifest.prompts,
+        "toolset_resources": manifest.resources,
+    }
+    for table, declared in given.items():
+        for one in declared:
+            definition = as_text(one.model_dump(mode="json", exclude_defaults=True))
+            row = {"id": str(ToolId(toolset.id, one.id)), "toolset_id": toolset.id}
+            add(table, row | {"definition": definition})
     for server in manifest.mcp_servers:
         add(
             "toolset_mcp_servers",

@@ -18,12 +18,18 @@ _ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
 ADDRESS = r"^(https?://|\$\{)[^\s]+$"
+URI = r"^[a-z][a-z0-9+.-]*:[^\s]+$"
+ARGUMENT = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
+MEDIA_TYPE = r"^[a-z]+/[A-Za-z0-9.+-]+(;[^\s]+)?$"
 FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
 FORMS = {
     _ENV_NAME: ("a name of letters, digits and _", "WEATHER_KEY"),
     _DIGEST: ("a digest", "sha256:<64 hex digits>"),
     _TIME: ("a time in UTC", '"2026-11-20T17:24:00Z"'),
     FINGERPRINT: ("a fingerprint", "SHA256:<43 characters>, as ssh-keygen -l shows it"),
+    URI: ("an address", "handbook://style"),
+    ARGUMENT: ("a name of letters, digits and _", "chapter"),
+    MEDIA_TYPE: ("a media type", "text/markdown"),
     ADDRESS: ("an address", "https://example.com/; ${NAME} may stand for one that is set outside"),
 }
 """What the patterns of our texts mean to people, and how such a text is written."""

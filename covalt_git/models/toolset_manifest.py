@@ -26,6 +26,7 @@ from covalt_git.models.base import (
     ToolName,
     WorkspacePath,
 )
+from covalt_git.models.prompts import Prompt, Resource
 from covalt_git.models.renderers import RendererType
 
 
@@ -383,6 +384,8 @@ class ToolsetManifest(StrictModel):
     tool_overrides: tuple[ToolOverride, ...] = Field(
         (), description="How single tools are shown, named or asked about."
     )
+    prompts: tuple[Prompt, ...] = Field((), description="Messages that a person may choose.")
+    resources: tuple[Resource, ...] = Field((), description="What it gives to be read.")
     mcp_servers: tuple[McpServer, ...] = Field((), description="MCP servers that it wants.")
     sources: tuple[Source, ...] = Field((), description="Documents that give tools.")
     auth: tuple[Auth, ...] = Field((), description="Ways to sign in that its tools share.")

@@ -16,7 +16,11 @@ NO_AUTHORITY = {
     "RoleConfig": {"name"},
     "ToolDeclaration": {"name", "description", "examples", "tags", "renderer", "output_schema"},
     "ToolOverride": {"name_override", "description_override", "renderer", "renderer_config"},
-    "ToolsetManifest": {"manifest_version", "name", "version", "description", "extensions"},
+    "ToolsetManifest": {
+        *("manifest_version", "name", "version", "description", "extensions"),
+        # Texts and files of the toolset: nothing runs for them, and nothing outside of it is read.
+        *("prompts", "resources"),
+    },
     # Where it came from and when; a signer is looked at before, and none has a right by it.
     "ToolsetState": {"source_ref", "version", "installed_at", "digest", "signer"},
     # How chats are kept, not what may be done in them.

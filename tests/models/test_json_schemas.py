@@ -57,6 +57,7 @@ BEYOND = {
     "manifest-version-as-decimal": "to JSON, 1.0 is 1",
     "override-for-unknown-tool": ACROSS,
     "override-twice": ACROSS,
+    "prompts": ACROSS,
     "reference-not-declared": ACROSS,
     "renderer-config-without-renderer": ACROSS,
     "schema-file-ref": SCHEMAS,

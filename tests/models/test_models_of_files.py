@@ -102,6 +102,42 @@ MANIFEST: dict[str, Any] = {
         },
         {"id": "remote", "url": "${REMOTE}/mcp", "headers": {"X-Key": "${secret:KEY}"}},
     ],
+    "prompts": [
+        {
+            "id": "review",
+            "name": "Review",
+            "description": "Look at a product",
+            "arguments": [
+                {
+                    "name": "product",
+                    "description": "Which",
+                    "required": True,
+                    "values": ["cup", "plate"],
+                    "ask": "Which product?",
+                }
+            ],
+            "messages": [
+                {"role": "assistant", "text": "About $args.product"},
+                {"file": "assets/a.bin", "resource": "shop://a", "mime_type": "image/png"},
+            ],
+        }
+    ],
+    "resources": [
+        {
+            "id": "terms",
+            "uri": "shop://terms",
+            "name": "Terms",
+            "description": "What holds",
+            "mime_type": "text/markdown",
+            "text": "All of it",
+        },
+        {
+            "id": "product",
+            "uri_template": "shop://products/{name}",
+            "file": "assets/${args.name}.md",
+            "variables": [{"name": "name", "values": ["cup"]}],
+        },
+    ],
     "sources": [
         {"id": "github", "type": "openapi", "spec": "specs/a.yaml", "auth": {"bearer": "${T}"}},
         {
