@@ -1,44 +1,60 @@
-"""When the tools that there are for clients become others: files are edited while clients look on."""
+"""When what there is for clients becomes other: files are edited while clients look on."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.following import Changes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covalt_git.gateway.gateway import Gateway
+    from covalt_git.models.prompts import Prompt
     from covalt_git.models.tool import Tool
 
 
-class ToolChanges:
-    """Waits until the tools of a gateway are others than they were; close it to end the waiting."""
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What there is for clients; none of it where ``covalt.yaml`` or the index cannot be used.
+
+    ``resources`` has the digest of its toolset for each address, as more than that is not known of what
+    it holds.
+    """
+
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
+
+
+class OfferChanges:
+    """Waits until a gateway offers something else than it did; close it to end the waiting."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._changes = Changes(gateway.root)
         self._last = self._now()
 
-    def wait(self) -> bool:
-        """Wait until they are others; False once it was closed."""
+    def wait(self) -> tuple[Offer, Offer] | None:
+        """Wait until it does, and return what it offered and what it offers; None once it was closed."""
         while self._changes.wait():
             began = time.monotonic()
-            now = self._now()
+            before, now = self._last, self._now()
             self._changes.looked(time.monotonic() - began)
-            if now != self._last:
+            if now != before:
                 self._last = now
-                return True
-        return False
+                return before, now
+        return None
 
     def close(self) -> None:
         """End the waiting."""
         self._changes.close()
 
-    def _now(self) -> dict[str, Tool] | None:
-        """Return the tools, or None where covalt.yaml or the index cannot be used."""
+    def _now(self) -> Offer:
         try:
-            return self._gateway.tools()
+            return self._gateway.offer()
         except CovaltError:
-            return None
+            return Offer()

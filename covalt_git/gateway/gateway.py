@@ -17,8 +17,10 @@ from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
 from covalt_git.gateway import listing, naming, own_tools, results, resuming
+from covalt_git.gateway.changes import Offer
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.gateway.kept import Kept
+from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.index.database import IndexUnusableError
@@ -104,6 +106,18 @@ class Gateway:
         known = {tool.tool_id: tool for tool in tools if project.catalog.may_call(tool).allowed}
         names = naming.names(sorted(known), self.style, taken=own_tools.NAMES)
         return {name: known[tool_id] for name, tool_id in names.items()}
+
+    def offer(self) -> Offer:
+        """Return all that there is for clients, whatever they call it."""
+        project = self.project()
+        with project.index() as index:
+            index.sync_toolsets()
+            prompts = {one.id: one.what for one in project.catalog.prompts(index)}
+            resources = {
+                one.what.uri or one.what.uri_template or "": one.digest
+                for one in project.catalog.resources(index)
+            }
+        return Offer(self.tools(), prompts, resources)
 
     def listed(
         self, *, modern: bool, chat_asked: bool = False
@@ -194,6 +208,10 @@ class Gateway:
     def resources(self, client: Client, chat_id: str | None = None) -> Resources:
         """Return the resources that a client has, who may name the chat that it means."""
         return Resources(self.project(), self.chats, client, chat_id)
+
+    def prompts(self) -> Prompts:
+        """Return the prompts that clients have."""
+        return Prompts(self.project(), self.style)
 
     def _called(
         self, project: Project, tool: Tool, asked: Asked, follower: Follower

@@ -1,4 +1,4 @@
-"""Workspace files and manifests as MCP resources (MCP specification, "Resources").
+"""Workspace files and manifests as MCP resources (MCP specification, "Resources"), and those of toolsets.
 
 A client reads those of the chat that it works in.  Who may not use the built-in tool that tells the same
 has no such resource.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import addresses
+from covalt_git.gateway import addresses, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
 from covalt_git.git_objects import is_binary_content
 from covalt_git.workspaces import trees
@@ -50,11 +50,14 @@ class Resources:
     named: str | None = None
 
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
-        """Return the files as they are now and the manifest of each branch, sorted by their addresses."""
+        """Return the files as they are now, the manifest of each branch, and what toolsets give.
+
+        They are sorted by their addresses.
+        """
+        listed = toolset_resources.listed(self.project)
         chat_id = self.chats.known(self.client, self.named)
         if chat_id is None:
-            return {}
-        listed: dict[str, Callable[[], types.Resource]] = {}
+            return dict(sorted(listed.items()))
         with self.project.chats.open(chat_id) as chat:
             if self._may("list_files"):
                 with chat.looking() as seen:
@@ -75,6 +78,9 @@ class Resources:
             NoSuchResourceError: when nothing of the client's own is.
         """
         address = addresses.parse(uri)
+        of_toolset = None if address else toolset_resources.read(self.project, uri)
+        if of_toolset is not None:
+            return of_toolset
         tool = "read_file" if address is not None and address.path is not None else "log"
         if address is None or not self._is_own(address.chat_id) or not self._may(tool):
             raise _no_such(uri)
@@ -100,7 +106,7 @@ class Resources:
                 mime_type=_JSON if name == "manifest" else None,
             )
             for name, template in addresses.TEMPLATES.items()
-        ]
+        ] + toolset_resources.templates(self.project)
 
     def _is_own(self, chat_id: str) -> bool:
         """Tell whether a chat is the client's; one that nothing tells apart has those that it names."""

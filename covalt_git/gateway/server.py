@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,8 +13,7 @@ from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp.server import CacheHint, NotificationOptions, Server
 from mcp.server.subscriptions import (
-    InMemorySubscriptionBus,
-    ListenHandler,
+    PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     ToolsListChanged,
@@ -26,18 +24,23 @@ from covalt_git import __version__
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import addresses, listing, results
 from covalt_git.gateway.asked_for import asked_for
-from covalt_git.gateway.changes import ToolChanges
-from covalt_git.gateway.client_chats import MOST_CLIENTS, Client
+from covalt_git.gateway.changes import OfferChanges
+from covalt_git.gateway.client_chats import Client
+from covalt_git.gateway.completing import completed
 from covalt_git.gateway.following import Calls
 from covalt_git.gateway.gateway import Asked, Gateway, NoSuchToolError
+from covalt_git.gateway.listeners import Listeners
+from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError
 from covalt_git.gateway.resources import NoSuchResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from mcp.server import InitializationOptions, ServerRequestContext
-    from mcp.server.session import ServerSession
+    from mcp.server.caching import CacheableMethod
+    from mcp.server.subscriptions import ServerEvent
 
+    from covalt_git.gateway.changes import Offer
     from covalt_git.gateway.resources import Resources
 
 _logger = logging.getLogger(__name__)
@@ -46,6 +49,12 @@ Result = TypeVar("Result")
 
 TTL_MS = 5_000
 """How long a client may take a list for fresh, in milliseconds; every call is decided anew."""
+
+CACHEABLE: tuple[CacheableMethod, ...] = (
+    *("server/discover", "tools/list", "prompts/list"),
+    *("resources/list", "resources/templates/list", "resources/read"),
+)
+"""What clients may keep for so long."""
 
 CHAT = results.CHAT
 """Where a request may name the chat that it is about, in ``_meta``."""
@@ -61,7 +70,9 @@ class McpServer(Server[None]):
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
         """Return what the handshake tells."""
-        told = notification_options or NotificationOptions(tools_changed=True)
+        told = notification_options or NotificationOptions(
+            prompts_changed=True, resources_changed=True, tools_changed=True
+        )
         return super().create_initialization_options(told, experimental_capabilities, extensions)
 
 
@@ -76,21 +87,19 @@ class Faces:
         self._gateway = gateway
         self._only_client = only_client
         self._calls = Calls()
-        self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus)
-        self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
+        self._listeners = Listeners()
         self._follows = anyio.Event()
 
     def server(self) -> McpServer:
         """Return the server, for any transport."""
-        lists = CacheHint(ttl_ms=TTL_MS, scope="private")
-        return McpServer(
+        soon = CacheHint(ttl_ms=TTL_MS, scope="private")
+        server = McpServer(
             "covalt-git",
             version=__version__,
             title="covalt-git",
             description="An AI assistant's tools, and its work in Git",
             instructions=self._instructions(),
-            cache_hints={"tools/list": lists},
+            cache_hints=dict.fromkeys(CACHEABLE, soon),
             lifespan=self._life,
             # Of no tool an argument is told in a header, so that no list has to be made for it.
             get_tool_input_schema=lambda _: None,
@@ -99,8 +108,16 @@ class Faces:
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
-            on_subscriptions_listen=self._listening,
+            on_subscribe_resource=self._subscribe,
+            on_unsubscribe_resource=self._unsubscribe,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
+            on_completion=self._complete,
+            on_subscriptions_listen=self._listeners.streams,
         )
+        # Not by the constructor, which warns that it is no more since 2026-07-28.
+        server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        return server
 
     async def end(self, grace_s: float) -> None:
         """End the calls that run, and wait until they have ended, at most so many seconds."""
@@ -183,6 +200,51 @@ class Faces:
         found = await self._looked_up(lambda: self._resources(ctx).read(params.uri))
         return types.ReadResourceResult(contents=[found])
 
+    async def _subscribe(
+        self, ctx: ServerRequestContext[None], params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        await self._looked_up(lambda: self._resources(ctx).read(params.uri))
+        self._listeners.subscribe(self._seen(ctx), params.uri)
+        return types.EmptyResult()
+
+    async def _unsubscribe(
+        self, ctx: ServerRequestContext[None], params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        self._listeners.unsubscribe(self._seen(ctx), params.uri)
+        return types.EmptyResult()
+
+    async def _set_level(
+        self, ctx: ServerRequestContext[None], params: types.SetLevelRequestParams
+    ) -> types.EmptyResult:
+        self._listeners.set_level(self._seen(ctx), params.level)
+        return types.EmptyResult()
+
+    async def _list_prompts(
+        self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        self._seen(ctx)
+        listed = await self._looked_up(lambda: self._gateway_of(ctx).prompts().listed())
+        where, following = listing.page([*listed], None if params is None else params.cursor)
+        told = [describe() for describe in [*listed.values()][where]]
+        return types.ListPromptsResult(prompts=told, next_cursor=following)
+
+    async def _get_prompt(
+        self, ctx: ServerRequestContext[None], params: types.GetPromptRequestParams
+    ) -> types.GetPromptResult:
+        def get() -> types.GetPromptResult:
+            prompts = self._gateway_of(ctx).prompts()
+            return prompts.get(prompts.find(params.name), params.arguments or {})
+
+        return await self._looked_up(get)
+
+    async def _complete(
+        self, ctx: ServerRequestContext[None], params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        found = await self._looked_up(
+            lambda: completed(self._gateway_of(ctx).prompts(), params.ref, params.argument)
+        )
+        return types.CompleteResult(completion=found)
+
     def _resources(self, ctx: ServerRequestContext[None]) -> Resources:
         return self._gateway.resources(self._client(ctx), _chat_named(ctx))
 
@@ -194,7 +256,7 @@ class Faces:
         """
         try:
             return await run_sync(look)
-        except NoSuchResourceError as error:
+        except (NoSuchResourceError, NoSuchPromptError, MissingArgumentError) as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
             raise MCPError(types.INTERNAL_ERROR, error.message, error.as_json()) from None
@@ -224,26 +286,24 @@ class Faces:
 
     @asynccontextmanager
     async def _life(self, _: Server[None]) -> AsyncIterator[None]:
-        """Tell of changed tools for as long as the server is there."""
+        """Tell of what changes for as long as the server is there."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tell_of_tools)
+            group.start_soon(self._tell_of_changes)
             try:
                 yield
             finally:
-                self._listening.close()
+                self._listeners.close()
                 group.cancel_scope.cancel()
 
-    async def _tell_of_tools(self) -> None:
+    async def _tell_of_changes(self) -> None:
         try:
-            changes = await run_sync(ToolChanges, self._gateway)
+            changes = await run_sync(OfferChanges, self._gateway)
         finally:
             self._follows.set()
         try:
-            while await run_sync(changes.wait, abandon_on_cancel=True):
-                await self._bus.publish(ToolsListChanged())
-                for session in [*self._sessions.values()]:
-                    with suppress(Exception):  # a client that is gone has nothing to be told
-                        await session.send_notification(types.ToolListChangedNotification())
+            while (changed := await run_sync(changes.wait, abandon_on_cancel=True)) is not None:
+                for event in _events(*changed):
+                    await self._listeners.tell(event)
         finally:
             changes.close()
 
@@ -252,19 +312,29 @@ class Faces:
         links = [one for one in result.content if isinstance(one, types.ResourceLink)]
         for link in links:
             uri = addresses.file((result.meta or {})[CHAT], link.name)
-            await self._bus.publish(ResourceUpdated(uri=uri))
+            await self._listeners.tell(ResourceUpdated(uri=uri))
         if links:
-            await self._bus.publish(ResourcesListChanged())
+            await self._listeners.tell(ResourcesListChanged())
 
-    def _seen(self, ctx: ServerRequestContext[None]) -> None:
-        """Take note of a client that is told of changes without having asked for it."""
-        key = self._key(ctx)
-        if key is None or is_modern(ctx):
-            return
-        self._sessions[key] = ctx.session
-        self._sessions.move_to_end(key)
-        if len(self._sessions) > MOST_CLIENTS:
-            self._sessions.popitem(last=False)
+    def _seen(self, ctx: ServerRequestContext[None]) -> str:
+        """Take note of a client that is told of changes without a stream for it; return its key."""
+        key = self._key(ctx) or ""
+        if key and not is_modern(ctx):
+            self._listeners.seen(key, ctx.session)
+        return key
+
+
+def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
+    """Yield what clients are told when something else is offered."""
+    if before.tools != now.tools:
+        yield ToolsListChanged()
+    if before.prompts != now.prompts:
+        yield PromptsListChanged()
+    if before.resources.keys() != now.resources.keys():
+        yield ResourcesListChanged()
+    for uri in before.resources.keys() & now.resources.keys():
+        if before.resources[uri] != now.resources[uri]:
+            yield ResourceUpdated(uri=uri)
 
 
 def is_modern(ctx: ServerRequestContext[None]) -> bool:

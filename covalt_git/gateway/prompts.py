@@ -1,0 +1,114 @@
+"""The prompts of toolsets as MCP clients have them (MCP specification, "Prompts" and "Completion")."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import mcp_types as types
+
+from covalt_git.catalog.given import said
+from covalt_git.errors import CovaltError
+from covalt_git.gateway import naming
+from covalt_git.gateway.toolset_resources import contents, title
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from covalt_git.catalog.given import Said
+    from covalt_git.models.prompts import Given, Prompt, PromptArgument
+    from covalt_git.project import Project
+
+
+class NoSuchPromptError(CovaltError):
+    """No prompt of that name exists for the client."""
+
+    code = "unknown_prompt"
+    http_status = 404
+
+
+class MissingArgumentError(CovaltError):
+    """A prompt is asked for without what it cannot do without."""
+
+    code = "missing_argument"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """The prompts of a project for one client, under the names that it takes."""
+
+    project: Project
+    style: naming.Style
+
+    def listed(self) -> dict[str, Callable[[], types.Prompt]]:
+        """Return what lists have, sorted by the keys, each as what describes it."""
+        return {given.id: partial(_described, name, given) for name, given in self._known().items()}
+
+    def find(self, name: str) -> Given[Prompt]:
+        """Return the prompt of a name.
+
+        Raises:
+            NoSuchPromptError: when none of that name exists for the client.
+        """
+        given = self._known().get(name)
+        if given is None:
+            raise NoSuchPromptError(f"unknown prompt {name!r}")
+        return given
+
+    def get(self, given: Given[Prompt], args: Mapping[str, str]) -> types.GetPromptResult:
+        """Return the messages of a prompt, filled in.
+
+        Raises:
+            MissingArgumentError: naming what it cannot do without.
+        """
+        missing = [
+            one.name for one in given.what.arguments if one.required and one.name not in args
+        ]
+        if missing:
+            raise MissingArgumentError(f"the prompt {given.id!r} needs {', '.join(missing)}")
+        with self.project.index() as index:
+            told = [_message(one) for one in said(self.project.root, index, given, args)]
+        return types.GetPromptResult(description=given.what.description or None, messages=told)
+
+    def _known(self) -> dict[str, Given[Prompt]]:
+        with self.project.index() as index:
+            index.sync_toolsets()
+            known = {given.id: given for given in self.project.catalog.prompts(index)}
+        return {name: known[one] for name, one in naming.names([*known], self.style).items()}
+
+
+def unasked(given: Given[Prompt], args: Mapping[str, str]) -> list[PromptArgument]:
+    """Return the arguments that were not given and that a person is to be asked for."""
+    return [one for one in given.what.arguments if one.ask is not None and one.name not in args]
+
+
+def _described(name: str, given: Given[Prompt]) -> types.Prompt:
+    return types.Prompt(
+        name=name,
+        title=title(given),
+        description=given.what.description or None,
+        arguments=[
+            types.PromptArgument(
+                name=one.name, description=one.description or None, required=one.required
+            )
+            for one in given.what.arguments
+        ],
+    )
+
+
+def _message(one: Said) -> types.PromptMessage:
+    return types.PromptMessage(role=one.message.role, content=_block(one))
+
+
+def _block(one: Said) -> types.ContentBlock:
+    content = one.content
+    if one.uri is not None:
+        return types.EmbeddedResource(resource=contents(one.uri, content))
+    if one.message.text is not None:
+        return types.TextContent(text=content.text or "")
+    encoded = base64.b64encode(content.content).decode()
+    if content.mime_type.startswith("audio/"):
+        return types.AudioContent(data=encoded, mime_type=content.mime_type)
+    return types.ImageContent(data=encoded, mime_type=content.mime_type)
