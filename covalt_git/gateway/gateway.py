@@ -92,7 +92,7 @@ class Gateway:
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that may be called now by their names, sorted by their ids."""
-        return self._kept.of("tools", self._files(), self._tools)
+        return self._kept.of(("tools", self.style), self._files(), self._tools)
 
     def _files(self) -> tuple[Path, ...]:
         """Return what the tools there are depend on."""
@@ -127,7 +127,7 @@ class Gateway:
         With ``chat_asked``, the tools that work in a chat take it as an argument.
         """
         make = partial(self._listed, modern=modern, chat_asked=chat_asked)
-        return self._kept.of(("listed", modern, chat_asked), self._files(), make)
+        return self._kept.of((self.style, self.mode, modern, chat_asked), self._files(), make)
 
     def _listed(self, *, modern: bool, chat_asked: bool) -> dict[str, Callable[[], types.Tool]]:
         how = {"modern": modern, "chat_asked": chat_asked}

@@ -20,10 +20,12 @@ from covalt_git.gateway import addresses, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
 from covalt_git.git_objects import is_binary_content
 from covalt_git.workspaces import trees
+from covalt_git.workspaces.chats import finished_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.gateway.addresses import Address
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
@@ -81,6 +83,8 @@ class Resources:
         of_toolset = None if address else toolset_resources.read(self.project, uri)
         if of_toolset is not None:
             return of_toolset
+        if address is not None and address.is_artifact:
+            return self._artifact(uri, address)
         tool = "read_file" if address is not None and address.path is not None else "log"
         if address is None or not self._is_own(address.chat_id) or not self._may(tool):
             raise _no_such(uri)
@@ -95,6 +99,22 @@ class Resources:
         return types.TextResourceContents(
             uri=uri, mime_type=_JSON, text=json.dumps(facts, ensure_ascii=False)
         )
+
+    def _artifact(
+        self, uri: str, address: Address
+    ) -> types.TextResourceContents | types.BlobResourceContents:
+        """Return the toolset's page that a call showed, for whom that call's tool exists."""
+        manifest_id = address.manifest_id
+        if manifest_id is None or not self._is_own(address.chat_id):
+            raise _no_such(uri)
+        with self.project.chats.open(address.chat_id) as chat:
+            call = finished_call(chat.manifest(manifest_id)) if _has(chat, manifest_id) else None
+            plan = None if call is None else call.render_plan
+            if call is None or plan is None or plan.artifact is None:
+                raise _no_such(uri)
+            if not self.project.catalog.sees(call.tool_id):
+                raise _no_such(uri)
+            return _contents(uri, "artifact.html", chat.records.content(plan.artifact))
 
     def templates(self) -> list[types.ResourceTemplate]:
         """Return how the addresses of resources are made."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import addresses
+from covalt_git.gateway import addresses, shown_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,9 @@ CALL = "covalt-git/call"
 MANIFEST = "covalt-git/manifest"
 """What ``_meta`` of a result says: where it happened, the call's id, and the commit it made."""
 
+RENDER_PLAN = "covalt-git/render_plan"
+"""Where it says how the result is shown; see :mod:`.shown_files`."""
+
 MOST_LINKS = 32
 """To how many of the changed files a result links; the others are counted."""
 
@@ -32,7 +35,7 @@ MOST_LINKS = 32
 def of_outcome(outcome: CallOutcome, chat: ClientChat, *, modern: bool) -> types.CallToolResult:
     """Return what came of a call: its result or its error, and the files that it changed."""
     call = outcome.call
-    facts = {CHAT: call.chat_id, CALL: call.id, MANIFEST: call.post_manifest_id}
+    facts: JsonObject = {CHAT: call.chat_id, CALL: call.id, MANIFEST: call.post_manifest_id}
     if outcome.approval is not None:
         return waiting(outcome.approval, chat)
     if outcome.error is not None:
@@ -49,6 +52,10 @@ def of_outcome(outcome: CallOutcome, chat: ClientChat, *, modern: bool) -> types
         told = _shown(call.result, outcome.output)
         structured = call.result
     links = _links(call.chat_id, call.post_manifest_id, outcome.changes)
+    if call.render_plan is not None and call.post_manifest_id is not None:
+        plan, where = call.render_plan, (call.chat_id, call.post_manifest_id)
+        facts[RENDER_PLAN] = shown_files.plan_with_addresses(plan, *where)
+        links += shown_files.links(plan, *where, known=links)
     return _result(
         [*told, *links, *_about(chat)],
         structured,

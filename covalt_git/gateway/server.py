@@ -32,6 +32,7 @@ from covalt_git.gateway.gateway import Asked, Gateway, NoSuchToolError
 from covalt_git.gateway.listeners import Listeners
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError
 from covalt_git.gateway.resources import NoSuchResourceError
+from covalt_git.gateway.shown_files import SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -308,8 +309,12 @@ class Faces:
             changes.close()
 
     async def _tell_of_files(self, result: types.CallToolResult) -> None:
-        """Tell whoever listens of the files that a result links to."""
-        links = [one for one in result.content if isinstance(one, types.ResourceLink)]
+        """Tell whoever listens of the files that a result links to because they changed."""
+        links = [
+            one
+            for one in result.content
+            if isinstance(one, types.ResourceLink) and one.description != SHOWN
+        ]
         for link in links:
             uri = addresses.file((result.meta or {})[CHAT], link.name)
             await self._listeners.tell(ResourceUpdated(uri=uri))

@@ -25,6 +25,11 @@ def test_the_address_of_a_manifest_names_that_manifest() -> None:
     assert addresses.parse(addresses.manifest("c1", COMMIT)) == Address("c1", COMMIT, None)
 
 
+def test_the_address_of_a_calls_page_names_that_page() -> None:
+    uri = addresses.artifact("c1", COMMIT)
+    assert addresses.parse(uri) == Address("c1", COMMIT, None, is_artifact=True)
+
+
 @pytest.mark.parametrize(
     "uri",
     [
@@ -34,6 +39,8 @@ def test_the_address_of_a_manifest_names_that_manifest() -> None:
         "covalt-git://chats/../files/a",
         "covalt-git://chats/c1/manifests/main/files/a",
         "covalt-git://chats/c1/files/%ff",
+        "covalt-git://chats/c1/artifact",
+        f"covalt-git://chats/c1/manifests/{COMMIT}/artifact/x",
     ],
 )
 def test_other_addresses_are_none_of_ours(uri: str) -> None:
