@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
 from covalt_git.errors import CovaltError
+from covalt_git.models.questions import AskedQuestion
 from covalt_git.names import new_id
 from covalt_git.question_forms import form_fields
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     from covalt_git.models.base import JsonObject
     from covalt_git.models.questions import Question, QuestionKind
+
+MOST_MESSAGE = 2_000
+"""How much of what a person was told is kept in a record, in characters."""
 
 _LOOK_S = 0.05
 _WORDS = {
@@ -82,11 +86,15 @@ class Inquiry:
 
     def open(self) -> dict[str, Question]:
         """Return the questions that still lack an answer."""
-        with self._lock:
-            given = set(self._answers)
+        given = self.given()
         if self.is_over:
             return {}
         return {key: one for key, one in self.questions.items() if key not in given}
+
+    def given(self) -> dict[str, JsonObject]:
+        """Return the answers that have come."""
+        with self._lock:
+            return dict(self._answers)
 
     def answer(self, key: str, answer: object) -> None:
         """Give the answer to a question, as MCP's result object of its method.
@@ -179,6 +187,19 @@ def inquire(
     inquiry = Inquiry(questions)
     respondent.show(inquiry)
     return inquiry
+
+
+def asked(inquiry: Inquiry) -> list[AskedQuestion]:
+    """Return what a record tells of an inquiry: what was asked and what became of it."""
+    given = inquiry.given()
+    return [
+        AskedQuestion(
+            method=one.method,
+            message=one.message[:MOST_MESSAGE],
+            answer=given[key].get("action", "given") if key in given else None,
+        )
+        for key, one in inquiry.questions.items()
+    ]
 
 
 def checked_answer(question: Question, answer: object) -> JsonObject:

@@ -30,19 +30,40 @@ from covalt_toolset.context import (
 from covalt_toolset.decorator import ToolMetadata, get_tool_metadata, is_tool, tool
 from covalt_toolset.description import ToolDescription, describe
 from covalt_toolset.files import File, NoSuchFile
-from covalt_toolset.listening import Listener
+from covalt_toolset.listening import Answering, Listener
+from covalt_toolset.questions import (
+    Address,
+    Answer,
+    CannotAsk,
+    Form,
+    NotAnswered,
+    Root,
+    Roots,
+    Sampled,
+    Sampling,
+)
 from covalt_toolset.results import ResultNotJson, to_json
 from covalt_toolset.secret_names import SecretNotGranted
 from covalt_toolset.signature import ToolSignatureError
 
 __all__ = [
     "ActiveContext",
+    "Address",
+    "Answer",
+    "Answering",
     "ArgumentProblem",
+    "CannotAsk",
     "File",
+    "Form",
     "InvalidToolArguments",
     "Listener",
     "NoSuchFile",
+    "NotAnswered",
     "ResultNotJson",
+    "Root",
+    "Roots",
+    "Sampled",
+    "Sampling",
     "SecretNotGranted",
     "ToolContext",
     "ToolDescription",

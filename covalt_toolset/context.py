@@ -12,10 +12,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from covalt_toolset.listening import Listener, LogLevel, Nobody
+from covalt_toolset.questions import (
+    Address,
+    Answer,
+    Form,
+    Kind,
+    Question,
+    Root,
+    Roots,
+    Sampled,
+    Sampling,
+)
 from covalt_toolset.secret_names import Secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
@@ -33,7 +44,7 @@ class ToolContext:
         message_id: the message that asked for the call, if one did.
         extra: whatever else the caller hands to the tool.
         secrets: the values that this toolset declared and the project granted, by name.
-        listener: who hears of :meth:`progress` and :meth:`log`.
+        listener: who hears of :meth:`progress` and :meth:`log`, and answers what is asked.
     """
 
     workspace: Path
@@ -65,6 +76,69 @@ class ToolContext:
     def log(self, message: str, level: LogLevel = "info") -> None:
         """Tell whoever follows the call something; it is kept in the record, as what is printed."""
         self.listener.log(level, message)
+
+    def can_ask(self, kind: Kind) -> bool:
+        """Tell whether whoever made the call can be asked: by ``form`` or ``url``, ``sampling``, ``roots``."""
+        return kind in self.listener.kinds
+
+    def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
+        """Ask several things at once, each under a key; return their answers by the same keys.
+
+        Waits until all are answered; the call's time limit stands still meanwhile.
+
+        Raises:
+            CannotAsk: where nobody is there who could answer one of them.
+            NotAnswered: where nobody has answered in time.
+            ValueError: for a form that is more than flat fields, or asks for a secret.
+        """
+        answers = self.listener.ask({key: one.as_json() for key, one in questions.items()})
+        return {key: one.read(answers[key]) for key, one in questions.items()}
+
+    def elicit(self, message: str, schema: Any, *, key: str = "answer") -> Answer[Any]:
+        """Have a person fill in a form: ``elicit("Which city?", City).content.name``.
+
+        Raises:
+            CannotAsk: and what else :meth:`ask` raises.
+        """
+        answer: Answer[Any] = self.ask({key: Form(message, schema)})[key]
+        return answer
+
+    def elicit_url(self, message: str, url: str, *, key: str = "answer") -> Answer[None]:
+        """Have a person open an address; that they agree is not that they are done there.
+
+        Raises:
+            CannotAsk: and what else :meth:`ask` raises.
+        """
+        answer: Answer[None] = self.ask({key: Address(message, url)})[key]
+        return answer
+
+    def sample(
+        self,
+        messages: str | Sequence[Mapping[str, Any]],
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        key: str = "sample",
+        **more: Any,
+    ) -> Sampled:
+        """Have the client's model go on: ``sample("Name a color", max_tokens=10).text``.
+
+        ``more`` are further parameters of MCP's sampling, such as ``temperature``.
+
+        Raises:
+            CannotAsk: and what else :meth:`ask` raises.
+        """
+        sampled: Sampled = self.ask({key: Sampling(messages, max_tokens, system_prompt, more)})[key]
+        return sampled
+
+    def roots(self, *, key: str = "roots") -> tuple[Root, ...]:
+        """Return the folders that the client works in.
+
+        Raises:
+            CannotAsk: and what else :meth:`ask` raises.
+        """
+        roots: tuple[Root, ...] = self.ask({key: Roots()})[key]
+        return roots
 
     def path(self, relative: str | PathLike[str]) -> Path:
         """Return a path inside the workspace, with its symbolic links followed.

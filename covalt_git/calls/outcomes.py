@@ -90,6 +90,7 @@ def record_of(
         toolset=call.toolset,
         execution_id=call.execution_id,
         base=read,
+        asked=outcome.asked,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import json_schema
 from covalt_git.access.grants import granted
+from covalt_git.asking import inquire
 from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
 from covalt_git.errors import CovaltError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
+    from covalt_git.models.questions import Question
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Progress
     from covalt_git.secret_command import SecretCommand
@@ -96,6 +98,10 @@ def run(
             check_result=_declared(found) is None,
             tell=lambda event: follower.tell(_masked(event, mask)),
             cancel=follower.cancel,
+            kinds=follower.respondent.kinds,
+            ask=lambda questions: inquire(
+                follower.respondent, {key: _unread(one, mask) for key, one in questions.items()}
+            ),
         )
     )
     return _without(mask, _checked(_declared(found), outcome))
@@ -163,6 +169,11 @@ def _checked(schema: JsonObject | None, outcome: Outcome) -> Outcome:
 
 def _masked(event: Progress | Log, mask: Mask) -> Progress | Log:
     return replace(event, message=mask.text(event.message))
+
+
+def _unread(question: Question, mask: Mask) -> Question:
+    """Return a question without the secrets that the tool was given."""
+    return question.model_copy(update={"params": mask.value(question.params)})
 
 
 def _without(mask: Mask, outcome: Outcome) -> Outcome:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from covalt_git.models.base import JsonObject, StrictModel, Time
 from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
+from covalt_git.models.questions import AskedQuestion
 
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
 
@@ -63,6 +64,7 @@ class CallRecord(StrictModel):
     base: str | None = Field(
         None, description="The manifest that it read, where others came in while it did."
     )
+    asked: tuple[AskedQuestion, ...] = Field((), description="What it asked while it ran.")
 
 
 class UploadedFile(StrictModel):

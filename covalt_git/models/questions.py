@@ -39,3 +39,17 @@ class Question(StrictModel):
         """What a person is told; empty where only a program is asked."""
         told = self.params.get("message")
         return told if isinstance(told, str) else ""
+
+
+class AskedQuestion(StrictModel):
+    """That a call asked something, as its record tells it.
+
+    What was answered is not in it: a person said that to a tool, once, and histories are cloned.  What
+    matters of it is in what the tool did.
+    """
+
+    method: QuestionMethod
+    message: str = Field("", description="What the person was told.")
+    answer: Literal["accept", "decline", "cancel", "given"] | None = Field(
+        None, description="What they did; given: a program answered. None: nobody did."
+    )

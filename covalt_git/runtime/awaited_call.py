@@ -21,9 +21,11 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import process_tree, wire
 from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
+from covalt_git.runtime.tool_questions import ToolQuestions
 from covalt_git.runtime.workspace_size import WorkspaceSize
 
 if TYPE_CHECKING:
+    from covalt_git.models.questions import AskedQuestion
     from covalt_git.runtime.workers import Room
 
 KEPT_OUTPUT = 64 * 1024
@@ -36,6 +38,12 @@ _LOOK_S = 0.1
 _READ = 1 << 16
 _OWN_PROCESSES = 4
 """The room itself, its worker, and what the walls need."""
+
+
+_HINTS = {
+    "cannot_ask": "call it at a terminal, on its page, or from an MCP client that can be asked",
+    "not_answered": "call it again, or raise limits.answer_s of the tool or of covalt.yaml",
+}
 
 
 class _Progress(StrictModel):
@@ -51,6 +59,11 @@ class _Log(StrictModel):
     message: str
 
 
+class _Ask(StrictModel):
+    event: Literal["ask"]
+    questions: Any
+
+
 class _Answer(StrictModel):
     event: Literal["answer"]
     status: Literal["success", "error", "invalid_arguments", "confirmation"]
@@ -63,13 +76,17 @@ class _Answer(StrictModel):
         "limit_memory",
         "limit_processes",
         "limit_written",
+        "cannot_ask",
+        "not_answered",
     ] = "tool_raised"
     message: str = ""
     traceback: str = ""
     problems: tuple[tuple[str, str], ...] = ()
 
 
-_EVENT: TypeAdapter[_Progress | _Log | _Answer] = TypeAdapter(_Progress | _Log | _Answer)
+_EVENT: TypeAdapter[_Progress | _Log | _Ask | _Answer] = TypeAdapter(
+    _Progress | _Log | _Ask | _Answer
+)
 
 
 class Printed:
@@ -106,13 +123,16 @@ class AwaitedCall:
         self._frames = wire.Unpacking()
         self._printed = Printed()
         self._received = 0
-        self._is_unread = False
+        self._is_unread = self._has_begun = False
+        self._unasked: list[Any] = []
         self._answer: _Answer | None = None
         self._status: int | None = None
         self._room_is_gone = False
         self._workspace = WorkspaceSize(
             job.workspace, files=job.limits.files, size_mb=job.limits.workspace_mb
         )
+        self._questions = ToolQuestions(job)
+        self._asked: tuple[AskedQuestion, ...] = ()
         self._connection, theirs = socket.socketpair()
         self._output, output = room.output()
         with theirs, contextlib.suppress(OSError):  # where the room has ended, its life tells
@@ -123,6 +143,7 @@ class AwaitedCall:
 
     def close(self) -> None:
         """Let go of the call's own connections."""
+        self._questions.close()
         self._connection.close()
         os.close(self._output)
 
@@ -136,6 +157,7 @@ class AwaitedCall:
             for end in (self._output, self._room.door, self._room.life):
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
+        self._asked = self._questions.close()
         if failure is not None or not self.room_is_good:
             self.room_is_good = False
             self._room.end()
@@ -144,7 +166,7 @@ class AwaitedCall:
                 pass
         if failure is None and self._has_run and (code := self._workspace.exceeded()):
             failure = limit_error(code, self._job.limits)
-        if failure is None and self._is_unread and self._was_not_called:
+        if failure is None and self._is_unread and not self._has_begun and self._was_not_called:
             return None
         return self._judged(failure)
 
@@ -161,20 +183,30 @@ class AwaitedCall:
         """Send and take until the call has ended; return why it was stopped, if it was."""
         limits, cancel = self._job.limits, self._job.cancel
         looked = time.monotonic()
-        end = patience = looked + (limits.timeout_s or 60.0)
-        cancelled = False
+        end = looked + (limits.timeout_s or 60.0)
+        cancelled, patience = False, end
         while self._status is None and not self._room_is_gone:
             now = time.monotonic()
             if cancel is not None and cancel.is_set() and not cancelled:
                 cancelled, patience = True, self._ask_to_end(selector)
-            if now > min(end, patience):
+            late = end + self._questions.waited_s
+            if now > (min(late, patience) if cancelled else late):
                 break
             try:
-                for key, ready in selector.select(min(_LOOK_S, end - now + 0.001)):
+                if (reply := self._questions.reply()) is not None:
+                    self._send_later(reply, selector)
+                for key, ready in selector.select(min(_LOOK_S, late - now + 0.001)):
+                    if key.fileobj is self._questions:
+                        continue
                     if ready & selectors.EVENT_WRITE and not self._send():
                         selector.modify(key.fileobj, selectors.EVENT_READ)
                     if ready & selectors.EVENT_READ and not self._take(key.fd):
                         selector.unregister(key.fileobj)
+                for asked in self._heard_questions():
+                    if (reply := self._questions.ask(asked)) is not None:
+                        self._send_later(reply, selector)
+                    elif self._questions not in selector.get_map():
+                        selector.register(self._questions, selectors.EVENT_READ)
             except KeyboardInterrupt:
                 if cancelled:
                     break
@@ -199,6 +231,18 @@ class AwaitedCall:
             selector.modify(self._connection, selectors.EVENT_READ)
             self._connection.shutdown(socket.SHUT_WR)
         return time.monotonic() + GRACE_S
+
+    def _heard_questions(self) -> list[Any]:
+        asked, self._unasked = self._unasked, []
+        return asked
+
+    def _send_later(self, value: Any, selector: selectors.BaseSelector) -> None:
+        """Send the tool something more, behind what it has not taken yet; not once it is to end."""
+        if self._job.cancel is not None and self._job.cancel.is_set():
+            return
+        self._unsent = memoryview(bytes(self._unsent) + wire.packed(value))
+        with contextlib.suppress(KeyError):  # its connection is gone
+            selector.modify(self._connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
 
     def _too_much(self) -> str:
         """Return the limit that the whole tree breaks, where each of its processes keeps to its own."""
@@ -252,6 +296,7 @@ class AwaitedCall:
     def _hear(self, chunk: bytes) -> None:
         """Take the events that are complete; one that is none is passed over."""
         for frame in self._frames.feed(chunk):
+            self._has_begun = True
             try:
                 event = _EVENT.validate_python(canonical_json.loads(frame))
             except (canonical_json.NotJsonError, ValidationError):
@@ -259,6 +304,8 @@ class AwaitedCall:
             match event:
                 case _Answer():
                     self._answer = self._answer or event
+                case _Ask():
+                    self._unasked.append(event.questions)
                 case _Progress() if self._job.tell:
                     self._job.tell(Progress(event.done, event.total, event.message))
                 case _Log() if self._job.tell:
@@ -269,16 +316,27 @@ class AwaitedCall:
         if failure is None and self._received > self._most:
             failure = limit_error("limit_output", self._job.limits)
         if failure is not None:
-            return Outcome("error", error=failure, output=output)
+            return Outcome("error", error=failure, output=output, asked=self._asked)
         if answer is None:
-            return Outcome("error", error=self._death(), output=output)
+            return Outcome("error", error=self._death(), output=output, asked=self._asked)
         if answer.status != "error":
-            return Outcome(answer.status, answer.result, output=output, problems=answer.problems)
+            return Outcome(
+                answer.status,
+                answer.result,
+                output=output,
+                asked=self._asked,
+                problems=answer.problems,
+            )
         if answer.code.startswith("limit_"):
             error = limit_error(answer.code, self._job.limits, answer.traceback)
         else:
-            error = CallError(code=answer.code, message=answer.message, traceback=answer.traceback)
-        return Outcome("error", error=error, output=output)
+            error = CallError(
+                code=answer.code,
+                message=answer.message,
+                hint=_HINTS.get(answer.code, ""),
+                traceback=answer.traceback,
+            )
+        return Outcome("error", error=error, output=output, asked=self._asked)
 
     def _death(self) -> CallError:
         """Return why a tool ended without an answer."""
@@ -307,5 +365,6 @@ def _request(job: Job) -> dict[str, Any]:
         "secrets": dict(job.secrets),
         "describe": job.describe,
         "check_result": job.check_result,
+        "kinds": sorted(job.kinds),
         "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.written_mb},
     }

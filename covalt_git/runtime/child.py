@@ -26,10 +26,18 @@ from covalt_toolset.files import saved
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from covalt_toolset.questions import Kind
 
 _PROGRESS_S = 0.05
 """Progress that comes faster is left out, but never its end."""
+
+
+_REFUSALS: dict[str, type[Exception]] = {
+    "cannot_ask": covalt_toolset.CannotAsk,
+    "not_answered": covalt_toolset.NotAnswered,
+}
 
 
 class Tool:
@@ -65,8 +73,10 @@ class _Listener:
     """Tells those who called what happens meanwhile, and the tool whether they still want it."""
 
     def __init__(self, connection: socket.socket) -> None:
+        self.kinds: tuple[Kind, ...] = ()
         self._connection = connection
         self._sending = threading.Lock()
+        self._asking = threading.Lock()
         self._told = 0.0
         self._cancelled = False
 
@@ -74,8 +84,9 @@ class _Listener:
     def cancelled(self) -> bool:
         """Whether the call is to end: its connection is then at its end, or gone."""
         if not self._cancelled:
+            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT  # an answer is for whoever asked
             with contextlib.suppress(OSError, ValueError):
-                self._cancelled = bool(select.select([self._connection], [], [], 0)[0])
+                self._cancelled = not self._connection.recv(1, flags)
         return self._cancelled
 
     def progress(self, done: float, total: float | None, message: str) -> None:
@@ -90,6 +101,23 @@ class _Listener:
         with contextlib.suppress(Exception):  # whatever the tool put in the place of its streams
             sys.stderr.write(f"{level}: {message}\n")
         self.tell({"event": "log", "level": level, "message": message})
+
+    def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Ask whoever made the call, and wait; one thread of the tool at a time."""
+        asked = {key: dict(one) for key, one in questions.items()}
+        with self._asking:
+            self.tell({"event": "ask", "questions": covalt_toolset.to_json(asked)})
+            try:
+                told = wire.receive(self._connection)
+            except (EOFError, OSError):
+                told = None
+        if told is None:
+            raise covalt_toolset.NotAnswered("the call was cancelled")
+        if "error" in told[0]:
+            error = told[0]["error"]
+            raise _REFUSALS.get(error["code"], ValueError)(error["message"])
+        answers: dict[str, dict[str, Any]] = told[0]["answers"]
+        return answers
 
     def tell(self, event: dict[str, Any]) -> None:
         """Send an event; nobody listens to a call that was cancelled."""
@@ -146,7 +174,7 @@ def rehearse() -> None:
         request: dict[str, Any] = dict.fromkeys(("chat_id", "toolset_id", "call_id"), "")
         request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": ".", "limits": {}}
         request |= {"message_id": None, "confirmed": True, "secrets": {}, "check_result": True}
-        request["describe"] = False
+        request |= {"describe": False, "kinds": []}
         wire.send(here, request, (here.fileno(),))
         asked = wire.receive(there)
         assert asked is not None
@@ -191,6 +219,7 @@ def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[st
         secrets=request["secrets"],
         listener=listener,
     )
+    listener.kinds = tuple(request["kinds"])
     os.chdir(context.workspace)
     with covalt_toolset.set_context(context):
         return _call(function, request, folder)
@@ -216,6 +245,9 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
         return {"status": "invalid_arguments", "problems": problems}
     except covalt_toolset.ToolSignatureError as error:
         return failure("cannot_load", error, folder)
+    except (covalt_toolset.CannotAsk, covalt_toolset.NotAnswered) as error:
+        code = "cannot_ask" if isinstance(error, covalt_toolset.CannotAsk) else "not_answered"
+        return {**failure(code, error, folder), "message": _text(error)}
     except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of a tool too
         return failure(_limit_of(error, request["limits"]) or "tool_raised", error, folder)
     try:

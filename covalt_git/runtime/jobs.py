@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
+    from covalt_git.asking import Inquiry
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel
+    from covalt_git.models.questions import AskedQuestion, Question, QuestionKind
     from covalt_git.models.toolset_manifest import Limits
 
 MIB = 1 << 20
@@ -53,6 +55,7 @@ class Job:
         check_result: whether the result has to be what the function's annotation promises.
         tell: is told what happens meanwhile, in the thread that waits for the run.
         cancel: set by anybody, ends the run.
+        ask: asks whoever made the call, who can be asked ``kinds``; raises CannotAskError.
     """
 
     toolset_dir: Path
@@ -74,6 +77,8 @@ class Job:
     python: Path = Path(sys.executable)
     tell: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None
+    kinds: frozenset[QuestionKind] = frozenset()
+    ask: Callable[[Mapping[str, Question]], Inquiry] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Outcome:
     error: CallError | None = None
     output: str = ""
     problems: tuple[tuple[str, str], ...] = ()
+    asked: tuple[AskedQuestion, ...] = ()
 
 
 def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:

@@ -167,6 +167,7 @@ def test_success_is_one_commit_that_holds_everything(world: World) -> None:
         "toolset": {"id": "demo", "version": "2.0.0", "digest": toolset.digest},
         "execution_id": None,
         "base": None,
+        "asked": (),
     }
     assert manifest.record.id == outcome.call.id
     assert manifest.record.by == "local"

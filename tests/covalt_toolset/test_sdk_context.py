@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_toolset import SecretNotGranted, ToolContext, clear_context, get_context, set_context
+from covalt_toolset.listening import Nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,7 +216,7 @@ def test_links_in_a_circle_are_refused_or_stay_inside(tmp_path: Path) -> None:
         assert found.is_relative_to(tmp_path)
 
 
-class Heard:
+class Heard(Nobody):
     """A listener that remembers."""
 
     def __init__(self) -> None:

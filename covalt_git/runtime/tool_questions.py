@@ -1,0 +1,130 @@
+"""What a tool asks during one call, and the answers on their way back to its process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from covalt_git.asking import CannotAskError, asked, too_late
+from covalt_git.errors import CovaltError
+from covalt_git.models.questions import Question
+
+if TYPE_CHECKING:
+    from covalt_git.asking import Inquiry
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.questions import AskedQuestion
+    from covalt_git.runtime.jobs import Job
+
+MOST_INQUIRIES = 100
+MOST_QUESTIONS = 16
+"""How often a call asks, and how much at once."""
+
+_QUESTIONS: TypeAdapter[dict[str, Question]] = TypeAdapter(dict[str, Question])
+
+
+class ToolQuestions:
+    """The inquiries of one call, one at a time; ``waited_s`` is how long it has waited for answers.
+
+    ``fileno`` can be read from once an answer is there.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._limit_s = job.limits.answer_s or 300.0
+        self._inquiry: Inquiry | None = None
+        self._since = 0.0
+        self._before_s = 0.0
+        self._count = 0
+        self._asked: list[AskedQuestion] = []
+        self._ends: tuple[int, int] | None = None
+
+    def fileno(self) -> int:
+        """Return the descriptor that tells of answers."""
+        if self._ends is None:
+            self._ends = os.pipe()
+            os.set_blocking(self._ends[0], False)
+        return self._ends[0]
+
+    @property
+    def waited_s(self) -> float:
+        """How long the call has waited for answers until now."""
+        now = time.monotonic() - self._since if self._inquiry else 0.0
+        return self._before_s + now
+
+    def ask(self, told: Any) -> JsonObject | None:
+        """Ask what a tool's process wants to know; return what it is told at once, if it is."""
+        try:
+            questions = _QUESTIONS.validate_python(told)
+        except ValidationError:
+            return _refusal(CovaltError("it asks what is no question"))
+        self._count += 1
+        try:
+            if self._job.ask is None or self._inquiry or not 0 < len(questions) <= MOST_QUESTIONS:
+                raise CannotAskError("nobody is there who could be asked this")
+            if self._count > MOST_INQUIRIES:
+                raise CannotAskError(f"a call asks at most {MOST_INQUIRIES} times")
+            inquiry = self._job.ask(questions)
+        except CovaltError as error:
+            return _refusal(error)
+        self._inquiry, self._since = inquiry, time.monotonic()
+        self.fileno()
+        assert self._ends is not None
+        wake = os.dup(self._ends[1])
+        inquiry.on_end(lambda: _wake(wake))
+        return None
+
+    def reply(self) -> JsonObject | None:
+        """Return what the tool is told of its question, once there is something."""
+        self._hear()
+        inquiry = self._inquiry
+        if inquiry is None:
+            return None
+        if not inquiry.is_over and time.monotonic() - self._since < self._limit_s:
+            return None
+        try:
+            return {"answers": inquiry.future.result(0)}
+        except (TimeoutError, CancelledError):
+            return _refusal(too_late(self._limit_s))
+        except CovaltError as error:
+            return _refusal(error)
+        finally:
+            self._end()
+
+    def _hear(self) -> None:
+        """Take what has woken us; an inquiry that is over may do so late."""
+        with contextlib.suppress(BlockingIOError):
+            while self._ends is not None and os.read(self._ends[0], 16):
+                pass
+
+    def _end(self) -> None:
+        """Take note of what was asked, and that nobody waits for it any more."""
+        if self._inquiry is None:
+            return
+        self._before_s = self.waited_s
+        self._asked += asked(self._inquiry)
+        inquiry, self._inquiry = self._inquiry, None
+        inquiry.withdraw()
+
+    def close(self) -> tuple[AskedQuestion, ...]:
+        """Withdraw what is still asked; return all that was."""
+        self._end()
+        if self._ends is not None:
+            for end in self._ends:
+                os.close(end)
+            self._ends = None
+        return tuple(self._asked)
+
+
+def _wake(end: int) -> None:
+    with contextlib.suppress(OSError):  # the call has ended, and reads it no longer
+        os.write(end, b"\0")
+    os.close(end)
+
+
+def _refusal(error: CovaltError) -> JsonObject:
+    return {"error": {"code": error.code, "message": error.message}}

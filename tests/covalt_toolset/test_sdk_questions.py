@@ -1,0 +1,169 @@
+"""What a tool asks, as its author writes it and as it goes over the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+import pytest
+from pydantic import BaseModel, Field
+
+from covalt_git.question_forms import form_fields
+from covalt_toolset import (
+    Address,
+    Answering,
+    CannotAsk,
+    Form,
+    Roots,
+    Sampling,
+    get_context,
+    set_context,
+)
+from covalt_toolset.questions import flat_schema
+
+
+class Size(Enum):
+    small = "s"
+    large = "l"
+
+
+class Order(BaseModel):
+    name: Annotated[str, Field(min_length=1, description="Whose it is")]
+    count: Annotated[int, Field(gt=0)] = 1
+    size: Size = Size.small
+    color: Literal["red", "blue"] | None = None
+    extras: list[Literal["a", "b"]] = []
+    note: str | None = None
+    sure: bool
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+
+class Person(TypedDict):
+    name: str
+    age: NotRequired[int]
+
+
+def test_a_model_becomes_flat_fields_that_a_form_may_have() -> None:
+    schema = flat_schema(Order)
+
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 1, "description": "Whose it is"},
+            "count": {"type": "integer", "minimum": 1, "default": 1},
+            "size": {"title": "Size", "type": "string", "enum": ["s", "l"], "default": "s"},
+            "color": {"type": "string", "enum": ["red", "blue"]},
+            "extras": {
+                "type": "array",
+                "items": {"type": "string", "enum": ["a", "b"]},
+                "default": [],
+            },
+            "note": {"type": "string"},
+            "sure": {"type": "boolean"},
+        },
+        "required": ["name", "sure"],
+    }
+    kinds = [field.kind for field in form_fields(schema)]
+    assert kinds == ["string", "integer", "choice", "choice", "choices", "string", "boolean"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "required"), [(Point, ["x"]), (Person, ["name"])], ids=["dataclass", "TypedDict"]
+)
+def test_other_types_with_fields_do_as_well(kind: Any, required: list[str]) -> None:
+    schema = flat_schema(kind)
+
+    assert schema["required"] == required
+    assert len(form_fields(schema)) == 2
+
+
+class Nested(BaseModel):
+    inner: Order
+
+
+class Either(BaseModel):
+    either: int | str
+
+
+@pytest.mark.parametrize("kind", [Nested, Either, int, list[str], "text"])
+def test_what_has_no_flat_fields_is_no_form(kind: Any) -> None:
+    with pytest.raises(TypeError, match="form"):
+        flat_schema(kind)
+
+
+@pytest.mark.parametrize(
+    ("question", "method", "params"),
+    [
+        (
+            Address("Sign in", "https://a.example"),
+            "elicitation/create",
+            {"mode": "url", "message": "Sign in", "url": "https://a.example"},
+        ),
+        (Roots(), "roots/list", {}),
+        (
+            Sampling("Hi", 5, "Be short", {"temperature": 0}),
+            "sampling/createMessage",
+            {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}}],
+                "maxTokens": 5,
+                "systemPrompt": "Be short",
+                "temperature": 0,
+            },
+        ),
+        (
+            Form("?", {"type": "object", "properties": {}}),
+            "elicitation/create",
+            {
+                "mode": "form",
+                "message": "?",
+                "requestedSchema": {"type": "object", "properties": {}},
+            },
+        ),
+    ],
+)
+def test_a_question_is_written_as_mcp_has_it(question: Any, method: str, params: Any) -> None:
+    assert question.as_json() == {"method": method, "params": params}
+
+
+def test_the_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "order": {"action": "accept", "content": {"name": "Ada", "sure": True}},
+        "person": {"action": "accept", "content": {"name": "Ada"}},
+        "page": {"action": "decline"},
+        "sample": {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            "model": "m",
+            "stopReason": "endTurn",
+        },
+        "roots": {"roots": [{"uri": "file:///a", "name": "A"}]},
+    }
+    with set_context(workspace=tmp_path, listener=Answering(given)):
+        context = get_context()
+        order = context.elicit("?", Order, key="order")
+        person = context.elicit("?", Person, key="person")
+        page = context.elicit_url("Go", "https://a.example", key="page")
+        sampled = context.sample("Hi", max_tokens=5)
+        roots = context.roots()
+        with pytest.raises(CannotAsk, match="no answer to 'other'"):
+            context.elicit("?", Order, key="other")
+
+    assert order.content == Order(name="Ada", sure=True)
+    assert person.content == {"name": "Ada"}
+    assert (page.accepted, page.content) == (False, None)
+    assert (sampled.text, sampled.stop_reason) == ("a\nb", "endTurn")
+    assert [(root.uri, root.name) for root in roots] == [("file:///a", "A")]
+
+
+def test_where_nobody_listens_nobody_can_be_asked(tmp_path: Path) -> None:
+    with set_context(workspace=tmp_path):
+        assert not get_context().can_ask("form")
+        with pytest.raises(CannotAsk):
+            get_context().roots()

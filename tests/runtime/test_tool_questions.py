@@ -1,0 +1,273 @@
+"""What a tool asks from within its walls, and how the answers come to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.asking import Inquiry, Respondent, inquire
+from covalt_git.models.calls import CallError
+from covalt_git.models.questions import AskedQuestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.runtime.python_tool import Outcome
+    from tests.runtime.conftest import Workshop
+
+NAME = """
+from typing import TypedDict
+from covalt_toolset import get_context
+
+class Person(TypedDict):
+    name: str
+
+def run() -> str:
+    answer = get_context().elicit("Who?", Person, key="who")
+    return answer.content["name"] if answer.accepted else answer.action
+"""
+ADA = {"action": "accept", "content": {"name": "Ada"}}
+
+
+def asked(
+    workshop: Workshop,
+    source: str,
+    show: Callable[[Inquiry], None],
+    *kinds: Any,
+    **changes: Any,
+) -> Outcome:
+    respondent = Respondent(frozenset(kinds or ("form",)), show)
+    return workshop.run(
+        source,
+        kinds=respondent.kinds,
+        ask=lambda questions: inquire(respondent, questions),
+        **changes,
+    )
+
+
+def answers(after_s: float, **given: Any) -> Callable[[Inquiry], None]:
+    def answer(inquiry: Inquiry) -> None:
+        for key, one in given.items():
+            inquiry.answer(key, one)
+
+    return lambda inquiry: threading.Timer(after_s, answer, [inquiry]).start()
+
+
+def test_a_tool_is_told_what_a_person_answers(workshop: Workshop) -> None:
+    outcome = asked(workshop, NAME, answers(0.05, who=ADA))
+
+    assert outcome.result == "Ada"
+    assert outcome.asked == (
+        AskedQuestion(method="elicitation/create", message="Who?", answer="accept"),
+    )
+
+
+def test_a_person_may_decline(workshop: Workshop) -> None:
+    outcome = asked(workshop, NAME, answers(0, who={"action": "decline"}))
+
+    assert outcome.result == "decline"
+    assert outcome.asked[0].answer == "decline"
+
+
+def test_a_wrong_answer_does_not_reach_the_tool(workshop: Workshop) -> None:
+    refused: list[Exception] = []
+
+    def show(inquiry: Inquiry) -> None:
+        try:
+            inquiry.answer("who", {"action": "accept", "content": {"name": 7}})
+        except Exception as error:  # noqa: BLE001 - what it is, is checked
+            refused.append(error)
+        inquiry.answer("who", ADA)
+
+    assert asked(workshop, NAME, show).result == "Ada"
+    assert str(refused[0]) == "$.name: must be a text, not an integer"
+
+
+def test_several_things_are_asked_at_once_and_again(workshop: Workshop) -> None:
+    source = """
+from covalt_toolset import Form, Roots, Sampling, get_context
+
+def run() -> list:
+    context = get_context()
+    form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    found = context.ask(
+        {"who": Form("Who?", form), "greet": Sampling("Greet", 5), "where": Roots()}
+    )
+    more = context.sample("More", max_tokens=7, temperature=0.5)
+    return [found["who"].content, found["greet"].text, found["where"][0].uri, more.text]
+"""
+    seen: list[Any] = []
+
+    def show(inquiry: Inquiry) -> None:
+        said = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+        given = {"who": ADA, "where": {"roots": [{"uri": "file:///a"}]}, "greet": said}
+        seen.append({key: one.params for key, one in inquiry.questions.items()})
+        for key in inquiry.questions:
+            inquiry.answer(key, given.get(key, said))
+
+    outcome = asked(workshop, source, show, "form", "sampling", "roots")
+
+    assert outcome.result == [{"name": "Ada"}, "hi", "file:///a", "hi"]
+    assert seen[1] == {
+        "sample": {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "More"}}],
+            "maxTokens": 7,
+            "temperature": 0.5,
+        }
+    }
+    assert [one.answer for one in outcome.asked] == ["accept", "given", "given", "given"]
+
+
+def test_the_time_limit_stands_still_while_a_person_thinks(workshop: Workshop) -> None:
+    outcome = asked(workshop, NAME, answers(1.2, who=ADA), limits={"timeout_s": 0.8})
+
+    assert outcome.result == "Ada"
+
+
+def test_nobody_answers_in_time(workshop: Workshop) -> None:
+    outcome = asked(workshop, NAME, lambda _: None, limits={"timeout_s": 20, "answer_s": 0.3})
+
+    assert outcome.error is not None
+    assert outcome.error.code == "not_answered"
+    assert outcome.error.message == "nobody has answered within 0.3 s"
+    assert outcome.asked[0].answer is None
+
+
+def test_a_tool_may_go_on_without_an_answer(workshop: Workshop) -> None:
+    source = """
+from covalt_toolset import CannotAsk, NotAnswered, get_context
+
+def run() -> list:
+    context = get_context()
+    told = [context.can_ask("url"), context.can_ask("form")]
+    for ask in (lambda: context.elicit_url("Go", "https://a.example"), context.roots):
+        try:
+            ask()
+        except (CannotAsk, NotAnswered) as error:
+            told.append(type(error).__name__)
+    told.append(context.elicit("Sure?", {"type": "object", "properties": {}}).action)
+    return told
+"""
+
+    def show(inquiry: Inquiry) -> None:
+        if "answer" in inquiry.open() and inquiry.questions["answer"].kind == "form":
+            inquiry.answer("answer", {"action": "cancel"})
+
+    outcome = asked(workshop, source, show, "url", "form", limits={"answer_s": 0.2})
+
+    assert outcome.result == [True, True, "NotAnswered", "CannotAsk", "cancel"]
+
+
+def test_where_nobody_is_there_the_call_says_so(workshop: Workshop) -> None:
+    outcome = workshop.run(NAME)
+
+    assert outcome.error == CallError(
+        code="cannot_ask",
+        message="nobody is there who could be asked this",
+        hint="call it at a terminal, on its page, or from an MCP client that can be asked",
+        traceback=outcome.error.traceback if outcome.error else "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ('{"type": "object", "properties": {"password": {"type": "string"}}}', "asks for a secret"),
+        ('{"type": "object", "properties": {"a": {"type": "object"}}}', "no text, number"),
+    ],
+)
+def test_a_form_that_may_not_be_is_the_tools_own_error(
+    workshop: Workshop, form: str, message: str
+) -> None:
+    source = f"""
+from covalt_toolset import get_context
+
+def run() -> str:
+    return get_context().elicit("?", {form}).action
+"""
+    outcome = asked(workshop, source, lambda _: None)
+
+    assert outcome.error is not None
+    assert outcome.error.code == "tool_raised"
+    assert message in outcome.error.message
+
+
+def test_a_cancelled_call_asks_no_longer(workshop: Workshop) -> None:
+    cancel, shown = threading.Event(), []
+
+    def show(inquiry: Inquiry) -> None:
+        shown.append(inquiry)
+        cancel.set()
+
+    began = time.monotonic()
+    outcome = asked(workshop, NAME, show, cancel=cancel)
+
+    assert time.monotonic() - began < 10
+    assert outcome.error is not None
+    assert outcome.error.code == "cancelled"
+    assert shown[0].is_over
+
+
+def test_a_tool_that_dies_while_it_asks_is_not_run_again(workshop: Workshop) -> None:
+    source = """
+import os, signal, threading
+from pathlib import Path
+from covalt_toolset import get_context
+
+def run(workspace: Path) -> None:
+    with (workspace / "begun").open("a") as file:
+        file.write("x")
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    get_context().elicit("?", {"type": "object", "properties": {}})
+"""
+    shown: list[Inquiry] = []
+    outcome = asked(workshop, source, shown.append)
+
+    assert outcome.error is not None
+    assert outcome.error.code == "tool_died"
+    assert (workshop.workspace / "begun").read_text() == "x"
+    assert shown[0].is_over
+
+
+def test_threads_of_a_tool_ask_one_after_the_other(workshop: Workshop) -> None:
+    source = """
+from concurrent.futures import ThreadPoolExecutor
+from covalt_toolset import get_context
+
+def run() -> list:
+    context = get_context()
+    with ThreadPoolExecutor(4) as pool:
+        form = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        return [
+            answer.content["n"]
+            for answer in pool.map(lambda n: context.elicit(str(n), form), range(8))
+        ]
+"""
+
+    def show(inquiry: Inquiry) -> None:
+        number = int(inquiry.questions["answer"].message)
+        inquiry.answer("answer", {"action": "accept", "content": {"n": number}})
+
+    assert asked(workshop, source, show).result == [*range(8)]
+
+
+def test_a_tool_that_asks_without_end_is_answered_no_more(workshop: Workshop) -> None:
+    source = """
+from covalt_toolset import get_context
+
+def run() -> int:
+    for number in range(200):
+        get_context().elicit("?", {"type": "object", "properties": {}})
+"""
+
+    def show(inquiry: Inquiry) -> None:
+        inquiry.answer("answer", {"action": "accept", "content": {}})
+
+    outcome = asked(workshop, source, show)
+
+    assert outcome.error is not None
+    assert outcome.error.message == "a call asks at most 100 times"
+    assert len(outcome.asked) == 100
