@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.files.project_files import ProjectReading, read_around
-from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
-from covalt_git.index.signatures import Seen, is_as_seen, see
+from covalt_git.files.toolsets import Toolset, toolset_ids
+from covalt_git.index.signatures import Seen, is_as_seen, read_seen
 from covalt_git.names import new_id
 from covalt_git.watching import CannotWatchError, FolderEvents, tells_all
 
@@ -115,9 +115,7 @@ class FollowedProject:
             finally:
                 os.close(handle)
         for name in changed - gone:
-            # First, so that what changes while it is read is seen at the next look.
-            self._seen[name] = see(folder, name)
-            self._toolsets[name] = read_toolset(self.root, name)
+            self._seen[name], self._toolsets[name] = read_seen(self.root, name)
         for name in gone:
             del self._toolsets[name], self._seen[name]
         self._toolsets = dict(sorted(self._toolsets.items()))

@@ -6,6 +6,7 @@ matches a pattern.  File names have a module of their own, :mod:`covalt_git.path
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 MAX_ID = 64
 MAX_TOOL_PATH = 128
@@ -28,6 +29,12 @@ BUILTIN_NAMESPACE = "workspace"
 
 RESERVED_TOOLSET_IDS = frozenset({"state", "locks", BUILTIN_NAMESPACE})
 """Folders of ``toolsets/`` that the machine writes, and the built-in tools' namespace."""
+
+_MAX_NAME = MAX_TOOL_PATH - MAX_ID - 1
+"""Characters of a tool's name within its namespace."""
+
+_HASH_DIGITS = 8
+"""How much of a hash tells an upstream name that is not legal here from others."""
 
 _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _NEW_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -168,7 +175,29 @@ def _parsed(text: str) -> ToolId:
 
 def is_tool_name(text: str) -> bool:
     """Tell whether ``text`` can name a tool within its namespace, for MCP hosts too."""
-    return len(text) + MAX_ID < MAX_TOOL_PATH and _TOOL_NAME.fullmatch(text) is not None
+    return len(text) <= _MAX_NAME and _TOOL_NAME.fullmatch(text) is not None
+
+
+def local_names(upstream: Iterable[str]) -> dict[str, str]:
+    """Return what the tools of a namespace are called here, by their names at the server.
+
+    A legal name is kept.  Another one becomes what is legal of it and a few digits of its hash, so that
+    it depends on no other tool, and no two are called alike.
+    """
+    names = set(upstream)
+    found = {name: name for name in names if is_tool_name(name)}
+    taken = set(found)
+    for name in sorted(names - taken):
+        whole = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+        plain = "_".join(re.findall(r"[A-Za-z0-9_-]+", name))
+        for digits in range(_HASH_DIGITS, _MAX_NAME):
+            ending = whole[:digits]
+            local = f"{plain[: _MAX_NAME - 1 - digits]}-{ending}".lstrip("-")
+            if local not in taken:
+                break
+        found[name] = local
+        taken.add(local)
+    return found
 
 
 def is_pattern(text: str) -> bool:

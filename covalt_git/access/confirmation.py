@@ -1,7 +1,9 @@
 """Whether a person is asked before a call, and who wants it.
 
 Only this project lowers: a rule of ``covalt.yaml`` or its own state.  What a toolset says about
-itself, its annotations included, can ask for a person; by itself it never sends one away.
+itself, its annotations included, can ask for a person; by itself it never sends one away.  What an MCP
+server says of its tools is not believed at all: a rule that asks nobody where a tool has some annotation
+is not about them (Model Context Protocol 2026-07-28, server/tools: annotations are untrusted).
 """
 
 from __future__ import annotations
@@ -43,7 +45,13 @@ def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[s
 
 
 def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
-    return matches(rule.pattern, tool.path) and _holds(rule.when, tool, args)
+    return is_about(rule, tool) and _holds(rule.when, tool, args)
+
+
+def is_about(rule: ApprovalRule, tool: Tool) -> bool:
+    """Tell whether a rule is about a tool, as far as its pattern goes and what it believes."""
+    believes = not rule.require and rule.when.annotations is not None
+    return matches(rule.pattern, tool.path) and not (believes and tool.kind == "mcp")
 
 
 def _holds(when: ApprovalCondition, tool: Tool, args: JsonObject) -> bool:

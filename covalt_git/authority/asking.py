@@ -15,9 +15,10 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
+from covalt_git.access.confirmation import is_about
 from covalt_git.authority.facts import Judged, unclear
 from covalt_git.authority.languages import text_within, tools_within
-from covalt_git.names import beginning, matches
+from covalt_git.names import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ def rules_for(rules: Sequence[ApprovalRule], tool: Tool) -> tuple[Rule, ...]:
     for rule in rules:
         wanted = rule.when.annotations
         given = wanted.model_dump(exclude_none=True) if wanted else {}
-        if not matches(rule.pattern, tool.path):
+        if not is_about(rule, tool):
             continue
         if any(getattr(tool.annotations, name) != value for name, value in given.items()):
             continue

@@ -380,7 +380,6 @@ KINDS: dict[str, Kind] = {
         judge=_either("asks a person first", "asks nobody first", wider=False),
         show=lambda asks: "asks a person first" if asks else "asks nobody first",
     ),
-    "passes": Kind("asks nobody first for {item}", "asks first for {item}"),
     "asks_for": Kind(
         "asks a person first for {item}", "asks nobody first for {item}", came="narrowing"
     ),

@@ -20,7 +20,8 @@ from covalt_git.files.checks import read_sources
 from covalt_git.files.project_files import CONFIG, read_around
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_lock, read_state
-from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, read_toolset, toolset_ids
+from covalt_git.files.tool_locks import LOCK_FOLDER
+from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
 from covalt_git.git_objects.revisions import submodules, write_folder
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig

@@ -12,8 +12,7 @@ from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.authority.requirements import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
 from covalt_git.files.checks import module_path
-from covalt_git.files.tools_in_force import override_key
-from covalt_git.models.tool import Tool
+from covalt_git.files.tools_in_force import overridden_tool, override_key
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.base import JsonObject, StrictModel
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.toolset_manifest import (
         Auth,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadToolset:
-    """A toolset with the documents it was read from, its Python, and the locks of its namespaces."""
+    """A toolset with the documents it was read from, its Python, and all locks that are said to be its."""
 
     toolset: Toolset
     manifest: Reading[ToolsetManifest]
@@ -88,7 +88,7 @@ def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
     for name, alias in sorted(read.toolset.state.aliases.items()):
         yield Fact(subject, "alias", name, alias, place_in(read.state, ("aliases", name)))
     for tool in tools_of(read):
-        if tool.tool_id.partition(":")[0] == manifest.id:
+        if tool.kind != "mcp":
             yield from tool_facts(tool, config, _tool_places(read, tool))
     yield from _server_facts(read, manifest)
     yield from _source_facts(read, manifest)
@@ -99,11 +99,8 @@ def toolset_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
 
 
 def tools_of(read: ReadToolset) -> tuple[Tool, ...]:
-    """Return the tools that can be called: of the toolset itself, and those of its servers and sources."""
-    if not read.toolset.enabled:
-        return ()
-    own = tuple(tool for tool in read.toolset.tools if tool.enabled)
-    return own + tuple(tool for _, _, tool in _locked_tools(read))
+    """Return the tools that can be called: of the toolset itself, and those of its servers."""
+    return tuple(tool for tool in read.toolset.tools if tool.enabled)
 
 
 def _code_digest(toolset: Toolset) -> str:
@@ -266,17 +263,15 @@ def _one_source(read: ReadToolset, above: Loc, source: Source) -> Iterator[Fact]
 
 
 def _override_facts(read: ReadToolset, manifest: ToolsetManifest) -> Iterator[Fact]:
-    """Yield the tools of servers that ask otherwise than their server, as far as none was accepted yet."""
-    known = {tool.tool_id for _, _, tool in _locked_tools(read)}
+    """Yield the tools of servers that ask where their server does not, as far as none was accepted yet."""
+    known = {tool.tool_id for tool in tools_of(read)}
     asking = _asking(manifest)
     for position, override in enumerate(manifest.tool_overrides):
         space = override.tool_id.partition(":")[0]
-        asks = override.requires_confirmation
-        if override.tool_id in known or asks in (None, asking.get(space)) or space not in asking:
-            continue
-        place = place_in(read.manifest, ("tool_overrides", position, "requires_confirmation"))
-        kind = "asks_for" if asks else "passes"
-        yield Fact(read.toolset.id, kind, override.tool_id, None, place)
+        named = overridden_tool(manifest.id, override.tool_id, read.toolset.state)
+        if override.requires_confirmation and asking.get(space) is False and named not in known:
+            place = place_in(read.manifest, ("tool_overrides", position, "requires_confirmation"))
+            yield Fact(read.toolset.id, "asks_for", override.tool_id, None, place)
 
 
 def _asking(manifest: ToolsetManifest) -> dict[str, bool]:
@@ -301,14 +296,16 @@ def _auth_facts(read: ReadToolset, position: int, auth: Auth) -> Iterator[Fact]:
 
 
 def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
-    for lock, locked, tool in _locked_tools(read):
+    for lock, locked, tool in _accepted_tools(read):
         name = tool.id.name
         place = place_in(lock, ("tools", name), key=True)
         yield Fact(tool.tool_id, "tool", "", None, place)
         # Not its digest alone, which is believed by whoever accepts it: all that stands here.
         whole = canonical_json.digest(locked.model_dump(mode="json"))
         yield Fact(tool.tool_id, "definition", "", whole, place)
-        yield confirmation_fact(tool, config, place)
+        said = place_in(read.state, ("overrides", tool.tool_id, "requires_confirmation"))
+        asks = said if tool.confirmation_is_settled else place
+        yield confirmation_fact(tool, config, asks)
 
         def schema(loc: Loc, lock: Reading[ToolLock] = lock, name: str = name) -> Place:
             return place_in(lock, ("tools", name, "input_schema", *loc))
@@ -316,38 +313,10 @@ def _lock_facts(read: ReadToolset, config: ProjectConfig) -> Iterator[Fact]:
         yield Fact(tool.tool_id, "schema", "", locked.input_schema, schema(()), locate=schema)
 
 
-def _locked_tools(read: ReadToolset) -> Iterator[tuple[Reading[ToolLock], LockedTool, Tool]]:
-    """Yield the tools whose definition was accepted as it is, of servers and sources that are on."""
-    manifest = read.manifest.value
-    assert manifest is not None
-    asking = _asking(manifest)
-    aliases = read.toolset.state.aliases
-    asking |= {aliases[name]: asks for name, asks in asking.items() if name in aliases}
-    overrides = {one.tool_id: one for one in manifest.tool_overrides}
-    for lock in read.locks:
-        space = lock.value
-        if space is None or space.namespace not in asking:
-            continue
-        for name, locked in sorted(space.tools.items()):
-            tool_id = f"{space.namespace}:{name}"
-            override = overrides.get(tool_id)
-            local = read.toolset.state.overrides.get(name)
-            wishes = [one.requires_confirmation for one in (local, override) if one is not None]
-            asks = next((one for one in wishes if one is not None), asking[space.namespace])
-            on = [one.enabled for one in (local, override) if one is not None]
-            accepted = read.toolset.state.accepted
-            if locked.digest != accepted.get(name) or False in on:
-                continue
-            yield (
-                lock,
-                locked,
-                Tool(
-                    tool_id=tool_id,
-                    toolset_id=read.toolset.id,
-                    name=name,
-                    kind="http",  # it is called over a connection; no kind of its own exists yet
-                    input_schema=locked.input_schema,
-                    annotations=locked.annotations,
-                    confirmation=("toolset",) if asks else (),
-                ),
-            )
+def _accepted_tools(read: ReadToolset) -> Iterator[tuple[Reading[ToolLock], LockedTool, Tool]]:
+    """Yield the servers' tools that can be called, with the locks that they stand in."""
+    for tool in tools_of(read):
+        if tool.server is not None:
+            lock = read.toolset.locks[tool.server]
+            assert lock.value is not None
+            yield lock, lock.value.tools[tool.id.name], tool

@@ -26,6 +26,8 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
+from covalt_git.errors import CovaltError
+from covalt_git.files.tool_locks import lock_file
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.index.signatures import signature
 from covalt_git.models.calls import (
@@ -407,9 +409,14 @@ class _Checked:
         """Check a request, after a look at the files of its toolset."""
         name = request.tool_id.partition(":")[0]
         toolsets = engine.root / "toolsets"
-        files = (toolsets / name, toolsets / STATE_FOLDER / f"{name}.yaml") if is_id(name) else ()
+        files: tuple[Path, ...] = ()
+        if is_id(name):
+            state = toolsets / STATE_FOLDER / f"{name}.yaml"
+            files = (toolsets / name, state, lock_file(engine.root, name))
         seen = signature(*files) if files else None
-        return cls(engine.check(request), files, seen)
+        found = engine.check(request)
+        # A server's namespace may not be the name of the toolset that declares it.
+        return cls(found, files, seen if found.toolset.id == name else None)
 
     def holds(self) -> bool:
         """Tell whether no file of the toolset has changed since; where in doubt, it does not."""
@@ -428,9 +435,12 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
     """Make sure that a tool of a toolset in that state can run, at a level or the strongest here.
 
     Raises:
+        CovaltError: for a tool of an MCP server.
         GrantNeededError: for an HTTP tool whose host, or a secret of it, was not granted.
         SandboxNeededError: for the Python of an imported toolset.
     """
+    if tool.kind == "mcp":
+        raise CovaltError(f"{tool.tool_id} is a tool of an MCP server, which cannot be called yet")
     if tool.kind == "http":
         http_calls.check_granted(tool, state)
         return

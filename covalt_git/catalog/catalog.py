@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import Toolset, toolset_ids
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.queries import Index
-from covalt_git.models.tool import Tool
+from covalt_git.models.tool import WHY_HELD_BACK, Tool
 from covalt_git.names import BadNameError, ToolId, is_id
 
 if TYPE_CHECKING:
@@ -50,6 +50,29 @@ class Found:
     toolset: Toolset
 
 
+def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
+    """Return the toolset that a tool belongs to, by its namespace: a toolset's, or that of a server's lock.
+
+    It need not have such a tool.
+    """
+    ids = toolset_ids(root / "toolsets")
+    if tool_id.namespace in ids:
+        return read_once.toolset(root, tool_id.namespace)
+    owner = read_once.owner_of(root, tool_id.namespace)
+    return read_once.toolset(root, owner) if owner is not None and owner in ids else None
+
+
+def _disabled(found: Found) -> DisabledToolError:
+    tool, toolset = found.tool, found.toolset
+    what, hint = f"{tool.tool_id} is disabled", f"covalt-git tool enable {tool.tool_id}"
+    if not toolset.enabled:
+        hint = f"covalt-git toolset enable {toolset.id}"
+    elif tool.held_back is not None:
+        what += f": {WHY_HELD_BACK[tool.held_back]}"
+        hint = f"covalt-git source diff {toolset.id}/{tool.id.namespace}"
+    return DisabledToolError(what, hint=hint)
+
+
 @lru_cache(maxsize=1 << 14)
 def named_tool(tool_id: str) -> Tool:
     """Return a tool of which no more than its id is known, to ask the door about."""
@@ -74,10 +97,10 @@ class Catalog:
 
         At most ``limit``, and only a toolset's where one is named.  The index is asked as it is.
         """
-        begins = f"{toolset_id}:" if toolset_id else ""
+        own = {tool.tool_id for tool in index.tools(toolset_id)} if toolset_id else None
 
         def is_wanted(tool_id: str) -> bool:
-            return tool_id.startswith(begins) and self.sees(tool_id)
+            return (own is None or tool_id in own) and self.sees(tool_id)
 
         found = [index.tool(tool_id) for tool_id in index.search(text, is_wanted, limit)]
         return self.visible(tool for tool in found if tool is not None)
@@ -140,10 +163,10 @@ class Catalog:
             tool_id = ToolId.parse(text)
         except BadNameError:
             raise self._unknown(text) from None
-        if tool_id.namespace not in toolset_ids(self.root / "toolsets"):
+        toolset = _toolset_of(self.root, tool_id)
+        if toolset is None:
             raise self._unknown(text)
-        toolset = read_once.toolset(self.root, tool_id.namespace)
-        tool = toolset.tool(tool_id.name)
+        tool = toolset.tool(str(tool_id))
         # Of a broken toolset not even the errors are there for whoever could not see the tool.
         seen = self._decide("see", tool or named_tool(str(tool_id))).allowed
         if not seen or (tool is None and toolset.sound):
@@ -164,11 +187,7 @@ class Catalog:
         """
         found = self.find(text)
         if not self.may_call(found.tool).allowed:
-            if found.toolset.enabled:
-                hint = f"covalt-git tool enable {found.tool.tool_id}"
-            else:
-                hint = f"covalt-git toolset enable {found.toolset.id}"
-            raise DisabledToolError(f"{found.tool.tool_id} is disabled", hint=hint)
+            raise _disabled(found)
         return found
 
     def may_call(self, tool: Tool) -> Decision:

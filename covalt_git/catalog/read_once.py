@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, read_toolset
+from covalt_git.files.reading import shown_path
+from covalt_git.files.state_files import read_lock
+from covalt_git.files.tool_locks import LOCK_FOLDER, lock_file
+from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
 from covalt_git.index.signatures import signature
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
     from pathlib import Path
 
     from covalt_git.files.toolsets import Toolset
 
-_MOST = 32
-"""How many toolsets are kept; the one that was longest not asked for goes."""
+Read = TypeVar("Read")
+
+_MOST = 64
+"""How many readings are kept; the one that was longest not asked for goes."""
 
 _lock = threading.Lock()
-_read: OrderedDict[tuple[Path, str], tuple[str, Toolset]] = OrderedDict()
+_kept: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
 
 
 def toolset(root: Path, toolset_id: str) -> Toolset:
@@ -33,19 +39,40 @@ def toolset(root: Path, toolset_id: str) -> Toolset:
         toolsets / STATE_FOLDER / f"{toolset_id}.yaml",
         toolsets / LOCK_FOLDER,
     )
-    # Before it is read: what changes meanwhile makes the signature an old one.
-    seen = signature(*files)
-    key = (root, toolset_id)
+    # No server has the name of another toolset.
+    others = tuple(toolset_ids(toolsets))
+    return _once((root, toolset_id), files, lambda: read_toolset(root, toolset_id), beside=others)
+
+
+def owner_of(root: Path, namespace: str) -> str | None:
+    """Return the id of the toolset whose server has a namespace, as its lock says."""
+    file = lock_file(root, namespace)
+
+    def read() -> str | None:
+        lock = read_lock(file, shown_path(file, root)).value if file.exists() else None
+        return None if lock is None else lock.toolset_id
+
+    return _once((file,), (file,), read)
+
+
+def _once(
+    key: Hashable, files: tuple[Path, ...], read: Callable[[], Read], *, beside: Hashable = ()
+) -> Read:
+    """Return what was read of files, if they are as they were then."""
+    # Before they are read: what changes meanwhile makes the signature an old one.
+    now = signature(*files)
+    seen = (now, beside)
     with _lock:
-        kept = _read.get(key)
+        kept = _kept.get(key)
         if kept is not None and kept[0] == seen:
-            _read.move_to_end(key)
-            return kept[1]
-    found = read_toolset(root, toolset_id)
-    if seen is not None:
+            _kept.move_to_end(key)
+            found: Read = kept[1]
+            return found
+    found = read()
+    if now is not None:
         with _lock:
-            _read[key] = (seen, found)
-            _read.move_to_end(key)
-            if len(_read) > _MOST:
-                _read.popitem(last=False)
+            _kept[key] = (seen, found)
+            _kept.move_to_end(key)
+            if len(_kept) > _MOST:
+                _kept.popitem(last=False)
     return found

@@ -10,6 +10,7 @@ import click
 from covalt_git.cli import output, tool_override, tool_test
 from covalt_git.cli.session import json_option, project
 from covalt_git.models.http_placement import placement
+from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.models.toolset_state import LocalOverride
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
     """Show one tool: what it does, what it takes, how its result is shown."""
     found = project().catalog.find(tool_id)
     tool = found.tool
-    said = found.toolset.state.overrides.get(tool.id.name, LocalOverride())
+    said = found.toolset.state.overrides.get(tool.name_in_state, LocalOverride())
     local = said.model_dump(mode="json", exclude_none=True)
     if as_json:
         output.as_json(_detail(tool) | {"local": local})
@@ -116,6 +117,7 @@ def show_schema(tool_id: str, *, exact: bool, as_json: bool) -> None:
     tool = opened.catalog.find(tool_id).tool
     said = exact_schema(opened.engine(), tool.tool_id) if exact else None
     source = "manifest" if tool.schema_is_declared or tool.kind == "http" else "source"
+    source = "server" if tool.kind == "mcp" else source
     shown = {
         "tool_id": tool.tool_id,
         "from": "process" if said else source,
@@ -150,7 +152,7 @@ _TITLES = ("TOOL", "NAME", "SHOWS AS", "ASKS", "DESCRIPTION")
 
 
 def _line(tool: Tool, broken: list[str]) -> tuple[str, ...]:
-    state = "" if tool.enabled else " (off)"
+    state = "" if tool.enabled else f" ({tool.held_back or 'off'})"
     state = " (broken)" if tool.toolset_id in broken else state
     return (
         tool.tool_id + state,
@@ -164,13 +166,15 @@ def _line(tool: Tool, broken: list[str]) -> tuple[str, ...]:
 def _facts(tool: Tool) -> dict[str, str]:
     asks = ", ".join(tool.confirmation)
     notes = tool.annotations.model_dump(exclude_none=True)
+    runs = tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else "")
+    held_back = f", {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
     return {
-        "runs": tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else ""),
+        "runs": f"{tool.upstream!r} of the MCP server {tool.server!r}" if tool.server else runs,
         "shown as": tool.renderer.type if tool.renderer else "JSON",
         "asks first": f"yes ({asks})" if asks else "no",
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
-        "state": "on" if tool.enabled else "off",
+        "state": "on" if tool.enabled else f"off{held_back}",
     }
 
 
@@ -194,6 +198,7 @@ def _summary(tool: Tool, broken: list[str]) -> JsonObject:
         "input_schema": tool.input_schema,
         "requires_confirmation": tool.requires_confirmation,
         "enabled": tool.enabled,
+        "held_back": tool.held_back,
         "entrypoint": tool.entrypoint,
         "renderer": tool.renderer.type if tool.renderer else None,
         "broken": tool.toolset_id in broken,

@@ -69,7 +69,9 @@ def pack_bundle(
     """
     shown = toolset.folder.relative_to(root).as_posix()
     problems = [
-        one for one in toolset.problems if one.severity == "error" or one.code == codes.CREDENTIAL
+        one
+        for one in toolset.own_problems
+        if one.severity == "error" or one.code == codes.CREDENTIAL
     ]
     if allow_guesses:
         problems = [one for one in problems if one.severity == "error"]

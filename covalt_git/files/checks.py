@@ -132,6 +132,12 @@ def _check_ids(
     }
     for (key, field), ids in lists.items():
         yield from _duplicates(reading, key, field, ids)
+    for list_key in ("mcp_servers", "sources"):
+        for position, one in enumerate(getattr(manifest, list_key)):
+            if one.id == BUILTIN_NAMESPACE:
+                message = f"{one.id!r} is the namespace of the built-in tools"
+                at = (list_key, position, "id")
+                yield reading.problem(codes.BAD_ID, at, message, hint=f"write id: my-{one.id}")
     servers = {id_key(server.id) for server in manifest.mcp_servers}
     for position, source in enumerate(manifest.sources):
         if id_key(source.id) in servers:

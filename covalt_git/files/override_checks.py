@@ -13,7 +13,7 @@ from covalt_git.files.reading import Reading, part_problems
 from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
 from covalt_git.models.renderers import CONFIGS, config_model
-from covalt_git.names import ToolId
+from covalt_git.names import BUILTIN_NAMESPACE, ToolId
 from covalt_git.paths import check_path
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.files.python_source import ToolSource
     from covalt_git.models.base import JsonObject
     from covalt_git.models.renderers import RendererType
+    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import (
         ToolDeclaration,
         ToolOverride,
@@ -71,14 +72,21 @@ def check_local_overrides(
     manifest: ToolsetManifest,
     files: BundleFiles,
     sources: Mapping[str, ToolSource],
+    in_force: Collection[Tool] = (),
 ) -> Iterator[Problem]:
-    """Find what is wrong with this project's overrides of the toolset's tools."""
+    """Find what is wrong with this project's overrides; ``in_force`` has the servers' tools too."""
     if reading.value is None:
         return
+    given = {tool.tool_id: tool for tool in in_force if tool.kind == "mcp"}
     tools = {tool.id: tool for tool in manifest.tools}
     theirs = {override_key(manifest.id, one.tool_id): one for one in manifest.tool_overrides}
     for name, override in reading.value.overrides.items():
         loc: Loc = ("overrides", name)
+        if name in given:
+            shown = given[name].renderer
+            beneath = shown.type if shown else None
+            yield from _check_override(reading, loc, override, beneath, None, files, sources)
+            continue
         declared = tools.get(name)
         if declared is None:
             message = "the toolset has no such tool"
@@ -86,7 +94,7 @@ def check_local_overrides(
                 codes.ORPHAN_STATE,
                 loc,
                 message,
-                hint=_meant(name, tools),
+                hint=_meant(name, [*tools, *given]),
                 key=True,
                 severity="warning",
             )
@@ -95,6 +103,15 @@ def check_local_overrides(
         own = theirs.get(str(ToolId(manifest.id, name)))
         beneath = (own.renderer if own else None) or beneath
         yield from _check_override(reading, loc, override, beneath, declared, files, sources)
+
+
+def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
+    """Find namespaces that are called here as only the built-in tools are."""
+    for name, alias in reading.value.aliases.items() if reading.value else ():
+        if alias == BUILTIN_NAMESPACE:
+            message = f"{alias!r} is the namespace of the built-in tools"
+            hint = f"write {name}: my-{alias}"
+            yield reading.problem(codes.BAD_ID, ("aliases", name), message, hint=hint)
 
 
 def check_config(

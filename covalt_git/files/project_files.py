@@ -10,13 +10,9 @@ from covalt_git.files.bundle_files import MANIFEST, readable
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_lock
 from covalt_git.files.text_checks import check_text, without
-from covalt_git.files.toolsets import (
-    LOCK_FOLDER,
-    STATE_FOLDER,
-    Toolset,
-    read_toolset,
-    toolset_ids,
-)
+from covalt_git.files.tool_locks import LOCK_FOLDER, check_lock
+from covalt_git.files.tools_in_force import namespace_of
+from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -127,13 +123,19 @@ def _namespace_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Probl
     ]
     for toolset in toolsets:
         claims += [(toolset, loc, name) for loc, name in _declared_namespaces(toolset.manifest)]
-    owners: dict[str, str] = {}
+    owners: dict[str, tuple[str, Loc]] = {}
     problems = []
     for toolset, loc, name in claims:
         # Tools are called by their toolset's id, so that an alias can only be of the others.
-        named = name if loc == ("id",) else toolset.state.aliases.get(name, name)
-        owner = owners.setdefault(id_key(named), toolset.id)
-        if owner != toolset.id:
+        named = name if loc == ("id",) else namespace_of(name, toolset.state)
+        if named == BUILTIN_NAMESPACE:
+            continue  # which is told where it is written
+        owner, at = owners.setdefault(id_key(named), (toolset.id, loc))
+        twice = named != name and at not in {
+            ("id",),
+            loc,
+        }  # by an alias, else the manifest's ids clash
+        if owner != toolset.id or twice:
             hint = "rename one of them"
             if loc != ("id",):
                 alias = f"aliases: {{{name}: {toolset.id}-{name}}}"
@@ -151,7 +153,7 @@ def declared_namespaces(root: Path) -> dict[str, str]:
     for name in toolset_ids(root / "toolsets"):
         toolset = read_toolset(root, name)
         for _, declared in _declared_namespaces(toolset.manifest):
-            found[toolset.state.aliases.get(declared, declared)] = toolset.id
+            found[namespace_of(declared, toolset.state)] = toolset.id
     return found
 
 
@@ -165,26 +167,25 @@ def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc
 
 
 def _lock_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
-    """Check the lock files: their form, and that somebody declares what they are of."""
+    """Check the lock files that no toolset has: their form, and that somebody declares what they are of."""
     owned = {
-        id_key(name): toolset.id
+        id_key(namespace_of(name, toolset.state)): toolset.id
         for toolset in toolsets
         for _, name in _declared_namespaces(toolset.manifest)
     }
+    checked = {lock.path for toolset in toolsets for lock in toolset.locks.values()}
     problems: list[Problem] = []
     folder = root / "toolsets" / LOCK_FOLDER
     for file in sorted(folder.glob("*.yaml")):
         if file.name == MANIFEST and "toolset" not in owned:
             continue  # a toolset in the wrong place, which is told as such
         lock = read_lock(file, shown_path(file, root))
-        problems += lock.problems
-        if lock.value is None:
+        if lock.path in checked:
             continue
-        if lock.value.namespace != file.stem:
-            message = f"{lock.value.namespace!r} is not the name of the file"
-            hint = f"write namespace: {file.stem}, or rename the file"
-            problems.append(lock.problem(codes.BAD_ID, ("namespace",), message, hint=hint))
-        elif owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
+        problems += check_lock(lock, None)
+        if lock.value is None or lock.value.namespace != file.stem:
+            continue
+        if owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
             message = f"the toolset {lock.value.toolset_id!r} declares no such server or source"
             problems.append(
                 lock.problem(

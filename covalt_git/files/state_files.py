@@ -7,10 +7,11 @@ import glob
 import os
 import shutil
 import time
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
-from covalt_git.files.reading import Reading, read_yaml
+from covalt_git.files.reading import Reading, check, read_yaml
 from covalt_git.flushing import flush
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
@@ -26,6 +27,14 @@ HEADER = (
     "Change it with covalt-git toolset, tool and grant rather than by hand."
 )
 
+LOCK_HEADER = (
+    "Written by covalt-git: the tools that a server gave when it was asked last. Check it in.\n"
+    "Ask again with covalt-git source refresh; what changed is off until you accept it."
+)
+
+_MAX_LOCK_BYTES = 64 << 20
+_MAX_LOCK_NODES = 5_000_000
+
 
 def read_state(file: Path, shown: str) -> Reading[ToolsetState]:
     """Read a toolset's state; a file that is not there is the state of a toolset of our own."""
@@ -35,8 +44,31 @@ def read_state(file: Path, shown: str) -> Reading[ToolsetState]:
 
 
 def read_lock(file: Path, shown: str) -> Reading[ToolLock]:
-    """Read the tools that a server or a source gave; there may be thousands of them."""
-    return read_yaml(file, shown, ToolLock, max_bytes=64 << 20, max_nodes=5_000_000)
+    """Read the tools that a server or a source gave; there may be thousands of them.
+
+    What was read once is not parsed again: each call of a tool reads its toolset anew.
+    """
+    try:
+        return _parsed_lock(yaml_text.read_file(file, shown, max_bytes=_MAX_LOCK_BYTES), shown)
+    except yaml_text.YamlProblems as error:
+        return Reading(shown, None, None, error.problems)
+
+
+@lru_cache(maxsize=32)
+def _parsed_lock(content: bytes, shown: str) -> Reading[ToolLock]:
+    try:
+        document = yaml_text.load(
+            content, shown, max_bytes=_MAX_LOCK_BYTES, max_nodes=_MAX_LOCK_NODES
+        )
+    except yaml_text.YamlProblems as error:
+        return Reading(shown, None, None, error.problems)
+    return check(document, ToolLock)
+
+
+def write_lock(file: Path, lock: ToolLock) -> None:
+    """Write what a server or a source gave, sorted; the same answer makes the same file."""
+    facts = lock.model_dump(mode="json", exclude_defaults=True) | {"version": 1}
+    write_whole(file, yaml_text.dump(facts, LOCK_HEADER))
 
 
 def write_state(file: Path, state: ToolsetState) -> None:

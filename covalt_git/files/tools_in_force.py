@@ -3,25 +3,36 @@
 The order is: this project's state, then the toolset's ``tool_overrides``, then what ``tools`` says,
 then what the Python says of itself.  Confirmation is different: anybody may ask for it, and only the
 project may waive it.
+
+A tool of an MCP server is its entry in the lock of the server's namespace.  It is off until this
+project accepted exactly that definition, and what the server says of it never lowers anything.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covalt_git import canonical_json, json_schema
 from covalt_git.files.http_checks import inferred_schema
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
-from covalt_git.models.tool import ConfirmationSource, Tool
+from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.tool import ConfirmationSource, HeldBack, Tool
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import ToolId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from covalt_git.files.python_source import ToolSource
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.toolset_manifest import (
+        LegacyRenderer,
+        McpServer,
+        ToolDeclaration,
+        ToolsetManifest,
+    )
     from covalt_git.models.toolset_state import ToolsetState
 
 ANY_ARGUMENTS = {"type": "object"}
@@ -32,16 +43,32 @@ def override_key(toolset_id: str, tool_id: str) -> str:
     return tool_id if ":" in tool_id else str(ToolId(toolset_id, tool_id))
 
 
+def namespace_of(server_id: str, state: ToolsetState) -> str:
+    """Return what the namespace of a server or source is called in this project."""
+    return state.aliases.get(server_id, server_id)
+
+
+def overridden_tool(toolset_id: str, tool_id: str, state: ToolsetState) -> str:
+    """Return the id that a tool has here which a toolset's own override names: aliases are none of its."""
+    namespace, colon, name = tool_id.rpartition(":")
+    if not colon or namespace == toolset_id:
+        return override_key(toolset_id, tool_id)
+    return f"{namespace_of(namespace, state)}:{name}"
+
+
 def is_on(state: ToolsetState) -> bool:
     """Tell whether a toolset is on: as the project decided, else if it is the project's own."""
     return not state.imported if state.enabled is None else state.enabled
 
 
 def enabled_by_toolset(
-    manifest: ToolsetManifest, declared: ToolDeclaration, override: ToolOverride
+    manifest: ToolsetManifest, declared: ToolDeclaration | None, override: ToolOverride
 ) -> bool:
-    """Tell whether a tool is on as far as its toolset says, whose own override is given."""
-    said = (override.enabled, declared.enabled, manifest.defaults.enabled)
+    """Tell whether a tool is on as far as its toolset says, whose own override is given.
+
+    It declares no tool of a server.
+    """
+    said = (override.enabled, declared.enabled if declared else None, manifest.defaults.enabled)
     return next(one for one in said if one is not None)
 
 
@@ -67,6 +94,102 @@ def tools_in_force(
     return tuple(tools)
 
 
+def server_tools_in_force(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    locks: Mapping[str, ToolLock],
+    hashes: Mapping[str, str],
+) -> tuple[Tool, ...]:
+    """Return the tools of the toolset's MCP servers, also those that are held back.
+
+    ``locks`` are by the servers' ids; ``hashes`` are the toolset's files, and their SHA-256 in hex.
+    """
+    return tuple(
+        tool
+        for server in manifest.mcp_servers
+        if server.id in locks
+        for tool in _server_tools(manifest, state, server, locks[server.id], hashes)
+    )
+
+
+def held_back(tool_id: str, locked: LockedTool, state: ToolsetState) -> HeldBack | None:
+    """Tell why a tool of a lock is not in force; an entry that is not what its digest says has changed."""
+    accepted = state.accepted.get(tool_id)
+    if accepted is None:
+        return "new"
+    if accepted != locked.digest or not locked.is_true:
+        return "changed"
+    return "schema" if json_schema.schema_problems(locked.input_schema) else None
+
+
+def _server_tools(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    server: McpServer,
+    lock: ToolLock,
+    hashes: Mapping[str, str],
+) -> Iterator[Tool]:
+    overrides = {
+        overridden_tool(manifest.id, one.tool_id, state): one for one in manifest.tool_overrides
+    }
+    own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
+    facts = process_facts(server, hashes) if server.command is not None else server_facts(server)
+    for name, locked in sorted(lock.tools.items()):
+        if name in own:  # which is an error of the lock
+            continue
+        tool_id = str(ToolId(lock.namespace, name))
+        override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
+        local = state.overrides.get(tool_id, LocalOverride())
+        yield _server_tool(manifest, state, server, (tool_id, locked), override, local, facts)
+
+
+def _server_tool(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    server: McpServer,
+    entry: tuple[str, LockedTool],
+    override: ToolOverride,
+    local: LocalOverride,
+    facts: JsonObject,
+) -> Tool:
+    tool_id, locked = entry
+    back = held_back(tool_id, locked, state)
+    titles = (local.name_override, override.name_override, locked.title, _annotated_title(locked))
+    descriptions = (local.description_override, override.description_override, locked.description)
+    enabled = local.enabled
+    if enabled is None:
+        enabled = enabled_by_toolset(manifest, None, override)
+    definition = locked.model_dump(mode="json")
+    return Tool(
+        tool_id=tool_id,
+        toolset_id=manifest.id,
+        name=next((one for one in titles if one), locked.upstream or tool_id),
+        description=next(one for one in descriptions if one is not None),
+        kind="mcp",
+        server=server.id,
+        upstream=locked.upstream,
+        input_schema=locked.input_schema,
+        schema_is_declared=True,
+        output_schema=locked.output_schema,
+        annotations=locked.annotations,
+        renderer=_renderer(None, override, local),
+        confirmation=_confirmation(server.requires_confirmation, None, override, local),
+        confirmation_is_settled=local.requires_confirmation is not None,
+        enabled=is_on(state) and server.enabled and enabled and back is None,
+        held_back=back,
+        meta=locked.meta,
+        icons=locked.icons,
+        toolset_digest=canonical_json.digest({"server": facts["digest"], "definition": definition}),
+    )
+
+
+def _annotated_title(locked: LockedTool) -> str:
+    """Return the title that stands among the annotations, where MCP had it before 2025-06-18."""
+    annotations = locked.more.get("annotations")
+    title = annotations.get("title") if isinstance(annotations, dict) else None
+    return title if isinstance(title, str) else ""
+
+
 def _tool(
     manifest: ToolsetManifest,
     state: ToolsetState,
@@ -86,6 +209,9 @@ def _tool(
         override.description_override,
         declared.description or said_description or "",
     )
+    by_toolset = declared.requires_confirmation
+    if by_toolset is None:
+        by_toolset = manifest.defaults.requires_confirmation
     enabled = local.enabled
     if enabled is None:
         enabled = enabled_by_toolset(manifest, declared, override)
@@ -109,8 +235,8 @@ def _tool(
         examples=declared.examples,
         tags=declared.tags,
         security=declared.security,
-        renderer=_renderer(declared, override, local),
-        confirmation=_confirmation(manifest, declared, source, override, local),
+        renderer=_renderer(declared.renderer, override, local),
+        confirmation=_confirmation(by_toolset, source, override, local),
         confirmation_is_settled=local.requires_confirmation is not None,
         enabled=is_on(state) and enabled,
         toolset_digest=digest,
@@ -124,17 +250,13 @@ def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> Json
 
 
 def _confirmation(
-    manifest: ToolsetManifest,
-    declared: ToolDeclaration,
+    by_toolset: bool,  # noqa: FBT001 - one of four who may ask
     source: ToolSource | None,
     override: ToolOverride,
     local: LocalOverride,
 ) -> tuple[ConfirmationSource, ...]:
     if local.requires_confirmation is not None:
         return ("project",) if local.requires_confirmation else ()
-    by_toolset = declared.requires_confirmation
-    if by_toolset is None:
-        by_toolset = manifest.defaults.requires_confirmation
     asks: dict[ConfirmationSource, bool] = {
         "toolset": by_toolset,
         "decorator": source is not None and source.requires_confirmation,
@@ -144,12 +266,12 @@ def _confirmation(
 
 
 def _renderer(
-    declared: ToolDeclaration, override: ToolOverride, local: LocalOverride
+    declared: LegacyRenderer | None, override: ToolOverride, local: LocalOverride
 ) -> Renderer | None:
     kind: RendererType | None = None
     config = None
-    if declared.renderer is not None:
-        kind, config = declared.renderer.type, declared.renderer.config
+    if declared is not None:
+        kind, config = declared.type, declared.config
     for one in (override, local):
         if one.renderer is not None:
             kind, config = one.renderer, one.renderer_config or {}

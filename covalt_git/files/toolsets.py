@@ -7,7 +7,7 @@ can be shown in place, and is not sound: none of its tools may be called.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from covalt_git.files.artifact_checks import check_artifacts
 from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
 from covalt_git.files.checks import Sources, check_manifest, read_sources
 from covalt_git.files.module_names import check_names
-from covalt_git.files.override_checks import check_local_overrides
+from covalt_git.files.override_checks import check_aliases, check_local_overrides
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
 from covalt_git.files.text_checks import (
@@ -27,22 +27,36 @@ from covalt_git.files.text_checks import (
     once_for_each_cause,
     without,
 )
-from covalt_git.files.tools_in_force import is_on, tools_in_force
+from covalt_git.files.tool_locks import (
+    LOCK_FOLDER,
+    check_lock,
+    read_server_locks,
+    usable_locks,
+)
+from covalt_git.files.tools_in_force import (
+    is_on,
+    namespace_of,
+    server_tools_in_force,
+    tools_in_force,
+)
 from covalt_git.models import problems as codes
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covalt_git.models.tool import Tool
+    from covalt_git.models.tool_lock import ToolLock
 
 STATE_FOLDER = "state"
-LOCK_FOLDER = "locks"
+_LOCKS = f"toolsets/{LOCK_FOLDER}/"
 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """One toolset of the project, read once."""
+    """One toolset of the project, read once; ``locks`` are its MCP servers', by their ids."""
 
     id: str
     folder: Path
@@ -51,16 +65,31 @@ class Toolset:
     files: BundleFiles
     tools: tuple[Tool, ...]
     problems: tuple[Problem, ...]
+    locks: Mapping[str, Reading[ToolLock]] = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
-        """Whether nothing about it is an error."""
-        return all(problem.severity != "error" for problem in self.problems)
+        """Whether nothing about it is an error; a lock that is wrong costs its own tools alone."""
+        return all(problem.severity != "error" for problem in self.own_problems)
+
+    @property
+    def own_problems(self) -> tuple[Problem, ...]:
+        """What is wrong with its own files and its state."""
+        return tuple(one for one in self.problems if not one.path.startswith(_LOCKS))
 
     @property
     def enabled(self) -> bool:
         """Whether it is on, as the project decided."""
         return is_on(self.state)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What else below ``toolsets/`` says which tools its servers have: locks, and who has a name."""
+        found: list[str] = []
+        for server in self.manifest.mcp_servers if self.manifest else ():
+            namespace = namespace_of(server.id, self.state)
+            found += [f"{LOCK_FOLDER}/{namespace}.yaml"] + [namespace] * (namespace != self.id)
+        return tuple(found)
 
     @property
     def digest(self) -> str:
@@ -69,14 +98,18 @@ class Toolset:
 
     @property
     def tool_ids(self) -> list[str] | None:
-        """The ids of the tools that it declares, or None where its manifest cannot be read."""
+        """The ids of the tools that it declares, and of those that its servers gave.
+
+        None where its manifest cannot be read.
+        """
         if self.manifest is None:
             return None
-        return [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
+        own = [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
+        return own + [tool.tool_id for tool in self.tools if tool.kind == "mcp"]
 
-    def tool(self, name: str) -> Tool | None:
-        """Return one of its tools by the name within it."""
-        return next((tool for tool in self.tools if tool.id.name == name), None)
+    def tool(self, tool_id: str) -> Tool | None:
+        """Return one of its tools."""
+        return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
 
 
 def toolset_ids(folder: Path) -> list[str]:
@@ -126,14 +159,21 @@ def read_toolset(
     ]
     tools: tuple[Tool, ...] = ()
     sources: Sources = {}
+    locks: dict[str, Reading[ToolLock]] = {}
     if manifest.value is not None:
         sources, found = read_sources(manifest, folder, files)
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
         if manifest.value.id == toolset_id:
             in_force = state.value or ToolsetState(enabled=False)
+            locks = read_server_locks(root, toolset_id, manifest.value, in_force)
+            given = usable_locks(locks)
             tools = tools_in_force(manifest.value, in_force, sources, files.digest)
-        problems += check_local_overrides(state, manifest.value, files, sources)
+            tools += server_tools_in_force(manifest.value, in_force, given, files.hashes)
+            for lock in locks.values():
+                problems += check_lock(lock, manifest.value)
+        problems += check_aliases(state)
+        problems += check_local_overrides(state, manifest.value, files, sources, tools)
     problems += check_artifacts(manifest, folder, files)
     found, credentials = check_texts(folder, shown, files)
     of_state, in_state = _check_state_text(state)
@@ -152,6 +192,7 @@ def read_toolset(
         files=files,
         tools=tools,
         problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
+        locks=locks,
     )
 
 

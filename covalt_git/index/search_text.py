@@ -49,10 +49,11 @@ _FILLER_OF_SENTENCES = _FILLER | frozenset(_ASKING_WORDS.split())
 def searched_text(tool: Tool, toolset_name: str) -> Row:
     """Return the text of a tool that can be found, by the columns of ``tool_search``."""
     named = list(parameters(tool.input_schema))
-    own_id = tool.tool_id.partition(":")[2]
+    namespace, _, own_id = tool.tool_id.partition(":")
+    spaces = dict.fromkeys((tool.toolset_id, namespace))
     return {
         "name": _spaced(f"{tool.name} {own_id}"),
-        "toolset": _spaced(f"{tool.toolset_id} {toolset_name}"),
+        "toolset": _spaced(" ".join((*spaces, toolset_name))),
         "description": _spaced(tool.description),
         "parameters": _spaced(" ".join(name for name, _ in named)),
         "parameter_texts": _spaced(" ".join(text for _, text in named)),

@@ -16,9 +16,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.toolsets import STATE_FOLDER
+from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _TICK_NS = 20_000_000
@@ -44,8 +45,8 @@ class Seen:
     signature: str
 
 
-def see(toolsets: Path, toolset_id: str) -> Seen:
-    """Return what the file system says of a toolset now.
+def see(toolsets: Path, toolset_id: str, beside: Iterable[str] = ()) -> Seen:
+    """Return what the file system says of a toolset now, and of the paths ``beside`` it.
 
     File systems keep time in ticks of some milliseconds: of what changed in this very tick, nothing
     would tell the next change.  So it waits until the newest change is older than that.
@@ -53,7 +54,7 @@ def see(toolsets: Path, toolset_id: str) -> Seen:
     looks = 0
     while True:
         started = time.time_ns()
-        found = _look(toolsets, toolset_id)
+        found = _look(toolsets, toolset_id, beside)
         newest = max((facts[_CHANGED] for facts in found.values() if facts), default=0)
         now = time.time_ns()
         looks += 1
@@ -62,6 +63,19 @@ def see(toolsets: Path, toolset_id: str) -> Seen:
             paths = sorted(found)
             return Seen(b"\0".join(paths), _signature([found[path] for path in paths]))
         time.sleep(max(0, newest + _TICK_NS - now) / 1e9)
+
+
+def read_seen(root: Path, toolset_id: str) -> tuple[Seen, Toolset]:
+    """Read a toolset of a project, after a look at all that it is read from.
+
+    So what changes while it is read changes its signature too.
+    """
+    seen = see(root / "toolsets", toolset_id)
+    toolset = read_toolset(root, toolset_id)
+    if toolset.beside:  # which only its manifest could tell
+        seen = see(root / "toolsets", toolset_id, toolset.beside)
+        toolset = read_toolset(root, toolset_id)
+    return seen, toolset
 
 
 def is_as_seen(toolsets: int, before: Seen) -> bool:
@@ -75,14 +89,14 @@ def is_as_seen(toolsets: int, before: Seen) -> bool:
     return _signature(facts) == before.signature
 
 
-def _look(toolsets: Path, toolset_id: str) -> dict[bytes, _Facts | None]:
+def _look(toolsets: Path, toolset_id: str, beside: Iterable[str]) -> dict[bytes, _Facts | None]:
     """Return the facts of every path, those of a folder from before it was listed.
 
     So whatever comes into a folder while this looks makes the facts old.
     """
     top = os.fsencode(toolsets) + b"/"
-    state = os.fsencode(f"{STATE_FOLDER}/{toolset_id}.yaml")
-    found = {state: _lstat(top + state)}
+    alone = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *beside))
+    found = {path: _lstat(top + path) for path in alone}
     waiting = [os.fsencode(toolset_id)]
     while waiting:
         path = waiting.pop()

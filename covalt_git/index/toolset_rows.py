@@ -9,12 +9,12 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.tools_in_force import override_key
-from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
+from covalt_git.files.tools_in_force import overridden_tool, override_key
+from covalt_git.files.toolsets import toolset_ids
 from covalt_git.index.database import Row, as_text, put, transaction
 from covalt_git.index.forked import each
 from covalt_git.index.search_text import searched_text
-from covalt_git.index.signatures import Seen, is_as_seen, see
+from covalt_git.index.signatures import Seen, is_as_seen, read_seen
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.names import ToolId
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from covalt_git.files.toolsets import Toolset
     from covalt_git.models.prompts import Prompt, Resource
     from covalt_git.models.tool import Tool
 
@@ -66,9 +67,7 @@ def sync_toolsets(
 
 
 def _read(root: Path, toolset_id: str) -> Reading:
-    # What changes while it is read changes its signature too.
-    seen = see(root / "toolsets", toolset_id)
-    toolset = read_toolset(root, toolset_id)
+    seen, toolset = read_seen(root, toolset_id)
     return _reading_row(toolset, seen), _rows(toolset) if toolset.sound else []
 
 
@@ -209,14 +208,17 @@ def _override_rows(toolset: Toolset) -> list[Row]:
             key = override_key(toolset.id, tool.id)
             merged[key] = {"renderer": tool.renderer.type, "renderer_config": tool.renderer.config}
     written: list[tuple[str, Any]] = [
-        (override.tool_id, override) for override in toolset.manifest.tool_overrides
+        (overridden_tool(toolset.id, override.tool_id, toolset.state), override)
+        for override in toolset.manifest.tool_overrides
     ]
-    written += toolset.state.overrides.items()
-    for tool_id, override in written:
+    written += [
+        (override_key(toolset.id, name), override)
+        for name, override in toolset.state.overrides.items()
+    ]
+    for key, override in written:
         facts = override.model_dump(exclude_none=True, exclude={"tool_id"})
         if "renderer" in facts:  # it comes without what configured the one before
             facts.setdefault("renderer_config", None)
-        key = override_key(toolset.id, tool_id)
         merged[key] = merged.get(key, {}) | facts
     fields = [name for name in ToolOverride.model_fields if name != "tool_id"]
     rows = []

@@ -12,7 +12,7 @@ from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem, UnknownNameError
 from covalt_git.files.reading import Reading, check
 from covalt_git.files.state_files import write_state
-from covalt_git.files.tools_in_force import enabled_by_toolset, override_key
+from covalt_git.files.tools_in_force import enabled_by_toolset, overridden_tool, override_key
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.installs.changing import one_at_a_time
 from covalt_git.installs.decisions import changeable, state_file
@@ -95,7 +95,7 @@ def override_tool(
 
 
 def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
-    """Return the toolset of a tool and the tool's name in it; one that is gone may have overrides left."""
+    """Return the toolset of a tool and what its state calls the tool; one that is gone may have overrides left."""
     ids = toolset_ids(root / "toolsets")
     try:
         parsed = ToolId.parse(tool_id)
@@ -103,7 +103,7 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
         parsed = None
     near = [parsed.namespace] if parsed and parsed.namespace in ids else ids
     toolsets = [read_toolset(root, one) for one in near]
-    known = {f"{one.id}:{name}": (one, name) for one in toolsets for name in _names(one)}
+    known = {override_key(one.id, name): (one, name) for one in toolsets for name in _names(one)}
     if tool_id not in known:
         error = UnknownNameError("tool", tool_id, known, list_with="covalt-git tool list")
         # A tool's bare name is what people forget the toolset of.
@@ -116,13 +116,15 @@ def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
 
 def _names(toolset: Toolset) -> set[str]:
     declared = toolset.manifest.tools if toolset.manifest else ()
-    return {tool.id for tool in declared} | toolset.state.overrides.keys()
+    given = {tool.tool_id for tool in toolset.tools if tool.kind == "mcp"}
+    return {tool.id for tool in declared} | given | toolset.state.overrides.keys()
 
 
 def _own(toolset: Toolset, name: str) -> JsonObject:
     """Return what the toolset's own override of a tool says."""
     for one in toolset.manifest.tool_overrides if toolset.manifest else ():
-        if override_key(toolset.id, one.tool_id) == f"{toolset.id}:{name}":
+        named = overridden_tool(toolset.id, one.tool_id, toolset.state)
+        if named == override_key(toolset.id, name):
             return one.model_dump(mode="json", exclude={"tool_id"}, exclude_none=True)
     return {}
 
@@ -136,8 +138,10 @@ def _on_by_itself(toolset: Toolset, name: str) -> bool:
     if toolset.manifest is None:
         return False
     own = ToolOverride(tool_id=name, **_own(toolset, name))
-    declared = [tool for tool in toolset.manifest.tools if tool.id == name]
-    return any(enabled_by_toolset(toolset.manifest, tool, own) for tool in declared)
+    declared = next((tool for tool in toolset.manifest.tools if tool.id == name), None)
+    if declared is None and toolset.tool(name) is None:
+        return False
+    return enabled_by_toolset(toolset.manifest, declared, own)
 
 
 def _read_as_if(

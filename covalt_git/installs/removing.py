@@ -1,4 +1,4 @@
-"""Taking a toolset out of the project: its files, its state and its lock, and nothing of any chat.
+"""Taking a toolset out of the project: its files, its state and its locks, and nothing of any chat.
 
 It is gone as soon as its folder has another name; whoever is killed after that leaves a hidden folder,
 which the next change of the toolsets clears away.
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import read_bundle_files
-from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, Toolset
+from covalt_git.files.tool_locks import locks_said_to_be_of
+from covalt_git.files.toolsets import STATE_FOLDER, Toolset
 from covalt_git.flushing import flush
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.installs.changing import GONE, one_at_a_time
@@ -34,7 +35,7 @@ class NotInGitError(CovaltError):
 
 @one_at_a_time
 def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
-    """Remove a toolset with its state and its lock, and return what it was.
+    """Remove a toolset with its state and its locks, and return what it was.
 
     Raises:
         UnknownNameError: naming the nearest one.
@@ -49,12 +50,13 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
             hint=f"git add {' '.join(paths_of(root, toolset_id))} && git commit, or add --force",
         )
     toolsets = root / "toolsets"
+    kept = [root / path for path in paths_of(root, toolset_id)[1:]]
     gone = toolsets / f"{GONE}{new_id()}"
     try:
         toolset.folder.rename(gone)
         # Not before: without its state, somebody else's would be taken for one of our own.
-        for kept in (STATE_FOLDER, LOCK_FOLDER):
-            (toolsets / kept / f"{toolset_id}.yaml").unlink(missing_ok=True)
+        for file in kept:
+            file.unlink(missing_ok=True)
         flush(toolsets)
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
@@ -90,9 +92,10 @@ def _then(folder: Path) -> Iterator[Path]:
 
 
 def paths_of(root: Path, toolset_id: str) -> list[str]:
-    """Return what a toolset is in the project: its folder, and its state and its lock where it has them."""
-    beside = [f"toolsets/{kept}/{toolset_id}.yaml" for kept in (STATE_FOLDER, LOCK_FOLDER)]
-    return [f"toolsets/{toolset_id}", *(path for path in beside if (root / path).is_file())]
+    """Return what a toolset is in the project: its folder, and its state and its locks where it has them."""
+    state = f"toolsets/{STATE_FOLDER}/{toolset_id}.yaml"
+    locks = [lock.path for lock in locks_said_to_be_of(root, toolset_id)]
+    return [f"toolsets/{toolset_id}", *([state] if (root / state).is_file() else []), *locks]
 
 
 def undo_command(root: Path, toolset_id: str) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.files.reading import shown_path
-from covalt_git.files.state_files import read_lock
-from covalt_git.files.toolsets import LOCK_FOLDER, STATE_FOLDER, read_toolset, toolset_ids
+from covalt_git.files.tool_locks import locks_said_to_be_of
+from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.signatures import SignerChangedError, check_signer
 from covalt_git.installs.staging import stage
@@ -92,7 +92,7 @@ def verify_toolset(root: Path, toolset_id: str) -> VerifiedToolset:
     }
     definitions = _locked(root, toolset_id)
     locked = {
-        name: digest in definitions.get(name, ())
+        name: definitions.get(name) == digest
         for name, digest in sorted(toolset.state.accepted.items())
     }
     return VerifiedToolset(toolset, grants, locked)
@@ -109,12 +109,11 @@ def _with_its_state(root: Path, toolset: Toolset) -> Toolset:
     return toolset
 
 
-def _locked(root: Path, toolset_id: str) -> dict[str, set[str]]:
-    """Return the digests of the definitions that servers and sources of a toolset gave, by name."""
-    found: dict[str, set[str]] = {}
-    for file in sorted((root / "toolsets" / LOCK_FOLDER).glob("*.yaml")):
-        lock = read_lock(file, shown_path(file, root)).value
-        if lock is not None and lock.toolset_id == toolset_id:
+def _locked(root: Path, toolset_id: str) -> dict[str, str]:
+    """Return the digests of the definitions that servers and sources of a toolset gave, by the tools' ids."""
+    found: dict[str, str] = {}
+    for lock in (one.value for one in locks_said_to_be_of(root, toolset_id)):
+        if lock is not None:
             for name, tool in lock.tools.items():
-                found.setdefault(name, set()).add(tool.digest)
+                found[f"{lock.namespace}:{name}"] = tool.true_digest
     return found

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Str
 from pydantic.types import Strict, StrictBool, StrictInt
 from pydantic_core import PydanticCustomError
 
-from covalt_git.names import is_id, is_pattern, is_tool_name, suggest_id
+from covalt_git.names import BadNameError, ToolId, is_id, is_pattern, is_tool_name, suggest_id
 from covalt_git.paths import check_path
 
 _ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -73,6 +73,23 @@ def _check_tool_name(text: str) -> str:
     )
 
 
+def _check_whole_tool_id(text: str) -> str:
+    try:
+        if str(ToolId.parse(text)) == text:
+            return text
+    except BadNameError:
+        pass
+    raise PydanticCustomError(
+        "bad_id",
+        "{text} is not a tool's id with its namespace",
+        {"text": repr(text), "hint": "write server:tool, such as github:create_issue"},
+    )
+
+
+def _check_any_tool_name(text: str) -> str:
+    return _check_whole_tool_id(text) if ":" in text else _check_tool_name(text)
+
+
 def _check_pattern(text: str) -> str:
     if is_pattern(text):
         return text
@@ -126,6 +143,10 @@ Bool = StrictBool
 Number = Annotated[float, Strict()]
 Id = Annotated[str, AfterValidator(_check_id)]
 ToolName = Annotated[str, AfterValidator(_check_tool_name)]
+WholeToolId = Annotated[str, AfterValidator(_check_whole_tool_id)]
+"""A tool's id with its namespace: ``github:create_issue``."""
+AnyToolName = Annotated[str, AfterValidator(_check_any_tool_name)]
+"""A tool's name within its toolset, or its whole id where it is a server's."""
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Entrypoint = Annotated[str, AfterValidator(_check_entrypoint)]
 WorkspacePath = Annotated[str, AfterValidator(_check_workspace_path)]

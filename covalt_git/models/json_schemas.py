@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from covalt_git.models.base import FORMS, Entrypoint, Id, Pattern, ToolName
+from covalt_git.models.base import (
+    FORMS,
+    AnyToolName,
+    Entrypoint,
+    Id,
+    Pattern,
+    ToolName,
+    WholeToolId,
+)
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import CONFIGS, RENDERER_TYPES, NoConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -35,16 +43,28 @@ _MODELS: Mapping[str, tuple[type[StrictModel], str]] = {
 NAMES = tuple(_MODELS)
 
 _PART = r"[^\s:./\\-]"
+_NAMESPACE = "[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*"
+_TOOL_NAME = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
 _WORDS: Mapping[Any, JsonObject] = {
     Id: {
-        "pattern": "^[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*$",
+        "pattern": f"^{_NAMESPACE}$",
         "maxLength": MAX_ID,
         "examples": ["app-builder"],
     },
     ToolName: {
-        "pattern": r"^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*$",
+        "pattern": f"^{_TOOL_NAME}$",
         "maxLength": MAX_TOOL_PATH - MAX_ID - 1,
         "examples": ["write_file"],
+    },
+    WholeToolId: {
+        "pattern": f"^{_NAMESPACE}:{_TOOL_NAME}$",
+        "maxLength": MAX_TOOL_PATH,
+        "examples": ["github:create_issue"],
+    },
+    AnyToolName: {
+        "pattern": f"^(?:{_NAMESPACE}:)?{_TOOL_NAME}$",
+        "maxLength": MAX_TOOL_PATH,
+        "examples": ["write_file", "github:create_issue"],
     },
     Pattern: {
         "pattern": r"^(?:\*\*|[A-Za-z0-9_*-]+)(?:\.[A-Za-z0-9_*-]+)*$",

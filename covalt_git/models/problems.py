@@ -50,6 +50,7 @@ FOREIGN_ENTRYPOINT = "CG315"
 
 NAMESPACE_TAKEN = "CG401"
 ORPHAN_STATE = "CG402"
+FALSE_DIGEST = "CG403"
 
 TITLES = {
     UNREADABLE: "a file cannot be read, or is not UTF-8 text",
@@ -93,4 +94,5 @@ TITLES = {
     FOREIGN_ENTRYPOINT: "an entrypoint that is not the toolset's own function",
     NAMESPACE_TAKEN: "a namespace with two owners",
     ORPHAN_STATE: "a state file without its toolset",
+    FALSE_DIGEST: "a lock whose digest is not that of the definition beside it",
 }

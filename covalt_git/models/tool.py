@@ -18,6 +18,16 @@ from covalt_git.names import ToolId
 
 ConfirmationSource = Literal["toolset", "decorator", "override", "project"]
 
+HeldBack = Literal["new", "changed", "schema"]
+"""Why a server's tool is off whatever anybody says: nobody accepted its definition, or not this one, or
+its schema is none that arguments could be checked against."""
+
+WHY_HELD_BACK: dict[HeldBack, str] = {
+    "new": "nobody accepted its definition",
+    "changed": "its definition has changed since it was accepted",
+    "schema": "its input schema cannot be used",
+}
+
 
 class Tool(StrictModel):
     """One tool in force.
@@ -26,15 +36,20 @@ class Tool(StrictModel):
     running it could tell; ``schema_is_declared`` tells which.  ``confirmation`` names everyone who
     asks that a person confirms the call; ``confirmation_is_settled`` that this project decided it
     itself, in either direction.
+
+    A tool of an MCP server (kind ``mcp``) is called ``upstream`` at ``server``, which is the id of the
+    server in the manifest of ``toolset_id``; the namespace of its own id may be another one.
     """
 
     tool_id: str
     toolset_id: str
     name: str
     description: str = ""
-    kind: Literal["python", "http"] = "python"
+    kind: Literal["python", "http", "mcp"] = "python"
     entrypoint: str | None = None
     http: HttpRequest | None = None
+    server: str | None = None
+    upstream: str | None = None
     input_schema: JsonObject
     schema_is_declared: Bool = False
     output_schema: JsonObject | None = None
@@ -47,7 +62,12 @@ class Tool(StrictModel):
     confirmation: tuple[ConfirmationSource, ...] = ()
     confirmation_is_settled: Bool = False
     enabled: Bool = True
-    toolset_digest: str = Field("", description="Digest of all the toolset's files.")
+    held_back: HeldBack | None = None
+    meta: JsonObject = Field(default_factory=dict, description="What its definition has as _meta.")
+    icons: tuple[JsonObject, ...] = ()
+    toolset_digest: str = Field(
+        "", description="Digest of all the toolset's files; or of the server and its definition."
+    )
 
     @property
     def id(self) -> ToolId:
@@ -58,6 +78,11 @@ class Tool(StrictModel):
     def path(self) -> str:
         """The id as agents and patterns see it."""
         return self.id.path
+
+    @property
+    def name_in_state(self) -> str:
+        """What its toolset's state file calls it: its name there, its whole id where it is a server's."""
+        return self.tool_id if self.kind == "mcp" else self.id.name
 
     @property
     def requires_confirmation(self) -> bool:

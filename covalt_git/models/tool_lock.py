@@ -66,6 +66,8 @@ class LockedTool(StrictModel):
         said = {name: getattr(self, ours) for name, ours in _FIELDS.items()}
         found = {name: value for name, value in said.items() if value}
         found |= {"name": self.upstream, "inputSchema": self.input_schema}
+        if self.icons:
+            found["icons"] = list(self.icons)
         if self.output_schema is not None:
             found["outputSchema"] = self.output_schema
         annotations = {name: value for name, value in hints.items() if value is not None}

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.models.base import (
     FINGERPRINT,
+    AnyToolName,
     Bool,
     Digest,
     EnvName,
@@ -23,7 +24,7 @@ from covalt_git.models.base import (
     StrictModel,
     Text,
     Time,
-    ToolName,
+    WholeToolId,
 )
 from covalt_git.models.renderers import RendererType
 
@@ -148,12 +149,14 @@ class ToolsetState(StrictModel):
     digest: Digest | None = Field(None, description="Digest of the toolset as imported.")
     signer: Signer | None = Field(None, description="Who signed the bundle that was imported.")
     enabled: Bool | None = Field(None, description="Whether the toolset is on.")
-    overrides: dict[ToolName, LocalOverride] = Field(
-        default_factory=dict, description="What is changed about its tools, by their names."
+    overrides: dict[AnyToolName, LocalOverride] = Field(
+        default_factory=dict,
+        description="What is changed about its tools, by their names, and of its servers' tools by their ids.",
     )
     grants: dict[str, Grant] = Field(default_factory=dict, description="What it may reach and use.")
-    accepted: dict[ToolName, Digest] = Field(
-        default_factory=dict, description="Definitions of lock entries that were accepted."
+    accepted: dict[WholeToolId, Digest] = Field(
+        default_factory=dict,
+        description="Definitions of its servers' tools that were accepted, by the tools' ids.",
     )
     aliases: dict[Id, Id] = Field(
         default_factory=dict, description="Namespaces and what they are called here."

@@ -10,7 +10,7 @@ only module that imports ``yaml``) and ``reading`` (events to values) to ``docum
 
 from covalt_git.yaml_text.core_schema import MAX_DIGITS
 from covalt_git.yaml_text.document import MAX_DEPTH, Document, YamlProblems
-from covalt_git.yaml_text.loading import MAX_BYTES, MAX_NODES, load, load_file
+from covalt_git.yaml_text.loading import MAX_BYTES, MAX_NODES, load, load_file, read_file
 from covalt_git.yaml_text.writing import comment, dump
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "dump",
     "load",
     "load_file",
+    "read_file",
 ]

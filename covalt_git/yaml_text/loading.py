@@ -70,18 +70,27 @@ def load_file(
     Raises:
         YamlProblems: also when the file cannot be read, is too large or is not a regular file.
     """
+    text = read_file(file, path, max_bytes=max_bytes)
+    return load(text, path, max_bytes=max_bytes, max_nodes=max_nodes, max_depth=max_depth)
+
+
+def read_file(file: Path, path: str, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return the bytes of a regular file; of one that is larger, more than ``max_bytes``.
+
+    Raises:
+        YamlProblems: when it cannot be read, or is not a regular file.
+    """
     try:
         with open(file, "rb", opener=_open_at_once) as stream:
             status = os.fstat(stream.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise _refusal(path, codes.UNREADABLE, "not a regular file")
-            text = stream.read(max_bytes + 1)
+            return stream.read(max_bytes + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise _refusal(path, codes.UNREADABLE, f"cannot be read: {reason}") from None
     except ValueError:  # the path holds a NUL
         raise _refusal(path, codes.UNREADABLE, "not a path that a file can have") from None
-    return load(text, path, max_bytes=max_bytes, max_nodes=max_nodes, max_depth=max_depth)
 
 
 def _open_at_once(path: str, flags: int) -> int:

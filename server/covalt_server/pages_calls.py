@@ -62,7 +62,10 @@ def _changed(found: CallAnswer) -> WorkspaceDiff | None:
 
 def _place(found: CallAnswer) -> Place:
     """Return where the result is shown, and which hosts its toolset was granted."""
-    toolset_id = found.tool_id.partition(":")[0]
+    tool = current.toolset_index().tool(
+        found.tool_id
+    )  # the namespace of a server's is no toolset's
+    toolset_id = tool.toolset_id if tool else found.tool_id.partition(":")[0]
     file = current.project().root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
     state = read_state(file, file.name).value
     grants = state.grants.values() if state is not None else ()

@@ -7,10 +7,19 @@ one kind may tell none of that kind.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from covalt_git.models.tool_lock import locked_tool
 from tests.authority.sample_project import COVALT as COVALT_TEXT
-from tests.authority.sample_project import DIGESTS, digest_of, guest_state, sample
+from tests.authority.sample_project import (
+    MORE,
+    READ,
+    READ_DEFINITION,
+    WIPE,
+    digest_of,
+    guest_state,
+    sample,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +64,14 @@ def put(path: str, text: str) -> Callable[[Files], None]:
         files[path] = text
 
     return edit
+
+
+def given(old: str, new: str, *, accepted: bool = False, **said: Any) -> Callable[[Files], None]:
+    """Let a server give another definition of its tool ``read``, which is accepted or not."""
+    digest = locked_tool(READ_DEFINITION | said).digest
+    steps = [swap(LOCK, old, new), swap(LOCK, READ.digest, digest)]
+    steps += [swap(GEAR_STATE, READ.digest, digest)] * accepted
+    return both(*steps)
 
 
 def drop(*paths: str) -> Callable[[Files], None]:
@@ -1171,10 +1188,9 @@ SERVERS = [
         "sign-in gear:forge signs in: provider evil",
     ),
     gear(
-        "an override lets a server's tool pass",
+        "an override wants a server's tool to pass, which only the project may",
         "auth:\n",
         'tool_overrides:\n  - {tool_id: "disk:list", requires_confirmation: false}\nauth:\n',
-        "gear asks nobody first for disk:list",
     ),
     gear(
         "an override asks for a server's tool, as its server does",
@@ -1182,10 +1198,18 @@ SERVERS = [
         'tool_overrides:\n  - {tool_id: "disk:list", requires_confirmation: true}\nauth:\n',
     ),
     gear(
-        "an override lets a tool that was accepted pass",
+        "an override wants a tool that was accepted to pass, which only the project may",
         "auth:\n",
         'tool_overrides:\n  - {tool_id: "disk:read", requires_confirmation: false}\nauth:\n',
-        "disk:read asks nobody first",
+    ),
+    Case(
+        "the project lets a server's tool pass",
+        put(
+            GEAR_STATE,
+            f"accepted:\n  disk:read: {READ.digest}\n"
+            "overrides:\n  disk:read: {requires_confirmation: false}\n",
+        ),
+        ("disk:read asks nobody first",),
     ),
     gear(
         "an override asks for a source's tool",
@@ -1195,7 +1219,7 @@ SERVERS = [
     ),
     Case(
         "a lock entry is accepted",
-        swap(GEAR_STATE, "accepted:\n", f"accepted:\n  wipe: {DIGESTS['b']}\n"),
+        swap(GEAR_STATE, "accepted:\n", f"accepted:\n  disk:wipe: {WIPE.digest}\n"),
         ("disk:wipe can be called",),
     ),
     Case(
@@ -1206,23 +1230,41 @@ SERVERS = [
     ),
     Case(
         "a lock entry changes and is not accepted",
-        swap(LOCK, DIGESTS["a"], DIGESTS["c"]),
+        given(
+            "upstream: read", "upstream: read\n    description: All of it", description="All of it"
+        ),
         (),
         ("disk:read can no longer be called",),
     ),
     Case(
+        "a lock entry is changed by hand",
+        swap(LOCK, "upstream: read", "upstream: read\n    description: All of it"),
+        ("toolsets/gear has errors in HEAD",),
+        ("disk:read can no longer be called",),
+    ),
+    Case(
         "a lock entry changes and is accepted",
-        both(swap(LOCK, DIGESTS["a"], DIGESTS["c"]), swap(GEAR_STATE, DIGESTS["a"], DIGESTS["c"])),
+        given(
+            "upstream: read",
+            "upstream: read\n    description: All of it",
+            accepted=True,
+            description="All of it",
+        ),
         ("disk:read has the definition",),
     ),
     Case(
         "a tool that was accepted calls another one there",
-        swap(LOCK, "upstream: read", "upstream: wipe"),
+        given("upstream: read", "upstream: wipe", accepted=True, name="wipe"),
         ("disk:read has the definition",),
     ),
     Case(
         "a tool that was accepted says no longer that it only reads",
-        swap(LOCK, "annotations: {read_only: true}", "annotations: {read_only: false}"),
+        given(
+            "annotations: {read_only: true}",
+            "annotations: {read_only: false}",
+            accepted=True,
+            annotations={"readOnlyHint": False},
+        ),
         ("disk:read has the definition",),
     ),
     Case(
@@ -1230,7 +1272,7 @@ SERVERS = [
         swap(
             LOCK,
             "  wipe:",
-            f"  more:\n    upstream: more\n    digest: {DIGESTS['d']}\n    input_schema: {{type: object}}\n  wipe:",
+            f"  more:\n    upstream: more\n    digest: {MORE.digest}\n    input_schema: {{type: object}}\n  wipe:",
         ),
     ),
 ]
@@ -1346,7 +1388,7 @@ GRANTS = [
             PARKED_STATE,
             "source_ref",
             "grants:\n  network: {kind: network, hosts: [x.example.com], digest: '"
-            + DIGESTS["a"]
+            + READ.digest
             + "', granted_at: '2026-11-20T17:24:00Z', granted_by: me}\nsource_ref",
         ),
     ),

@@ -7,6 +7,7 @@ import json
 
 from covalt_git import canonical_json, yaml_text
 from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.tool_lock import locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 
 Files = dict[str, str]
@@ -164,7 +165,19 @@ auth:
   - {id: forge, type: oauth2, provider: forge, scopes: [read]}
 """
 
-DIGESTS = {name: "sha256:" + hashlib.sha256(name.encode()).hexdigest() for name in "abcd"}
+READ_DEFINITION = {
+    "name": "read",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}},
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True},
+}
+READ = locked_tool(READ_DEFINITION)
+WIPE, MORE = (
+    locked_tool({"name": name, "inputSchema": {"type": "object"}}) for name in ("wipe", "more")
+)
 
 LOCK = f"""\
 version: 1
@@ -174,18 +187,18 @@ kind: mcp
 tools:
   read:
     upstream: read
-    digest: {DIGESTS["a"]}
+    digest: {READ.digest}
     input_schema: {{type: object, properties: {{path: {{type: string}}}}, additionalProperties: false}}
     annotations: {{read_only: true}}
   wipe:
     upstream: wipe
-    digest: {DIGESTS["b"]}
+    digest: {WIPE.digest}
     input_schema: {{type: object}}
 """
 
 GEAR_STATE = f"""\
 accepted:
-  read: {DIGESTS["a"]}
+  disk:read: {READ.digest}
 """
 
 GUEST = """\

@@ -48,7 +48,7 @@ def test_approval_is_bound_to_exactly_one_call(world: World) -> None:
     outcome = world.call_for("0196-message", "ask", text="hello")
 
     approval = outcome.approval
-    tool = read_toolset(world.root, "demo").tool("ask")
+    tool = read_toolset(world.root, "demo").tool("demo:ask")
     assert approval is not None
     assert tool is not None
     assert approval.model_dump(exclude={"execution_id", "created_at", "expires_at"}) == {

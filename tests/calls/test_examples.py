@@ -54,7 +54,7 @@ def declared(world: World, entry: str) -> None:
 def ran(world: World, chats: Chats, *, role: str | None = None) -> ExampleRun:
     project = world.project(role)
     (toolset,) = [one for one in read_project(world.root).toolsets if one.id == "shown"]
-    tool = toolset.tool("it")
+    tool = toolset.tool("shown:it")
     assert tool is not None
     return run_example(project.engine(), chats, tool, 1)
 

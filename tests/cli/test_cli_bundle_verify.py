@@ -12,6 +12,7 @@ from covalt_git.cli import cli
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import grant_network
+from covalt_git.models.tool_lock import locked_tool
 from tests.ssh_keys import Key, make_key
 
 MANIFEST = 'id: demo\nname: Demo\nversion: "1.2"\n'
@@ -206,17 +207,18 @@ def test_a_toolset_is_compared_with_what_came_and_what_was_granted(
 def test_accepted_tools_are_compared_with_the_lock(ours: Path, signed: Path) -> None:
     covalt(ours, "bundle", "import", str(signed))
     state = ours / "toolsets/state/demo.yaml"
-    one, other = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
-    accepted = f"accepted:\n  a: {one}\n  b: {one}\n  c: {one}\n"
+    given = {name: locked_tool({"name": name, "inputSchema": {}}) for name in ("a", "b")}
+    one = given["a"].digest
+    accepted = f"accepted:\n  srv:a: {one}\n  srv:b: {one}\n  srv:c: {one}\n"
     state.write_text(state.read_text() + accepted)
     (ours / "toolsets/locks").mkdir()
-    tools = {name: {"upstream": name, "digest": digest, "input_schema": {}} for name, digest in (("a", one), ("b", other))}  # fmt: skip
+    tools = {name: tool.model_dump(exclude_defaults=True) for name, tool in given.items()}
     lock = {"namespace": "srv", "toolset_id": "demo", "kind": "mcp", "tools": tools}
     (ours / "toolsets/locks/srv.yaml").write_text(json.dumps(lock))
 
     told = json.loads(covalt(ours, "bundle", "verify", "demo", "--json").output)
 
-    assert told["accepted"] == {"a": True, "b": False, "c": False}
+    assert told["accepted"] == {"srv:a": True, "srv:b": False, "srv:c": False}
 
 
 def test_of_a_toolset_of_our_own_nothing_is_recorded(theirs: Path, signed: Path) -> None:

@@ -39,7 +39,7 @@ FULL: dict[str, Any] = {
         "server:web": {**GRANTED, "kind": "server", "server": "web", "url": "https://a.b/"},
         "unsandboxed": {**GRANTED, "kind": "unsandboxed"},
     },
-    "accepted": {"search": DIGEST},
+    "accepted": {"web-search:search": DIGEST},
     "aliases": {"search": "web-search"},
 }
 

@@ -65,7 +65,7 @@ def write_state(root: Path, text: str) -> None:
 
 
 def tool(root: Path, name: str = "web") -> Tool:
-    found = read_toolset(root, "demo").tool(name)
+    found = read_toolset(root, "demo").tool(f"demo:{name}")
     assert found is not None
     return found
 

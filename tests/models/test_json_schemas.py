@@ -52,6 +52,7 @@ BEYOND = {
     "http-unknown-argument": ACROSS,
     "id-is-locks": OUTSIDE,
     "id-is-not-the-folder": OUTSIDE,
+    "namespace-of-the-built-in-tools": WITHIN,
     "id-is-state": OUTSIDE,
     "legacy-renderer": WARNING,
     "manifest-version-as-decimal": "to JSON, 1.0 is 1",

@@ -189,7 +189,7 @@ STATE: dict[str, Any] = {
         },
         "unsandboxed": {**GRANTED, "kind": "unsandboxed"},
     },
-    "accepted": {"search": DIGEST},
+    "accepted": {"web-search:search": DIGEST},
     "aliases": {"search": "web-search"},
 }
 LOCK: dict[str, Any] = {
@@ -208,10 +208,13 @@ LOCK: dict[str, Any] = {
             "input_schema": {"type": "object"},
             "output_schema": {"type": "object"},
             "annotations": ANNOTATIONS,
+            "icons": [{"src": "https://a.b/icon.png"}],
             "meta": {"vendor": 1},
+            "more": {"execution": {"taskSupport": "forbidden"}},
             "request": {"method": "GET"},
         }
     },
+    "replaced": {"find": {"upstream": "find", "digest": DIGEST, "input_schema": {}}},
 }
 CONFIG: dict[str, Any] = {
     "version": 1,

@@ -718,7 +718,7 @@ def test_a_preview_leads_to_its_port_and_nowhere_else(kit: ModuleType, workspace
     name = "a b/?x#@evil.example/é.html"
     (workspace / name).parent.mkdir(parents=True)
     (workspace / name).touch()
-    tool = read_toolset(REPOSITORY, "text-kit").tool("preview")
+    tool = read_toolset(REPOSITORY, "text-kit").tool("text-kit:preview")
     assert tool is not None
     assert tool.renderer is not None
     args = {"port": 3000, "path": name}

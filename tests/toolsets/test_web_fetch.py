@@ -70,14 +70,14 @@ def test_every_tool_needs_a_grant_of_one_public_host(toolset: Toolset) -> None:
     ],
 )
 def test_an_example_makes_this_request(toolset: Toolset, name: str, url: str) -> None:
-    tool = toolset.tool(name)
+    tool = toolset.tool(f"web-fetch:{name}")
     assert tool is not None
 
     assert request(tool, tool.examples[0].args).url == url
 
 
 def test_the_token_is_sent_where_it_is_set_and_left_out_elsewhere(toolset: Toolset) -> None:
-    tool = toolset.tool("search_github_issues")
+    tool = toolset.tool("web-fetch:search_github_issues")
     assert tool is not None
     bare = request(tool, {"query": "x"})
     signed = request(tool, {"query": "x"}, GITHUB_TOKEN="secret-token")

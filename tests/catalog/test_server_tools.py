@@ -1,0 +1,154 @@
+"""Tools of MCP servers in the catalog and the index: found by their namespace, searched, and never stale."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.access import Principal
+from covalt_git.calls.engine import Request
+from covalt_git.catalog.catalog import BrokenToolsetError, Catalog, DisabledToolError
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.state_files import write_lock, write_state
+from covalt_git.models.tool_lock import ToolLock, locked_tool
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.project import Project
+from tests.models.test_tool_lock import DEFINITION, mutated
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+tools:
+  - {id: own, http: {url: "https://example.com/"}}
+mcp_servers:
+  - {id: web, command: web-server}
+tool_overrides:
+  - {tool_id: "web:search", renderer: code}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "toolsets/demo").mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    lock(tmp_path, DEFINITION)
+    accepted = {"web:search": locked_tool(DEFINITION).digest}
+    write_state(tmp_path / "toolsets/state/demo.yaml", ToolsetState(accepted=accepted))
+    return tmp_path
+
+
+def lock(root: Path, definition: dict[str, Any]) -> None:
+    tools = {"search": locked_tool(definition)}
+    written = ToolLock(namespace="web", toolset_id="demo", kind="mcp", tools=tools)
+    write_lock(root / "toolsets/locks/web.yaml", written)
+
+
+def catalog(root: Path, role: str | None = None) -> Catalog:
+    project = Project.open(root)
+    return Catalog(root, project.config, Principal("someone", role))
+
+
+def indexed(root: Path) -> dict[str, bool]:
+    with Project.open(root).index() as index:
+        index.sync_toolsets()
+        return {tool.tool_id: tool.enabled for tool in index.tools()}
+
+
+@pytest.mark.parametrize("text", ["web:search", "web.search"])
+def test_a_tool_is_found_by_the_namespace_of_its_server(root: Path, text: str) -> None:
+    found = catalog(root).find_callable(text)
+
+    assert found.tool.tool_id == "web:search"
+    assert found.toolset.id == "demo"
+
+
+@pytest.mark.parametrize("text", ["web:serch", "wbe:search", "demo:search"])
+def test_another_name_is_unknown_and_the_nearest_is_told(root: Path, text: str) -> None:
+    with pytest.raises(UnknownNameError) as refused:
+        catalog(root).find(text)
+    assert "web:search" in refused.value.hint
+
+
+def test_a_tool_that_changed_is_disabled_and_says_why(root: Path) -> None:
+    lock(root, mutated(("description",), "Another."))
+
+    with pytest.raises(DisabledToolError, match="has changed since it was accepted") as refused:
+        catalog(root).find_callable("web:search")
+    assert refused.value.hint == "covalt-git source diff demo/web"
+
+
+def test_a_role_that_sees_another_namespace_only_does_not_see_it(root: Path) -> None:
+    text = "version: 1\nroles:\n  own: {allow: ['demo.**']}\n  web: {allow: ['web.**']}\n"
+    (root / "covalt.yaml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(UnknownNameError):
+        catalog(root, "own").find("web:search")
+    assert catalog(root, "web").find("web:search").tool.enabled
+    assert catalog(root, "web").sees_one_of("demo", ["demo:own", "web:search"])
+    assert not catalog(root, "own").sees_all_of("demo", ["demo:own", "web:search"])
+
+
+def test_a_broken_toolset_has_no_servers_tools_either(root: Path) -> None:
+    file = root / "toolsets/demo/toolset.yaml"
+    file.write_text(MANIFEST.replace("name: Demo", "nam: Demo"), encoding="utf-8")
+
+    with pytest.raises(BrokenToolsetError):
+        catalog(root).find("web:search")
+
+
+def test_the_index_notices_a_lock_that_comes_changes_and_goes(root: Path) -> None:
+    assert indexed(root) == {"demo:own": True, "web:search": True}
+
+    lock(root, mutated(("description",), "Another."))
+    assert indexed(root) == {"demo:own": True, "web:search": False}
+
+    (root / "toolsets/locks/web.yaml").unlink()
+    assert indexed(root) == {"demo:own": True}
+
+    lock(root, DEFINITION)
+    assert indexed(root) == {"demo:own": True, "web:search": True}
+
+
+def test_the_index_notices_that_a_namespace_is_a_toolset_now(root: Path) -> None:
+    indexed(root)
+    (root / "toolsets/web").mkdir()
+    text = 'id: web\nname: Web\nversion: "1"\ntools: [{id: search, http: {url: "https://a.b/"}}]\n'
+    (root / "toolsets/web/toolset.yaml").write_text(text, encoding="utf-8")
+
+    with Project.open(root).index() as index:
+        index.sync_toolsets()
+        found = index.tool("web:search")
+    assert found is not None
+    assert (found.toolset_id, found.kind) == ("web", "http")
+
+
+def test_a_rebuilt_index_has_the_same_rows(root: Path) -> None:
+    with Project.open(root).index() as index:
+        index.sync()
+        before = [row.model_dump() for row in index.tools()], index.toolset_tools()
+        index.rebuild()
+        assert ([row.model_dump() for row in index.tools()], index.toolset_tools()) == before
+    assert before[1] == {"demo": ["demo:own", "web:search"]}
+
+
+@pytest.mark.parametrize("words", ["search the web", "parameters q search", "demo search"])
+def test_a_servers_tool_is_found_by_a_search(root: Path, words: str) -> None:
+    with Project.open(root).index() as index:
+        index.sync_toolsets()
+        everywhere = catalog(root).search(index, words, limit=5)
+        within = catalog(root).search(index, words, limit=5, toolset_id="demo")
+        elsewhere = catalog(root).search(index, words, limit=5, toolset_id="web")
+    assert "web:search" in [one.tool_id for one in everywhere]
+    assert "web:search" in [one.tool_id for one in within]
+    assert elsewhere == []
+
+
+def test_until_servers_are_connected_a_call_is_refused_in_words(root: Path) -> None:
+    with pytest.raises(CovaltError, match="web:search is a tool of an MCP server"):
+        Project.open(root).engine().check(Request("web:search", {"q": "cats"}))
