@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.access import Principal
-from covalt_git.calls.engine import Engine, check_runnable
+from covalt_git.calls.engine import Engine, check_found
 from covalt_git.calls.observed import observed
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.catalog.catalog import named_tool
@@ -123,7 +123,7 @@ class Approvals:
             _check_bound(approval, call)
             # Read only now: the toolset may have been edited while this waited for the chat.
             found = _still_callable(caller, asked)
-            check_runnable(found.tool, found.toolset.state)
+            check_found(found)
             if chat.active_branch() != approval.branch:
                 raise CovaltError(
                     f"the call belongs to the branch {approval.branch!r}",

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 from covalt_git.secret_values import SecretStore
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from covalt_git.access.grants import Granted
     from covalt_git.secret_command import SecretCommand
 
 
-def store(command: SecretCommand | None, may: Granted) -> SecretStore:
-    """Return the store for one call, which asks the command once a name, and only for granted ones."""
+def store(
+    command: SecretCommand | None, may: Granted, *, also: Collection[str] = ()
+) -> SecretStore:
+    """Return the store for one call, which asks the command once a name, and only for granted ones.
+
+    ``also`` are names that were granted in another way: with the server whose definition has them.
+    """
     if command is None:
         return SecretStore.of_this_machine()
     asked = functools.cache(command.ask)
-    return SecretStore.of_this_machine(lambda name: asked(name) if name in may.secrets else None)
+    known = {*may.secrets, *also}
+    return SecretStore.of_this_machine(lambda name: asked(name) if name in known else None)

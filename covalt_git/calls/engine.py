@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json, json_schema
 from covalt_git.access import Principal, confirmation
-from covalt_git.calls import beside, http_calls, python_calls
+from covalt_git.calls import beside, http_calls, mcp_calls, python_calls
 from covalt_git.calls.given_ids import GivenId
 from covalt_git.calls.observed import observed, step
 from covalt_git.calls.outcomes import (
@@ -26,7 +26,6 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
-from covalt_git.errors import CovaltError
 from covalt_git.files.tool_locks import lock_file
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.index.signatures import signature
@@ -118,8 +117,8 @@ class Engine:
             return repeated
         checked = _Checked.before(self, request)
         found = checked.found
-        if found.tool.kind == "python" and not self._reasons(found, request):
-            python_calls.prepare(found, self.follower)
+        if not self._reasons(found, request):
+            self._prepare(chat, found)
         if self._may_run_beside(found, request):
             with ExitStack() as held:
                 try:
@@ -132,6 +131,16 @@ class Engine:
                     return self._call(writer, request, checked)
         with self.writing(chat) as writer:
             return self._call(writer, request, checked)
+
+    def _prepare(self, chat: ChatStore, found: Found) -> None:
+        """Have there what a run needs and may take long the first time, while nobody waits for the chat."""
+        if found.tool.kind == "python":
+            python_calls.prepare(found, self.follower)
+        elif found.tool.kind == "mcp":
+            mcp_calls.prepare(found, chat, self.root, self._secret_command(), self.follower)
+
+    def _secret_command(self) -> SecretCommand | None:
+        return SecretCommand.of(self.root, self.config.secret_command)
 
     def _call(self, writer: Writer, request: Request, checked: _Checked) -> CallOutcome:
         """Make a call in the chat that is held."""
@@ -231,7 +240,7 @@ class Engine:
             UnknownNameError: and what else :meth:`call` raises before it waits for the chat.
         """
         found = self.catalog.find_callable(request.tool_id)
-        check_runnable(found.tool, found.toolset.state, at=self.level)
+        check_found(found, at=self.level)
         check_arguments(found.tool, request.args)
         return found
 
@@ -368,9 +377,20 @@ class Engine:
                 chat,
                 limits=limits_of(found.tool, self.config),
                 config=self.config.workspace,
-                command=SecretCommand.of(self.root, self.config.secret_command),
+                command=self._secret_command(),
                 tell=self.follower.tell,
                 cancel=self.follower.cancel,
+            )
+        if found.tool.kind == "mcp":
+            return mcp_calls.run(
+                found,
+                call.args,
+                chat,
+                root=self.root,
+                limits=limits_of(found.tool, self.config),
+                config=self.config.workspace,
+                command=self._secret_command(),
+                follower=self.follower,
             )
         return self._ran_python(chat, call, found, confirmed=confirmed)
 
@@ -392,7 +412,7 @@ class Engine:
             confirmed=confirmed,
             follower=self.follower,
             warm=warm,
-            command=SecretCommand.of(self.root, self.config.secret_command),
+            command=self._secret_command(),
         )
 
 
@@ -431,18 +451,31 @@ def is_read_only(tool: Tool) -> bool:
     return tool.kind == "python" and tool.annotations.read_only is True
 
 
+def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
+    """Make sure that a tool can run as its files are now.
+
+    Raises:
+        CovaltError: as :func:`check_runnable`, and for an MCP server that is not what was granted.
+    """
+    check_runnable(found.tool, found.toolset.state, at=at)
+    if found.tool.kind == "mcp":
+        server = mcp_calls.server_of(found.toolset, found.tool.server)
+        mcp_calls.check_granted(found.toolset, server)
+
+
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
     """Make sure that a tool of a toolset in that state can run, at a level or the strongest here.
 
     Raises:
-        CovaltError: for a tool of an MCP server.
-        GrantNeededError: for an HTTP tool whose host, or a secret of it, was not granted.
+        GrantNeededError: for an HTTP tool whose host, or a secret of it, was not granted, and for one of
+            an MCP server of which nothing was; see :func:`check_found`.
         SandboxNeededError: for the Python of an imported toolset.
     """
-    if tool.kind == "mcp":
-        raise CovaltError(f"{tool.tool_id} is a tool of an MCP server, which cannot be called yet")
     if tool.kind == "http":
         http_calls.check_granted(tool, state)
+        return
+    if tool.kind == "mcp":
+        mcp_calls.check_some_grant(tool, state)
         return
     sandbox.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 

@@ -16,6 +16,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
+from covalt_git.references import Reference, references
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -50,6 +51,16 @@ def server_facts(server: McpServer) -> dict[str, Any]:
         "headers": tuple(sorted(server.headers)),
     }
     return facts | {"digest": canonical_json.digest(facts | {"headers": server.headers})}
+
+
+def references_of(server: McpServer) -> tuple[Reference, ...]:
+    """Return the references to values outside the project that a server's definition holds.
+
+    They stand in what is granted, so that a grant of the server is one of these values for it.
+    """
+    texts = [server.command, *server.args, server.cwd, server.url]
+    texts += [*server.env.values(), *server.headers.values()]
+    return tuple(one for _, one in references([text for text in texts if text is not None]))
 
 
 def command_line(argv: Sequence[str]) -> str:

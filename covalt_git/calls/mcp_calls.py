@@ -1,0 +1,238 @@
+"""Calls of MCP servers' tools: what has to be granted before one is made, and the run itself."""
+
+from __future__ import annotations
+
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+from covalt_git.access.grants import GrantNeededError, granted
+from covalt_git.asking import inquire
+from covalt_git.calls import call_secrets
+from covalt_git.calls.running import Installing
+from covalt_git.errors import CovaltError
+from covalt_git.files.toolsets import STATE_FOLDER, read_toolset
+from covalt_git.index.signatures import signature
+from covalt_git.models.calls import CallError
+from covalt_git.models.questions import Question
+from covalt_git.models.server_definition import references_of
+from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
+from covalt_git.runtime.jobs import Outcome
+from covalt_git.workspaces.locking import CancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.calls.running import Follower
+    from covalt_git.catalog.catalog import Found
+    from covalt_git.connections.definition import Definition
+    from covalt_git.files.toolsets import Toolset
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import Limits, McpServer
+    from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.secret_command import SecretCommand
+    from covalt_git.workspaces.chats import ChatStore
+
+
+_OF_SERVERS = (ProcessGrant, ServerGrant)
+
+
+class NoServerError(CovaltError):
+    """A toolset declares no such MCP server, or has it switched off."""
+
+    code = "no_server"
+    http_status = 409
+
+
+def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
+    """Return a server that is on.
+
+    Raises:
+        NoServerError: when there is none.
+    """
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    found = next((one for one in servers if one.id == server_id and one.enabled), None)
+    if found is None:
+        raise NoServerError(
+            f"the toolset {toolset.id!r} has no MCP server {server_id!r} that is on"
+        )
+    return found
+
+
+def check_some_grant(tool: Tool, state: ToolsetState) -> None:
+    """Make sure that a tool's server was granted, whatever it was then.
+
+    Raises:
+        GrantNeededError: with what says more.
+    """
+    servers = [one.server for one in state.grants.values() if isinstance(one, _OF_SERVERS)]
+    if tool.server not in servers:
+        raise GrantNeededError(
+            f"the toolset {tool.toolset_id!r} may not use its MCP server {tool.server!r}",
+            hint=f"covalt-git toolset show {tool.toolset_id}",
+        )
+
+
+def check_granted(toolset: Toolset, server: McpServer) -> None:
+    """Make sure that a server may be started or used, as it is declared now.
+
+    Raises:
+        GrantNeededError: with the command that grants it.
+    """
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    if server.command is None:
+        may.check_server(server)
+    else:
+        may.check_process(server, toolset.files.hashes)
+
+
+def definition(
+    toolset: Toolset,
+    server: McpServer,
+    *,
+    root: Path,
+    workspace: Path,
+    chat_id: str | None,
+    command: SecretCommand | None,
+) -> Definition:
+    """Return how a granted server is reached, every reference looked up.
+
+    Raises:
+        GrantNeededError: as :func:`check_granted`.
+        CovaltError: when a reference stands for nothing.
+    """
+    from covalt_git.runtime import mcp_servers  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.runtime.http_secrets import Lookup  # noqa: PLC0415
+
+    check_granted(toolset, server)
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    names = {one.name for one in references_of(server)}
+    store = call_secrets.store(command, may, also=names)
+    return mcp_servers.definition(
+        toolset,
+        server,
+        root=root,
+        workspace=workspace,
+        chat_id=chat_id,
+        may=may,
+        lookup=Lookup(_declared(toolset, names), store),
+    )
+
+
+def prepare(
+    found: Found, chat: ChatStore, root: Path, command: SecretCommand | None, follower: Follower
+) -> None:
+    """Have the server of a tool there before the chat is held, which may take long the first time.
+
+    Raises:
+        CovaltError: when it cannot be started or reached.
+        CancelledError: when the follower cancels meanwhile.
+    """
+    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+    defined = _of_call(found, chat, root, command)
+    try:
+        mcp_tool.prepare(
+            defined,
+            _wanted(root, found, defined),
+            lambda line: follower.tell(Installing(line)),
+            follower.cancel,
+        )
+    except futures.CancelledError:
+        raise CancelledError("it was cancelled before it began") from None
+
+
+def run(
+    found: Found,
+    args: JsonObject,
+    chat: ChatStore,
+    *,
+    root: Path,
+    limits: Limits,
+    config: WorkspaceConfig,
+    command: SecretCommand | None,
+    follower: Follower,
+) -> Outcome:
+    """Call a tool of an MCP server once."""
+    from covalt_git.runtime import http_files, mcp_tool  # noqa: PLC0415 - they load the SDK
+
+    try:
+        defined = _of_call(found, chat, root, command)
+    except CovaltError as error:
+        told = CallError(code=error.code, message=error.message, hint=error.hint)
+        return Outcome("error", error=told)
+
+    def ask(method: str, params: JsonObject) -> JsonObject:
+        question = Question.model_validate({"method": method, "params": params})
+        inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
+        return inquiry.wait(limits.answer_s or 300.0, follower.cancel)["asked"]
+
+    return mcp_tool.run(
+        mcp_tool.McpJob(
+            tool=found.tool,
+            args=args,
+            definition=defined,
+            digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
+            files=http_files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
+            limits=limits,
+            wanted=_wanted(root, found, defined),
+            tell=follower.tell,
+            ask=ask,
+            cancel=follower.cancel,
+        )
+    )
+
+
+def _of_call(
+    found: Found, chat: ChatStore, root: Path, command: SecretCommand | None
+) -> Definition:
+    return definition(
+        found.toolset,
+        server_of(found.toolset, found.tool.server),
+        root=root,
+        workspace=chat.workspace.absolute(),
+        chat_id=chat.id,
+        command=command,
+    )
+
+
+def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
+    """Return the secrets that a toolset declares; all where, as the specification's own, it has no such list."""
+    manifest = toolset.manifest
+    if manifest is None or "secrets" not in manifest.model_fields_set:
+        return frozenset(names)
+    return frozenset(manifest.secrets)
+
+
+def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]:
+    """Return what tells whether a server may still be there: nobody took back what it needs.
+
+    It looks at the files only when they have changed.
+    """
+    toolset_id, server_id = found.toolset.id, defined.name.server_id
+    files = (
+        root / "toolsets" / toolset_id,
+        root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml",
+    )
+    seen = signature(*files)
+    declared = server_of(found.toolset, server_id)
+
+    def wanted() -> bool:
+        nonlocal seen
+        now = signature(*files)
+        if now is not None and now == seen:
+            return True
+        toolset = read_toolset(root, toolset_id)
+        try:
+            server = server_of(toolset, server_id)
+            check_granted(toolset, server)
+        except CovaltError:
+            return False
+        if not (toolset.sound and toolset.enabled and server == declared):
+            return False
+        seen = now
+        return True
+
+    return wanted

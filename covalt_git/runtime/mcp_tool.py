@@ -1,0 +1,188 @@
+"""Calling a tool of an MCP server once, and what its result is to a call.
+
+A text is a text, and structure is what the tool returns; bytes become files of the workspace, and
+references to them.  Whatever leaves this module is without the secrets that the server was given.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import mimetypes
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.connections.connection import Asked
+from covalt_git.connections.live import CONNECTIONS
+from covalt_git.connections.waiting import Hears
+from covalt_git.errors import CovaltError
+from covalt_git.models.calls import CallError
+from covalt_git.runtime.http_files import file_name
+from covalt_git.runtime.jobs import MIB, Log, LogLevel, Outcome, Progress, limit_error
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+
+    from covalt_git.connections.definition import Definition
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.runtime.http_files import WorkspaceFiles
+
+_LEVELS: dict[str, LogLevel] = {
+    "debug": "debug",
+    "info": "info",
+    "notice": "info",
+    "warning": "warning",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class McpJob:
+    """Everything one call needs to know; ``limits`` has a value for time and output.
+
+    Attributes:
+        digest: of the tool's definition that was accepted.
+        wanted: tells whether the server may still be there.
+        ask: answers what the server asks; None where nobody is there.
+    """
+
+    tool: Tool
+    args: JsonObject
+    definition: Definition
+    digest: str
+    files: WorkspaceFiles
+    limits: Limits
+    wanted: Callable[[], bool]
+    tell: Callable[[Progress | Log], None]
+    ask: Callable[[str, JsonObject], JsonObject] | None = None
+    cancel: threading.Event | None = None
+
+
+def prepare(
+    definition: Definition,
+    wanted: Callable[[], bool],
+    tell: Callable[[str], None],
+    cancel: threading.Event | None,
+) -> None:
+    """Have a server there before a call of it, which may take long the first time; ``tell`` hears why.
+
+    Raises:
+        CovaltError: when it cannot be started or reached.
+        CancelledError: when ``cancel`` was set meanwhile.
+    """
+    CONNECTIONS.begin(definition, hears=Hears(starting=tell), wanted=wanted, cancel=cancel)
+
+
+def run(job: McpJob) -> Outcome:
+    """Make the call to its end, its limit or Ctrl-C."""
+    log: list[str] = []
+    hints = job.tool.annotations
+    asked = Asked(
+        job.tool.upstream or job.tool.id.name,
+        job.digest,
+        job.args,
+        job.limits.timeout_s or 60.0,
+        repeatable=hints.read_only is True or hints.idempotent is True,
+    )
+
+    def heard(level: str, message: str) -> None:
+        log.append(message)
+        job.tell(Log(_LEVELS.get(level, "error"), message))
+
+    hears = Hears(
+        starting=lambda line: heard("info", line),
+        progress=lambda done, total, message: job.tell(Progress(done, total, message)),
+        log=heard,
+        ask=job.ask,
+    )
+    try:
+        result = CONNECTIONS.call(
+            job.definition, asked, hears=hears, wanted=job.wanted, cancel=job.cancel
+        )
+        outcome = _Result(job, result).outcome()
+    except (CancelledError, KeyboardInterrupt):
+        error = CallError(code="cancelled", message="a person stopped it")
+        outcome = Outcome("error", error=error)
+    except TimeoutError:
+        outcome = Outcome("error", error=limit_error("limit_time", job.limits))
+    except CovaltError as error:
+        told = CallError(code=error.code, message=error.message, hint=error.hint)
+        outcome = Outcome("error", error=told)
+    return replace(outcome, output="".join(f"{line}\n" for line in log))
+
+
+class _Result:
+    """A result of the protocol (MCP specification, "Tools", section "Tool Result")."""
+
+    def __init__(self, job: McpJob, result: JsonObject) -> None:
+        self._job = job
+        self._mask = job.definition.mask
+        self._blocks: list[JsonObject] = result.get("content") or []
+        self._structured = result.get("structuredContent")
+        self._has_structure = "structuredContent" in result
+        self._failed = result.get("isError") is True
+        self._size = len(json.dumps(result))
+
+    def outcome(self) -> Outcome:
+        """Return it as the call's.
+
+        Raises:
+            CovaltError: when the workspace cannot hold a file of it.
+        """
+        if self._size > (self._job.limits.output_mb or 16) * MIB:
+            return Outcome("error", error=limit_error("limit_output", self._job.limits))
+        shown = [self._shown(block) for block in self._blocks]
+        texts = [one for one in shown if isinstance(one, str)]
+        only_text = len(texts) == len(shown)
+        value: Any = self._mask.value(self._structured)
+        if not self._has_structure:
+            value = "\n".join(texts) if only_text else shown[0] if len(shown) == 1 else shown
+        elif not only_text:
+            value = {"structured_content": value, "content": shown}
+        if not self._failed:
+            return Outcome("success", value)
+        said = "\n".join(texts) or "it says that it failed, and not why"
+        return Outcome("error", value, error=CallError(code="tool_failed", message=said))
+
+    def _shown(self, block: JsonObject) -> Any:
+        kind = block.get("type")
+        if kind == "text":
+            return self._mask.text(str(block.get("text", "")))
+        if kind in {"image", "audio"}:
+            media_type = str(block.get("mimeType", ""))
+            ending = mimetypes.guess_extension(media_type) or ".bin"
+            name = f"{self._job.tool.id.name}{ending}"
+            return self._saved(name, _bytes(block.get("data")), media_type)
+        if kind == "resource":
+            return self._resource(block.get("resource") or {})
+        if kind == "resource_link":
+            kept = {"uri": "uri", "name": "name", "title": "title", "mimeType": "media_type"}
+            link = {ours: block[theirs] for theirs, ours in kept.items() if block.get(theirs)}
+            return self._mask.value(link)
+        return self._mask.value(block)
+
+    def _resource(self, resource: JsonObject) -> JsonObject:
+        uri = self._mask.text(str(resource.get("uri", "")))
+        text = resource.get("text")
+        content = _bytes(resource.get("blob")) if text is None else str(text).encode()
+        default = "application/octet-stream" if text is None else "text/plain"
+        media_type = str(resource.get("mimeType") or default)
+        name = file_name("", uri, media_type.partition(";")[0].strip())
+        return {**self._saved(name, content, media_type), "uri": uri}
+
+    def _saved(self, name: str, content: bytes, media_type: str) -> JsonObject:
+        """Put bytes into the workspace; return a reference as every tool's files have."""
+        content = self._mask.content(content)
+        path = self._job.files.save(self._mask.text(name).replace("*", "_"), content)
+        return {"file": path, "size": len(content), "media_type": media_type}
+
+
+def _bytes(encoded: object) -> bytes:
+    try:
+        return base64.b64decode(str(encoded or ""), validate=True)
+    except (binascii.Error, ValueError):
+        return str(encoded).encode()
