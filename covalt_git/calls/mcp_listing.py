@@ -53,4 +53,4 @@ def listed(
             said = CONNECTIONS.tools(defined, hears=Hears(starting=tell), cancel=cancel)
         finally:
             CONNECTIONS.end(defined.name)
-    return tuple(locked_tool(one) for one in said.values())
+    return tuple(locked_tool(one) for one in said)

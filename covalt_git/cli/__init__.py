@@ -29,6 +29,7 @@ COMMANDS = {
     "bundle": "Put a toolset into one file, to give it away; take one in.",
     "tool": "List the tools you may call, find some, look at one, run its examples.",
     "grant": "Let a toolset reach hosts and send secrets to them; take it back.",
+    "source": "See what MCP servers give, ask them again, accept what they changed.",
     "secret": "See which secrets are asked for, and where they come from.",
     "authority": "Show what toolsets can do, and what a change would newly permit.",
     "chat": "Make chats; look at, branch and change their workspaces.",

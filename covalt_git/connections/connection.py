@@ -101,7 +101,7 @@ class Connection:
         self._one_at_a_time = asyncio.Lock()
         self._voice: Voice | None = None
         self._clock: asyncio.Timeout | None = None
-        self._tools: dict[str, JsonObject] | None = None
+        self._tools: list[JsonObject] | None = None
         self._words = LastWords(self._said)
         self._waiting: set[Voice] = set()
         self._used = 0.0
@@ -151,8 +151,8 @@ class Connection:
         """
         await self._client(voice)
 
-    async def tools(self, voice: Voice) -> dict[str, JsonObject]:
-        """Return the definitions of its tools, as it gives them now, by their names there.
+    async def tools(self, voice: Voice) -> list[JsonObject]:
+        """Return the definitions of its tools, as it gives them now.
 
         Raises:
             CovaltError: when it cannot be started, reached or understood.
@@ -206,8 +206,9 @@ class Connection:
 
     async def _check(self, client: Client, asked: Asked) -> None:
         """Make sure that a tool is what was accepted."""
-        now = (await self._definitions(client)).get(asked.tool)
-        if now is not None and locked_tool(now).digest == asked.digest:
+        given = await self._definitions(client)
+        now = [locked_tool(one).digest for one in given if one["name"] == asked.tool]
+        if now == [asked.digest]:
             return
         name = self.definition.name
         what = "has changed since it was accepted" if now else "is gone"
@@ -216,10 +217,10 @@ class Connection:
             hint=f"covalt-git source refresh {name}",
         )
 
-    async def _definitions(self, client: Client) -> dict[str, JsonObject]:
+    async def _definitions(self, client: Client) -> list[JsonObject]:
         if self._tools is not None:
             return self._tools
-        found: dict[str, JsonObject] = {}
+        found: list[JsonObject] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
             try:
@@ -228,7 +229,7 @@ class Connection:
                 raise self._failed(error) from None
             for tool in page.tools:
                 said = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
-                found[tool.name] = said
+                found.append(said)
             cursor = page.next_cursor
             if cursor is None:
                 break

@@ -67,8 +67,8 @@ class Connections:
         *,
         hears: Hears = _NOBODY,
         cancel: threading.Event | None = None,
-    ) -> dict[str, JsonObject]:
-        """Return the definitions of a server's tools, as it gives them now, by their names there.
+    ) -> list[JsonObject]:
+        """Return the definitions of a server's tools, as it gives them now.
 
         Raises:
             CovaltError: as :meth:`begin`, and when it cannot be understood.

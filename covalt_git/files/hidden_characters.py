@@ -56,6 +56,17 @@ def hidden_characters(text: str, *, only_turning: bool = False) -> Iterator[Hidd
         yield Hidden(place, character, f"the character U+{ord(character):04X} ({name}) {does}")
 
 
+def written_out(text: str) -> str:
+    """Return a text with its hidden characters as escapes that everybody sees."""
+    shown, end = [], 0
+    for one in hidden_characters(text):
+        number = ord(one.character)
+        escape = f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004
+        shown += [text[end : one.place], escape]
+        end = one.place + 1
+    return "".join([*shown, text[end:]])
+
+
 def _is_written(text: str, place: int, character: str) -> bool:
     """Tell a character that belongs to those around it from one that only hides."""
     before, after = text[place - 1 : place], text[place + 1 : place + 2]

@@ -99,7 +99,7 @@ def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
         return False
     # A toolset of our own is on without a word, so that switching it on again leaves no file.
     said = None if enabled and not toolset.state.imported else enabled
-    _put(root, toolset, {"enabled": said})
+    put_state(root, toolset, {"enabled": said})
     return True
 
 
@@ -242,7 +242,7 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
         kept = tuple(host for host in grant.hosts if host not in hosts)
         if kept:
             left = given[key] = grant.model_copy(update={"hosts": kept})
-    _put(root, toolset, {"grants": given})
+    put_state(root, toolset, {"grants": given})
     return left
 
 
@@ -255,7 +255,7 @@ def revoke_all(root: Path, toolset_id: str) -> list[str]:
     """
     toolset = changeable(root, toolset_id)
     if toolset.state.grants:
-        _put(root, toolset, {"grants": {}})
+        put_state(root, toolset, {"grants": {}})
     return sorted(toolset.state.grants)
 
 
@@ -297,8 +297,9 @@ def _now(by: str) -> _GivenBy:
 def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
     if grant.digest == toolset.digest:  # else it is for one server, and says itself what that is
         keep_as_it_is(root, toolset)
-    _put(root, toolset, {"grants": toolset.state.grants | {key: grant}})
+    put_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})
 
 
-def _put(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
+def put_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
+    """Write facts into a toolset's state file; only who holds the toolsets may."""
     write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))

@@ -64,8 +64,9 @@ class LockedTool(StrictModel):
         """The definition as MCP writes it; what is empty is left out, as if nobody had said it."""
         hints = {name: getattr(self.annotations, ours) for name, ours in _HINTS.items()}
         said = {name: getattr(self, ours) for name, ours in _FIELDS.items()}
-        found = {name: value for name, value in said.items() if value}
-        found |= {"name": self.upstream, "inputSchema": self.input_schema}
+        found: JsonObject = {"name": self.upstream}
+        found |= {name: value for name, value in said.items() if value}
+        found["inputSchema"] = self.input_schema
         if self.icons:
             found["icons"] = list(self.icons)
         if self.output_schema is not None:
@@ -77,7 +78,7 @@ class LockedTool(StrictModel):
             annotations |= {key: one for key, one in others.items() if not _is_hint(key, one)}
         if annotations:
             found["annotations"] = annotations
-        return {key: one for key, one in rest.items() if key not in {"name", *_FIELDS}} | found
+        return found | {key: one for key, one in rest.items() if key not in {"name", *_FIELDS}}
 
     @property
     def is_true(self) -> bool:

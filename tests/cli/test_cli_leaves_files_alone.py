@@ -57,8 +57,12 @@ WALK = {
     "tool test": ["tool test demo --keep"],
     "grant add network": ["grant add demo network api.example"],
     "grant add secret": ["grant add demo secret A_KEY api.example b.example"],
-    "grant add process": ["grant add demo process started"],
+    "grant add process": ["grant add demo process started", "grant add demo process given"],
     "grant add server": ["grant add demo server far"],
+    "source list": ["source list"],
+    "source refresh": ["source refresh demo/given --accept"],
+    "source diff": ["source diff"],
+    "source accept": ["source accept demo/given"],
     "grant list": ["grant list"],
     "bundle export": ["bundle export demo -o ../demo.zip"],
     "bundle import": ["bundle import ../theirs --dry-run", "bundle import ../theirs"],
@@ -139,6 +143,7 @@ ASKED = {
 }
 """Below what a command may write, unless it is a ``--dry-run``."""
 
+SERVERS_HERE = Path(__file__).parents[2] / "fixtures/servers"
 MANIFEST = b"""\
 # written by hand,\tin no order of ours\r
 version:   "1"   \r
@@ -154,7 +159,12 @@ tools:
 tool_overrides: [{tool_id: web, name_override: "The web"}]
 mcp_servers:
   - {id: started, command: node, args: [server.js]}
-  - {id: far, url: "https://far.example/mcp"}"""
+  - {id: far, url: "https://far.example/mcp"}
+  - {id: given, command: "%s", args: ["%s", "%s"]}""" % (
+    sys.executable.encode(),
+    str(SERVERS_HERE / "changing.py").encode(),
+    str(SERVERS_HERE / "tools.json").encode(),
+)
 TOOL = b"def add(a: int, b: int) -> int:\r\n    return a+b   "
 THEIRS = b'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
 CONFIG = b"""version: 1\r

@@ -49,8 +49,9 @@ def at(port: int, transport: str = "streamable-http") -> Definition:
 
 def call(connections: Connections, to: Definition, tool: str, hears: Hears, **args: Any) -> str:
     """Call a tool and return the only text of its result."""
-    digest = locked_tool(connections.tools(to)[tool]).digest
-    result = connections.call(to, Asked(tool, digest, args, 20.0), hears=hears)
+    (given,) = (one for one in connections.tools(to) if one["name"] == tool)
+    asked = Asked(tool, locked_tool(given).digest, args, 20.0)
+    result = connections.call(to, asked, hears=hears)
     return str(result["content"][0]["text"])
 
 
@@ -83,7 +84,7 @@ def test_a_server_that_wants_to_know_who_asks_is_told_so(
         assert caught.value.hint == "covalt-git auth login demo/remote"
 
         headers = {"Authorization": "Bearer t0ken"}
-        assert "echo" in connections.tools(replace(at(port, transport), headers=headers))
+        assert len(connections.tools(replace(at(port, transport), headers=headers))) == 3
         connections.close()
 
 

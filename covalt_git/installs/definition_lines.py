@@ -1,0 +1,51 @@
+"""The difference between two definitions of a tool as lines, in full: what is accepted has to be read.
+
+Characters that nobody sees are written out, so that a description holds nothing else than its lines.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git import yaml_text
+from covalt_git.files.hidden_characters import written_out
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.installs.refreshing import ToolDifference
+
+_AROUND = 2
+"""Lines that are shown before and after one that differs."""
+
+
+class DefinitionLine(NamedTuple):
+    """A line, and its mark: ``+``, ``-``, a space for one that stays, ``@`` for the name of a part."""
+
+    mark: str
+    text: str
+
+
+def definition_lines(difference: ToolDifference) -> Iterator[DefinitionLine]:
+    """Yield the lines of all parts of a definition that differ, each part after its name."""
+    for name, (old, new) in difference.fields.items():
+        yield DefinitionLine("@", name)
+        yield from _compared(_lines(old), _lines(new))
+
+
+def _lines(value: object) -> list[str]:
+    if value is None:
+        return []
+    text = value if isinstance(value, str) else yaml_text.dump(value)
+    return [written_out(line) for line in text.splitlines()]
+
+
+def _compared(old: list[str], new: list[str]) -> Iterator[DefinitionLine]:
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_AROUND):
+        for kind, start, end, new_start, new_end in group:
+            if kind == "equal":
+                yield from (DefinitionLine(" ", line) for line in old[start:end])
+            else:
+                yield from (DefinitionLine("-", line) for line in old[start:end])
+                yield from (DefinitionLine("+", line) for line in new[new_start:new_end])
