@@ -1,68 +1,221 @@
-"""A call that runs in a thread while its client waits: what it tells is passed on, and it can be ended."""
+"""Calls that run in threads while their clients wait: what they tell is passed on, and they can be ended.
+
+A call that asks something may outlive the request that made it: since 2026-07-28 that request is
+answered with the question, and another one brings the answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import secrets
+import threading
+import time
+from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
-from anyio.to_thread import run_sync
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from covalt_git.asking import Inquiry, Respondent
 from covalt_git.calls.running import CallEvent, Follower
+from covalt_git.errors import CovaltError
+from covalt_git.gateway import client_questions
 from covalt_git.runtime.jobs import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    import mcp_types as types
     from mcp.server import ServerRequestContext
+
+    from covalt_git.models.questions import QuestionKind
 
 Result = TypeVar("Result")
 
 MOST_CALLS = 64
-"""How many calls run or wait for their chats at a time; further ones wait for them."""
+"""How many calls run or wait for their chats or answers at a time; further ones wait for them."""
+
+MOST_KEPT = 256
+KEPT_S = 600.0
+"""How many calls that have asked something are known, and for how long once they have ended."""
+
+
+class UnknownCallError(CovaltError):
+    """The call that a client goes on with is not known any more."""
+
+    code = "unknown_call"
+    http_status = 404
+
+
+class _Call(Generic[Result]):
+    """A call in a thread of its own; all but what the thread does happens in the event loop."""
+
+    def __init__(self, kinds: frozenset[QuestionKind], early: Mapping[str, Any]) -> None:
+        self.token = secrets.token_urlsafe(16)
+        self.follower = Follower(self._told, respondent=Respondent(kinds, self._asked))
+        self.inquiry: Inquiry | None = None
+        self.outcome: Result | Exception | None = None
+        self.ended_at: float | None = None
+        self.ended = anyio.Event()
+        self.listener: Callable[[CallEvent], None] | None = None
+        self._early = dict(early)
+        self._loop = asyncio.get_running_loop()
+        self._changed = anyio.Event()
+
+    def start(self, work: Callable[[Follower], Result], on_end: Callable[[], None]) -> None:
+        """Begin to run ``work``."""
+
+        def end(outcome: Result | Exception) -> None:
+            self.outcome, self.ended_at = outcome, time.monotonic()
+            self.ended.set()
+            self._tell_of_change()
+            on_end()
+
+        def run() -> None:
+            outcome = _outcome(work, self.follower)
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                self._loop.call_soon_threadsafe(end, outcome)
+
+        context = contextvars.copy_context()
+        name = "covalt-git call"
+        threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
+
+    def _told(self, event: CallEvent) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._pass, event)
+
+    def _pass(self, event: CallEvent) -> None:
+        if self.listener is not None:
+            self.listener(event)
+
+    def _asked(self, inquiry: Inquiry) -> None:
+        """Take note of an inquiry; what the client answered before it was asked is taken once."""
+        known = {key: self._early.pop(key) for key in [*inquiry.open()] if key in self._early}
+        client_questions.deliver(inquiry, known)
+
+        def ask() -> None:
+            self.inquiry = inquiry
+            self._tell_of_change()
+
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(ask)
+
+    def _tell_of_change(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    def open_inquiry(self) -> Inquiry | None:
+        """Return what it asks now, if it does."""
+        return self.inquiry if self.inquiry is not None and self.inquiry.open() else None
+
+    async def until_ended_or_asking(self) -> None:
+        """Wait until one of both is so."""
+        while not self.ended.is_set() and self.open_inquiry() is None:
+            await self._changed.wait()
 
 
 class Calls:
     """The calls of one server; each has a thread while it runs."""
 
     def __init__(self) -> None:
-        self._threads = anyio.CapacityLimiter(MOST_CALLS)
-        self._ended: dict[Follower, anyio.Event] = {}
+        self._places = anyio.CapacityLimiter(MOST_CALLS)
+        self._running: set[_Call[Any]] = set()
+        self._asking: OrderedDict[str, _Call[Any]] = OrderedDict()
 
     async def end(self, grace_s: float) -> None:
         """End all of them, and wait until they have ended, at most so many seconds."""
-        running = {**self._ended}
-        for follower in running:
-            follower.cancel.set()
+        running = [*self._running]
+        for call in running:
+            call.follower.cancel.set()
         with anyio.move_on_after(grace_s):
-            for ended in running.values():
-                await ended.wait()
+            for call in running:
+                await call.ended.wait()
 
     async def run(
         self, ctx: ServerRequestContext[Any, Any], work: Callable[[Follower], Result]
-    ) -> Result:
-        """Return what ``work`` returns; progress is told to the client while it is under way.
+    ) -> Result | types.InputRequiredResult:
+        """Return what ``work`` returns, or what it asks a client that answers by a further request.
 
-        When the client cancels, ``work`` is told so and has its end waited for: what it wrote is kept.
+        Progress is told to the client while a request is under way.  When the client cancels, ``work``
+        is told so and has its end waited for: what it wrote is kept.
+
+        Raises:
+            UnknownCallError: where the call that the request goes on with is not known any more.
         """
-        loop = asyncio.get_running_loop()
+        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        state = client_questions.state_of(ctx) if is_modern else None
+        if state is None:
+            early = client_questions.responses_of(ctx) if is_modern else {}
+            call: _Call[Result] = await self._begun(ctx, work, early)
+        else:
+            call = self._known(state[0])
+            if call.inquiry is not None and call.inquiry.id == state[1]:
+                client_questions.deliver(call.inquiry, client_questions.responses_of(ctx))
+        try:
+            needed = await self._followed(ctx, call, is_modern=is_modern)
+        except anyio.get_cancelled_exc_class():
+            call.follower.cancel.set()
+            with anyio.CancelScope(shield=True):
+                await call.ended.wait()
+            raise
+        if needed is not None:
+            self._keep(call)
+            return needed
+        if isinstance(call.outcome, Exception):
+            raise call.outcome
+        assert call.outcome is not None
+        return call.outcome
+
+    async def _begun(
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        work: Callable[[Follower], Result],
+        early: Mapping[str, Any],
+    ) -> _Call[Result]:
+        call: _Call[Result] = _Call(client_questions.kinds_of(ctx), early)
+
+        def ended() -> None:
+            self._running.discard(call)
+            self._places.release_on_behalf_of(call)
+
+        await self._places.acquire_on_behalf_of(call)
+        self._running.add(call)
+        call.start(work, ended)
+        return call
+
+    def _known(self, token: str) -> _Call[Any]:
+        now = time.monotonic()
+        for old in [*self._asking.values()]:
+            if old.ended_at is not None and now - old.ended_at > KEPT_S:
+                del self._asking[old.token]
+        call = self._asking.get(token)
+        if call is None:
+            raise UnknownCallError(
+                "the call that this goes on with is not known any more", hint="make it again"
+            )
+        return call
+
+    def _keep(self, call: _Call[Any]) -> None:
+        """Let further requests find a call; of too many, those that have ended go first."""
+        self._asking[call.token] = call
+        self._asking.move_to_end(call.token)
+        while len(self._asking) > MOST_KEPT:
+            ended = (old for old in self._asking.values() if old.ended.is_set())
+            oldest = next(ended, next(iter(self._asking.values())))
+            oldest.follower.cancel.set()
+            del self._asking[oldest.token]
+
+    async def _followed(
+        self, ctx: ServerRequestContext[Any, Any], call: _Call[Any], *, is_modern: bool
+    ) -> types.InputRequiredResult | None:
+        """Wait until a call has ended; or return what it asks, for a client that then comes again."""
         send, receive = anyio.create_memory_object_stream[CallEvent](float("inf"))
 
         def put(event: CallEvent) -> None:
             with suppress(anyio.ClosedResourceError):  # told when all had ended
                 send.send_nowait(event)
-
-        def tell(event: CallEvent) -> None:
-            loop.call_soon_threadsafe(put, event)
-
-        follower = Follower(tell)
-
-        async def cancel() -> None:
-            try:
-                await anyio.sleep_forever()
-            finally:
-                follower.cancel.set()
 
         async def pass_on() -> None:
             async with receive:
@@ -71,20 +224,23 @@ class Calls:
                         total, message = event.total, event.message or None
                         await ctx.session.report_progress(event.done, total, message)
 
+        call.listener = put
         async with send, anyio.create_task_group() as group:
             group.start_soon(pass_on)
-            async with anyio.create_task_group() as watched:
-                watched.start_soon(cancel)
-                self._ended[follower] = anyio.Event()
-                try:
-                    ended = await run_sync(_outcome, work, follower, limiter=self._threads)
-                finally:
-                    self._ended.pop(follower).set()
-                watched.cancel_scope.cancel()
+            needed = None
+            while needed is None:
+                await call.until_ended_or_asking()
+                inquiry = call.open_inquiry()
+                if inquiry is None:
+                    break
+                if is_modern:
+                    needed = client_questions.input_required(call.token, inquiry)
+                else:
+                    await client_questions.put(ctx, inquiry)
+            if call.listener is put:
+                call.listener = None
             send.close()  # once all of it was passed on, the result follows
-        if isinstance(ended, Exception):
-            raise ended
-        return ended
+        return needed
 
 
 def _outcome(work: Callable[[Follower], Result], follower: Follower) -> Result | Exception:

@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import addresses, listing, results
+from covalt_git.gateway import addresses, client_questions, listing, results
 from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import OfferChanges
 from covalt_git.gateway.client_chats import Client
@@ -88,6 +88,7 @@ class Faces:
         self._gateway = gateway
         self._only_client = only_client
         self._calls = Calls()
+        self._seal = client_questions.boundary(gateway.role)
         self._listeners = Listeners()
         self._follows = anyio.Event()
 
@@ -118,6 +119,7 @@ class Faces:
         )
         # Not by the constructor, which warns that it is no more since 2026-07-28.
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
+        server.middleware.append(self._seal)
         return server
 
     async def end(self, grace_s: float) -> None:
@@ -157,7 +159,7 @@ class Faces:
 
     async def _call_tool(
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         self._seen(ctx)
         asked = Asked(
             self._client(ctx),
@@ -176,7 +178,8 @@ class Faces:
             # Before 2026-07-28 the SDK would tell the client its words, whatever is in them.
             _logger.exception("a call of %r ended in an error of ours", params.name)
             return results.of_error(_broken())
-        await self._tell_of_files(result)
+        if isinstance(result, types.CallToolResult):
+            await self._tell_of_files(result)
         return result
 
     async def _list_resources(

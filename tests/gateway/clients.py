@@ -119,14 +119,20 @@ def talk(
     role: str | None = None,
     chat: str | None = None,
     hears: Any = None,
+    can: dict[str, Any] | None = None,
     **how: Any,
 ) -> Result:
-    """Return what somebody says to a server in this process that is there for nobody else."""
+    """Return what somebody says to a server in this process that is there for nobody else.
+
+    ``can`` are the callbacks of a client that can be asked.
+    """
 
     async def main() -> Result:
         gateway = Gateway(root, role, chats=ClientChats(chat), **how)
         server = Faces(gateway, only_client="here").server()
-        async with Client(server, mode=era, cache=None, message_handler=hears) as client:
+        async with Client(
+            server, mode=era, cache=None, message_handler=hears, **(can or {})
+        ) as client:
             return await said(client)
 
     return anyio.run(main)

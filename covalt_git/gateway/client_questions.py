@@ -1,0 +1,169 @@
+"""What a call asks its client, in either era of the protocol.
+
+Up to 2025-11-25 the server sends requests of its own while the call's is open; since 2026-07-28 the call's
+request is answered with what it needs, and made again with the answers (MCP specification, "Multi
+Round-Trip Requests").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.message import ServerMessageMetadata
+from pydantic import TypeAdapter, ValidationError
+
+from covalt_git.asking import CannotAskError, InvalidAnswerError, NotAskedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcp.server import ServerRequestContext
+
+    from covalt_git.asking import Inquiry
+    from covalt_git.errors import CovaltError
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.questions import Question, QuestionKind
+
+STATE_S = 86_400.0
+"""For how long a client may come back with what it was asked, in seconds."""
+
+MOST_TRIES = 3
+"""How often a client of the first era is asked the same when its answers do not fit."""
+
+_REQUEST: TypeAdapter[types.InputRequest] = TypeAdapter(types.InputRequest)
+
+
+def kinds_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[QuestionKind]:
+    """Return what a client says that it can be asked."""
+    told = ctx.session.client_capabilities
+    if told is None:
+        return frozenset()
+    kinds: set[QuestionKind] = set()
+    if (elicitation := told.elicitation) is not None:
+        if elicitation.url is not None:
+            kinds.add("url")
+        # The empty capability is that of 2025-06-18, which knew forms alone.
+        if elicitation.form is not None or elicitation.url is None:
+            kinds.add("form")
+    if told.sampling is not None:
+        kinds.add("sampling")
+    if told.roots is not None:
+        kinds.add("roots")
+    return frozenset(kinds)
+
+
+# Up to 2025-11-25
+
+
+async def put(ctx: ServerRequestContext[Any, Any], inquiry: Inquiry) -> None:
+    """Ask a client by requests of our own, all at once; returns when the inquiry is over."""
+    loop = asyncio.get_running_loop()
+    async with anyio.create_task_group() as group:
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the loop is closed, and nothing is asked any more
+                loop.call_soon_threadsafe(group.cancel_scope.cancel)
+
+        inquiry.on_end(end)
+        for key, question in inquiry.open().items():
+            group.start_soon(_put, ctx, inquiry, key, question)
+
+
+async def _put(
+    ctx: ServerRequestContext[Any, Any], inquiry: Inquiry, key: str, question: Question
+) -> None:
+    why: CovaltError = CannotAskError("the client cannot answer this")
+    for _ in range(MOST_TRIES):
+        try:
+            inquiry.answer(key, await _sent(ctx, question, f"{inquiry.id}/{key}"))
+        except NotAskedError:
+            return
+        except InvalidAnswerError as error:
+            why = error
+        except ValidationError:
+            why = InvalidAnswerError("what was asked or answered is not of the protocol")
+        except MCPError as error:
+            inquiry.fail(CannotAskError(f"the client did not answer: {error.error.message}"))
+            return
+        else:
+            return
+    inquiry.fail(why)
+
+
+async def _sent(ctx: ServerRequestContext[Any, Any], question: Question, name: str) -> JsonObject:
+    more = {"elicitationId": name} if question.kind == "url" else {}
+    request = _request(question, **more)
+    answers: dict[str, type[types.Result]] = {
+        "elicitation/create": types.ElicitResult,
+        "roots/list": types.ListRootsResult,
+        "sampling/createMessage": types.CreateMessageResultWithTools
+        if "tools" in question.params
+        else types.CreateMessageResult,
+    }
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    result = await ctx.session.send_request(request, answers[question.method], metadata=related)
+    return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+# Since 2026-07-28
+
+
+def boundary(role: str | None) -> RequestStateBoundary:
+    """Return what seals the state that clients bring back, under a key of this process.
+
+    It is bound to the method, the tool and its arguments, and to the role; one that was changed, or is
+    another's, is answered with -32602 before anything of it is read.
+    """
+    security = RequestStateSecurity.ephemeral(ttl=STATE_S)
+    security.bind_principal = lambda _: f"role {role}"
+    return RequestStateBoundary(security, default_audience="covalt-git")
+
+
+def input_required(call: str, inquiry: Inquiry) -> types.InputRequiredResult | None:
+    """Return what a call needs now, and what says where its client goes on with it.
+
+    None where a question of it has no place in the protocol: then nobody answers any of it.
+    """
+    try:
+        asked = {key: _request(question) for key, question in inquiry.open().items()}
+    except ValidationError:
+        inquiry.fail(CannotAskError("it is no question of the protocol"))
+        return None
+    state = json.dumps({"call": call, "inquiry": inquiry.id})
+    return types.InputRequiredResult(input_requests=asked, request_state=state)
+
+
+def _request(question: Question, **more: str) -> Any:
+    params = {**more, **question.params}
+    return _REQUEST.validate_python({"method": question.method, "params": params})
+
+
+def state_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
+    """Return the call and the inquiry that a request goes on with; its seal has been checked."""
+    state = (ctx.params or {}).get("requestState")
+    if not isinstance(state, str):
+        return None
+    told = json.loads(state)
+    return told["call"], told["inquiry"]
+
+
+def responses_of(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
+    """Return what a client answers, by the keys of the questions."""
+    found = (ctx.params or {}).get("inputResponses")
+    return found if isinstance(found, dict) else {}
+
+
+def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
+    """Give the answers that fit; what is not asked is passed over, and the rest stays open."""
+    for key, answer in responses.items():
+        try:
+            inquiry.answer(key, answer)
+        except (NotAskedError, InvalidAnswerError):
+            continue
