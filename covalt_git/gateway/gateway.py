@@ -16,7 +16,7 @@ from covalt_git.calls.engine import Request, check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
-from covalt_git.gateway import listing, naming, own_tools, results, resuming
+from covalt_git.gateway import approving, listing, naming, own_tools, results, resuming
 from covalt_git.gateway.changes import Offer
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.gateway.kept import Kept
@@ -70,13 +70,17 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The project at ``root``, for clients under a role; for use by many threads."""
+    """The project at ``root``, for clients under a role; for use by many threads.
+
+    ``pages`` has the address of the page where a person settles an approval, by its execution id.
+    """
 
     root: Path
     role: str | None = None
     style: naming.Style = "dots"
     mode: Mode = "direct"
     chats: ClientChats = field(default_factory=ClientChats)
+    pages: Callable[[str], str | None] = lambda _: None
     _kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def project(self) -> Project:
@@ -229,6 +233,10 @@ class Gateway:
                 if built_in:
                     return results.of_workspace(run(engine, chat, tool, asked.args), where)
                 outcome = engine.call(chat, request)
+        if outcome.approval is not None:
+            outcome = approving.approved(
+                project, outcome, follower, pages=self.pages, ask_again=asked.modern
+            )
         return results.of_outcome(outcome, where, modern=asked.modern)
 
     def _find(self, project: Project, name: str) -> Tool:

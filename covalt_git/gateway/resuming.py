@@ -39,7 +39,15 @@ def resumed(project: Project, execution_id: str) -> CallOutcome:
         UnknownExecutionError: where it is none that this principal asked for under this role.
         StillRunningError: while it runs.
     """
-    asked = _asked(project, execution_id)
+    return as_it_stands(project, _asked(project, execution_id))
+
+
+def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
+    """Return what came of a call that waits or waited with a question, or that it still does.
+
+    Raises:
+        StillRunningError: while it runs.
+    """
     with project.chats.open(asked.chat_id) as chat:
         if asked.state == "pending" and asked.expires_at < commits.now():
             with project.writing(chat):

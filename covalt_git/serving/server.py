@@ -15,7 +15,7 @@ from covalt_git.files.project_files import read_config
 from covalt_git.gateway.http import PLACE, http_app
 from covalt_git.project import Project
 from covalt_git.serving.guarded import Guarded
-from covalt_git.serving.listening import Listener, listen
+from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
 from covalt_git.serving.places import Places, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
@@ -85,8 +85,15 @@ def serve(
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
     with listener.socket:
-        app = faces(project.root, token=token, port=listener.port, role=role, followed=followed)
         serving = Serving(project.root, listener, token)
+        app = faces(
+            project.root,
+            token=token,
+            port=listener.port,
+            role=role,
+            followed=followed,
+            host=listener.host,
+        )
         server = Server(
             app if on_request is None else told(app, on_request), lambda: on_ready(serving)
         )
@@ -105,14 +112,20 @@ def faces(
     port: int,
     role: str | None = None,
     followed: FollowedProject | None = None,
+    host: str = OWN_HOSTS[0],
 ) -> App:
     """Return all that answers for the project at ``root`` on ``port``, each in its place.
+
+    ``host`` is as browsers on this machine write it.
 
     Raises:
         BrokenConfigError: when ``covalt.yaml`` cannot be used.
     """
     guard = Guard(token, port, read_config(root).server.allowed_hosts)
-    agents = Guarded(http_app(root, role=role), guard.check_agent)
+    # Who opens it has been let in by the token before, which is in no address that an agent sees.
+    approvals = f"http://{host}:{port}/approvals"
+    clients = http_app(root, role=role, pages=lambda execution_id: f"{approvals}/{execution_id}")
+    agents = Guarded(clients, guard.check_agent)
     pages = create_app(root, token=token, port=port, role=role, followed=followed)
     git = create_git_app(root, token=token, port=port, role=role)
     places: dict[str, App] = {"/git": WSGIBridge(git, threads=GIT_THREADS), PLACE: agents}

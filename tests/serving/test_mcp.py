@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import anyio
 import httpx2
+import mcp_types as types
 import pytest
+from anyio.to_thread import run_sync
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
@@ -19,7 +21,8 @@ from covalt_git.project import Project
 from covalt_git.serving.listening import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
-from tests.gateway.clients import ERAS, add_toolset, make_project, text
+from tests.gateway.asking_tools import Person, accept, make_asking_project
+from tests.gateway.clients import ERAS, add_toolset, text
 
 Result = TypeVar("Result")
 
@@ -29,7 +32,7 @@ eras = pytest.mark.parametrize("era", ERAS)
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_project(tmp_path_factory.mktemp("mcp") / "project")
+    return make_asking_project(tmp_path_factory.mktemp("mcp") / "project")
 
 
 def served(root: Path, role: str | None = None) -> Iterator[int]:
@@ -64,12 +67,15 @@ def talk(
     era: str,
     query: str = "",
     hears: Any = None,
+    can: dict[str, Any] | None = None,
 ) -> Result:
     async def main() -> Result:
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
             way = streamable_http_client(f"http://127.0.0.1:{port}/mcp{query}", http_client=http)
-            async with Client(way, mode=era, cache=None, message_handler=hears) as client:
+            async with Client(
+                way, mode=era, cache=None, message_handler=hears, **(can or {})
+            ) as client:
                 return await said(client)
 
     return anyio.run(main)
@@ -261,3 +267,43 @@ def test_one_request_is_one_answer_since_there_are_no_sessions(port: int) -> Non
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"].startswith("application/json")
     assert answer.json()["result"]["supportedVersions"] == ["2026-07-28"]
+
+
+@eras
+def test_a_call_asks_its_client_and_goes_on(port: int, era: str) -> None:
+    person = Person(accept(name="Ada"), accept(name="Charles"))
+
+    async def said(client: Client) -> Any:
+        several = await client.call_tool("quiz.several", {})
+        return several, await client.call_tool("quiz.rounds", {})
+
+    several, rounds = talk(port, said, era=era, can=person.callbacks())
+
+    assert '["Ada", "hi", "file:///here"]' in text(several)
+    assert '["Charles", "Charles"]' in text(rounds)
+
+
+@eras
+def test_a_call_that_waits_leads_to_the_page_of_its_approval(
+    root: Path, port: int, era: str
+) -> None:
+    urls: list[str] = []
+
+    async def visit(_: Any, params: Any) -> types.ElicitResult:
+        urls.append(params.url)
+        await run_sync(Project.open(root).approvals().approve, urls[-1].rpartition("/")[2])
+        return types.ElicitResult(action="accept")
+
+    async def said(client: Client) -> Any:
+        return await client.call_tool("demo.asks", {"path": f"{era}.txt", "content": "hi"})
+
+    result = talk(port, said, era=era, can={"elicitation_callback": visit})
+
+    assert result.structured_content == {"written": f"{era}.txt"}
+    (url,) = urls
+    assert url.startswith(f"http://127.0.0.1:{port}/approvals/")
+    assert TOKEN not in url
+    with httpx2.Client() as stranger:
+        assert stranger.get(url).status_code == 401
+    with httpx2.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as person:
+        assert person.get(url).status_code == 200

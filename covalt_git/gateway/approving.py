@@ -1,0 +1,81 @@
+"""Leading a person to the page where a call is approved, while the call's client waits.
+
+What the client answers approves nothing, as the agent may be the one who answers: only the record of
+the approval counts, which a person's own channel writes.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from covalt_git.asking import CannotAskError, NotAnsweredError, inquire
+from covalt_git.gateway.resuming import StillRunningError, as_it_stands
+from covalt_git.models.questions import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.calls.running import Follower
+    from covalt_git.models.calls import Approval
+    from covalt_git.project import Project
+
+KEY = "approval"
+"""Under which key a client is asked to open the page."""
+
+PATIENCE_S = 30.0
+"""How long the record is looked at once the page was opened, before the client is told something."""
+
+_LOOK_S = 0.25
+
+
+def approved(
+    project: Project,
+    waiting: CallOutcome,
+    follower: Follower,
+    *,
+    pages: Callable[[str], str | None],
+    ask_again: bool,
+) -> CallOutcome:
+    """Return what came of a call that waits for a person, once a person has settled it; or that it waits.
+
+    It waits still where ``pages`` has no address for it, where the client cannot lead anybody there or
+    does not want to, and unless ``ask_again`` where nobody has settled it when patience is at its end.
+    """
+    while waiting.approval is not None and not follower.cancel.is_set():
+        page = pages(waiting.approval.execution_id)
+        if page is None:
+            break
+        try:
+            inquiry = inquire(follower.respondent, {KEY: _question(waiting.approval, page)})
+            answer = inquiry.wait(project.config.limits.answer_s or 300.0, follower.cancel)[KEY]
+        except (CannotAskError, NotAnsweredError):
+            break
+        if answer["action"] != "accept":
+            break
+        waiting = _settled(project, waiting, waiting.approval, follower)
+        if not ask_again:
+            break
+    return waiting
+
+
+def _question(approval: Approval, page: str) -> Question:
+    message = f"{approval.tool_id} waits for a person: {', '.join(approval.reasons)}"
+    params = {"mode": "url", "message": message, "url": page}
+    return Question(method="elicitation/create", params=params)
+
+
+def _settled(
+    project: Project, waiting: CallOutcome, asked: Approval, follower: Follower
+) -> CallOutcome:
+    """Return the call as it stands once it no longer waits, or when patience is at its end."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        with suppress(StillRunningError):
+            waiting = as_it_stands(project, asked)
+            if waiting.approval is None:
+                return waiting
+        if time.monotonic() > end or follower.cancel.wait(_LOOK_S):
+            return waiting
