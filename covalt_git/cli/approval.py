@@ -65,7 +65,7 @@ def approve(execution_id: str, *, as_json: bool) -> None:
     """Approve a call and run it.  The end of its id is enough."""
     opened = project()
     try:
-        with following(wanted=None) as follower:
+        with following(wanted=None, asks=not as_json) as follower:
             outcome = opened.approvals(waiting, follower).approve(execution_id)
     except AskedAgainError as error:
         if not as_json:

@@ -82,7 +82,7 @@ def command(
     """Call TOOL in CHAT with ARGS, a JSON object.
 
     A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
-    approval list`.  Exits with 1 when the call failed or waits.
+    approval list`.  So does what the tool itself asks.  Exits with 1 when the call failed or waits.
 
     With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
     also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
@@ -111,14 +111,14 @@ def command(
         found = here.catalog.find(tool_id)
         given = _arguments(args, pairs, args_file, found.tool.input_schema)
         asked = Request(found.tool.tool_id, given, message, call_id)
-        with following(wanted=follow) as follower:
+        with following(wanted=follow, asks=not as_json) as follower:
             outcome = here.engine(waiting, follower).call(chat, asked)
         if (approval := outcome.approval) is not None:
             says = _says(approval, yes=yes, as_json=as_json)
             if says == "no":
                 outcome = here.approvals(waiting).deny(approval.execution_id)
             if says == "yes":
-                with following(wanted=follow) as follower:
+                with following(wanted=follow, asks=not as_json) as follower:
                     outcome = here.approvals(waiting, follower).approve(approval.execution_id)
         indexed(here, chat)
         if as_json:

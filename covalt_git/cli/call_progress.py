@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.calls.running import Follower, Installing
-from covalt_git.cli import output
+from covalt_git.cli import output, questions
 from covalt_git.cli.progress import BACK, bar
 from covalt_git.runtime.jobs import Log, Progress
 
@@ -17,18 +17,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
+    from covalt_git.asking import Respondent
     from covalt_git.calls.running import CallEvent
 
 
-def following(*, wanted: bool | None) -> AbstractContextManager[Follower]:
-    """Return a follower that shows what it is told; ``wanted`` None: where a person looks on."""
+def following(*, wanted: bool | None, asks: bool = False) -> AbstractContextManager[Follower]:
+    """Return a follower that shows what it is told; ``wanted`` None: where a person looks on.
+
+    With ``asks``, the person at this terminal answers what the call asks.
+    """
     shown = output.is_watched() if wanted is None else wanted
     moving = shown and output.is_watched()
-    return _moving() if moving else _lines(shown=shown)
+    person = questions.respondent(wanted=asks)
+    return _moving(person) if moving else _lines(person, shown=shown)
 
 
 @contextmanager
-def _lines(*, shown: bool) -> Iterator[Follower]:
+def _lines(person: Respondent, *, shown: bool) -> Iterator[Follower]:
     """Show a line for each event; of an installation always, because it takes long."""
 
     def tell(event: CallEvent) -> None:
@@ -36,11 +41,11 @@ def _lines(*, shown: bool) -> Iterator[Follower]:
         if text and (shown or isinstance(event, Installing)):
             output.say(text, err=True, dim=True)
 
-    yield Follower(tell)
+    yield Follower(tell, respondent=person)
 
 
 @contextmanager
-def _moving() -> Iterator[Follower]:
+def _moving(person: Respondent) -> Iterator[Follower]:
     """Show the last event in a line that is gone once the call has ended."""
 
     def tell(event: CallEvent) -> None:
@@ -50,7 +55,7 @@ def _moving() -> Iterator[Follower]:
             click.secho(BACK + text[:room], err=True, nl=False, dim=True)
 
     try:
-        yield Follower(tell)
+        yield Follower(tell, respondent=person)
     finally:
         click.echo(BACK, err=True, nl=False)
 

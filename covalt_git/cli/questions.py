@@ -1,0 +1,176 @@
+"""What a call asks the person at this terminal: fields of a form one by one, and addresses to open.
+
+The prompts have a thread of their own, so that the call can still be ended, and its time be up.  They
+read the terminal only once a line was typed there: a thread that still reads when Python ends makes
+it abort, and one that reads for a question of the past eats the answer to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from covalt_git import canonical_json
+from covalt_git.asking import NOBODY, InvalidAnswerError, NotAskedError, Respondent
+from covalt_git.cli import output
+from covalt_git.cli.progress import BACK
+from covalt_git.question_forms import BadFormError, FormField, form_fields
+
+if TYPE_CHECKING:
+    from covalt_git.asking import Inquiry
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.questions import Question
+
+_LOOK_S = 0.1
+_LONGEST_LINE = 4096
+"""How much a terminal holds of a line that is typed, in bytes."""
+
+_TRUTHS = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
+_KINDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "y or n",
+    "choices": "several, with commas",
+}
+_one_at_a_time = threading.Lock()
+
+
+def respondent(*, wanted: bool) -> Respondent:
+    """Return the person at this terminal, if there is one and they may be asked."""
+    if not (wanted and sys.stdin.isatty() and sys.stderr.isatty()):
+        return NOBODY
+    return Respondent(frozenset({"form", "url"}), _show)
+
+
+def _show(inquiry: Inquiry) -> None:
+    threading.Thread(target=_ask, args=(inquiry,), name="covalt-git prompts", daemon=True).start()
+
+
+def _ask(inquiry: Inquiry) -> None:
+    with _one_at_a_time:
+        click.echo(BACK, err=True, nl=False)
+        for key, question in inquiry.open().items():
+            try:
+                _answer(inquiry, key, question)
+            except EOFError:  # the end of the input: neither yes nor no
+                inquiry.answer(key, {"action": "cancel"})
+            except NotAskedError as error:
+                output.say(error.message, err=True, dim=True)
+                return
+            except BadFormError as error:
+                inquiry.fail(error)
+                return
+
+
+def _answer(inquiry: Inquiry, key: str, question: Question) -> None:
+    """Have a question answered, again where the answer does not fit."""
+    output.say(question.message, err=True, bold=True)
+    while True:
+        answer = (_opened if question.kind == "url" else _filled_in)(inquiry, question)
+        try:
+            inquiry.answer(key, answer)
+        except InvalidAnswerError as error:
+            output.say(error.message, err=True, fg="red")
+        else:
+            return
+
+
+def _opened(inquiry: Inquiry, question: Question) -> JsonObject:
+    """Show an address, which we never open ourselves, and return whether the person agrees."""
+    output.say(f"  {question.params.get('url')}", err=True)
+    return {"action": _agreed(inquiry, "  open it in a browser; agree? [Y/n]: ")}
+
+
+def _filled_in(inquiry: Inquiry, question: Question) -> JsonObject:
+    fields = form_fields(question.params.get("requestedSchema"))
+    action = _agreed(inquiry, "  answer it? [Y/n]: ")
+    if action != "accept":
+        return {"action": action}
+    values = {field.name: _value(inquiry, field) for field in fields}
+    content = {name: value for name, value in values.items() if value is not None}
+    return {"action": "accept", "content": content}
+
+
+def _agreed(inquiry: Inquiry, label: str) -> str:
+    while True:
+        said = _TRUTHS.get(_line(inquiry, label).lower() or "y")
+        if said is not None:
+            return "accept" if said else "decline"
+
+
+def _value(inquiry: Inquiry, field: FormField) -> Any:
+    """Return the value of a field; None where an optional one was left empty."""
+    words = field.title + (f" ({field.description})" if field.description else "")
+    kind = _KINDS.get(field.kind, field.format)
+    kind += "" if field.is_required else f"{', ' if kind else ''}may be empty"
+    default = "" if field.default is None else _written(field.default)
+    label = f"  {words}" + (f" [{kind}]" if kind else "") + (f" [{default}]" if default else "")
+    for value, title in field.options:
+        output.say(f"    {value}" + (f"  {title}" if title != value else ""), err=True)
+    while True:
+        text = _line(inquiry, f"{label}: ") or default
+        if not text and not field.is_required:
+            return None
+        try:
+            return _read(field, text)
+        except ValueError as error:
+            output.say(f"  {error}", err=True, fg="red")
+
+
+def _line(inquiry: Inquiry, label: str) -> str:
+    """Return a line that is typed.
+
+    Raises:
+        EOFError: for the end of the input, Ctrl-D.
+        NotAskedError: once it is not asked any more.
+    """
+    click.echo(output.safe(label), err=True, nl=False)
+    terminal = sys.stdin.fileno()
+    while not select.select([terminal], [], [], _LOOK_S)[0]:
+        if inquiry.is_over:
+            click.echo(err=True)
+            raise NotAskedError("it is not asked any more")
+    typed = os.read(terminal, _LONGEST_LINE)
+    if not typed:
+        raise EOFError
+    return typed.decode(errors="replace").strip()
+
+
+def _written(default: Any) -> str:
+    """Return a default as it would be typed."""
+    if isinstance(default, bool):
+        return "y" if default else "n"
+    if isinstance(default, list):
+        return ",".join(map(str, default))
+    return default if isinstance(default, str) else canonical_json.dumps(default).decode()
+
+
+def _read(field: FormField, text: str) -> Any:
+    """Return what was typed as a value of the field.
+
+    Raises:
+        ValueError: where it is none.
+    """
+    known = [value for value, _ in field.options]
+    match field.kind:
+        case "integer" | "number":
+            try:
+                return int(text) if field.kind == "integer" else float(text)
+            except ValueError:
+                raise ValueError(f"{text!r} is not {_KINDS[field.kind]}") from None
+        case "boolean":
+            if text.lower() not in _TRUTHS:
+                raise ValueError("answer y or n")
+            return _TRUTHS[text.lower()]
+        case "choice" | "choices":
+            chosen = [text] if field.kind == "choice" else [one.strip() for one in text.split(",")]
+            for one in chosen:
+                if one not in known:
+                    raise ValueError(f"{one!r} is none of {', '.join(known)}")
+            return text if field.kind == "choice" else chosen
+    return text
