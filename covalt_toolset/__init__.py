@@ -29,7 +29,7 @@ from covalt_toolset.context import (
 )
 from covalt_toolset.decorator import ToolMetadata, get_tool_metadata, is_tool, tool
 from covalt_toolset.description import ToolDescription, describe
-from covalt_toolset.files import File, NoSuchFile
+from covalt_toolset.files import Audio, Embedded, File, Image, NoSuchFile
 from covalt_toolset.listening import Answering, Listener
 from covalt_toolset.questions import (
     Address,
@@ -52,9 +52,12 @@ __all__ = [
     "Answer",
     "Answering",
     "ArgumentProblem",
+    "Audio",
     "CannotAsk",
+    "Embedded",
     "File",
     "Form",
+    "Image",
     "InvalidToolArguments",
     "Listener",
     "NoSuchFile",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_jsonable_python
 
 from covalt_toolset import places
-from covalt_toolset.files import File, NoSuchFile
+from covalt_toolset.files import NoSuchFile, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,8 +47,9 @@ def to_json(value: object, *, keep: Keep | None = None) -> Any:
     """Return ``value`` as JSON: dicts with text as keys, lists, text, numbers, booleans and null.
 
     Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes become what pydantic
-    makes of them, a :class:`File` its reference.  A set becomes a list, sorted where it can be, so
-    that equal sets are equal JSON.  Bytes are what ``keep`` returns for them, where it is given.
+    makes of them, a :class:`Reference` (a file, an image) what it says.  A set becomes a list, sorted
+    where it can be, so that equal sets are equal JSON.  Bytes are what ``keep`` returns for them, where
+    it is given.
 
     Raises:
         ResultNotJson: naming the first place that JSON cannot hold.
@@ -86,8 +87,8 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
     if isinstance(value, PurePath):
         return _text(str(value), place)
 
-    if isinstance(value, File):
-        return _file(value, place)
+    if isinstance(value, Reference):
+        return _reference(value, place)
     if way.keep is not None and isinstance(value, bytes | bytearray | memoryview):
         return way.keep(bytes(value))
 
@@ -106,7 +107,7 @@ def _converted(value: Any, place: str, *, way: _Way) -> Any:
     return _converted(_written(value, place), place, way=way)
 
 
-def _file(value: File, place: str) -> dict[str, Any]:
+def _reference(value: Reference, place: str) -> dict[str, Any]:
     try:
         return value.reference()
     except NoSuchFile as error:

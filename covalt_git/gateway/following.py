@@ -22,10 +22,10 @@ from covalt_git.asking import Inquiry, Respondent
 from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import client_questions
-from covalt_git.runtime.jobs import Progress
+from covalt_git.runtime.jobs import Log, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     import mcp_types as types
     from mcp.server import ServerRequestContext
@@ -117,9 +117,15 @@ class _Call(Generic[Result]):
 
 
 class Calls:
-    """The calls of one server; each has a thread while it runs."""
+    """The calls of one server; each has a thread while it runs.
 
-    def __init__(self) -> None:
+    ``log`` tells a client what its call logs.
+    """
+
+    def __init__(
+        self, log: Callable[[ServerRequestContext[Any, Any], Log], Awaitable[None]]
+    ) -> None:
+        self._log = log
         self._places = anyio.CapacityLimiter(MOST_CALLS)
         self._running: set[_Call[Any]] = set()
         self._asking: OrderedDict[str, _Call[Any]] = OrderedDict()
@@ -138,7 +144,7 @@ class Calls:
     ) -> Result | types.InputRequiredResult:
         """Return what ``work`` returns, or what it asks a client that answers by a further request.
 
-        Progress is told to the client while a request is under way.  When the client cancels, ``work``
+        What it tells is told to the client while a request is under way.  When the client cancels, ``work``
         is told so and has its end waited for: what it wrote is kept.
 
         Raises:
@@ -223,6 +229,8 @@ class Calls:
                     if isinstance(event, Progress):
                         total, message = event.total, event.message or None
                         await ctx.session.report_progress(event.done, total, message)
+                    elif isinstance(event, Log):
+                        await self._log(ctx, event)
 
         call.listener = put
         async with send, anyio.create_task_group() as group:

@@ -16,7 +16,7 @@ from covalt_git.calls.engine import Request, check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
-from covalt_git.gateway import approving, listing, naming, own_tools, results, resuming
+from covalt_git.gateway import approving, contents, listing, naming, own_tools, results, resuming
 from covalt_git.gateway.changes import Offer
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.gateway.kept import Kept
@@ -187,7 +187,9 @@ class Gateway:
                 inner = replace(asked, name=args["name"], args=args["arguments"])
                 return self._called(project, tool, inner, follower)
         outcome = resuming.resumed(project, args["execution_id"])
-        return results.of_outcome(outcome, ClientChat(outcome.call.chat_id), modern=asked.modern)
+        where = ClientChat(outcome.call.chat_id)
+        read = contents.reader(project, outcome.call)
+        return results.of_outcome(outcome, where, read, modern=asked.modern)
 
     def _searched(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the tools most like a query that may be called now, the best first."""
@@ -237,7 +239,8 @@ class Gateway:
             outcome = approving.approved(
                 project, outcome, follower, pages=self.pages, ask_again=asked.modern
             )
-        return results.of_outcome(outcome, where, modern=asked.modern)
+        read = contents.reader(project, outcome.call)
+        return results.of_outcome(outcome, where, read, modern=asked.modern)
 
     def _find(self, project: Project, name: str) -> Tool:
         """Return the tool of a name; one of a broken toolset is as it was when it was sound.

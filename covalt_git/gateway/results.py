@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import addresses, shown_files
+from covalt_git.gateway import addresses, contents, shown_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
+    from covalt_git.gateway.contents import Read
     from covalt_git.gateway.workspace_tools import Done
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import Approval
@@ -32,8 +33,13 @@ MOST_LINKS = 32
 """To how many of the changed files a result links; the others are counted."""
 
 
-def of_outcome(outcome: CallOutcome, chat: ClientChat, *, modern: bool) -> types.CallToolResult:
-    """Return what came of a call: its result or its error, and the files that it changed."""
+def of_outcome(
+    outcome: CallOutcome, chat: ClientChat, read: Read, *, modern: bool
+) -> types.CallToolResult:
+    """Return what came of a call: its result or its error, and the files that it changed.
+
+    ``read`` returns a file of the workspace as the call left it.
+    """
     call = outcome.call
     facts: JsonObject = {CHAT: call.chat_id, CALL: call.id, MANIFEST: call.post_manifest_id}
     if outcome.approval is not None:
@@ -49,13 +55,20 @@ def of_outcome(outcome: CallOutcome, chat: ClientChat, *, modern: bool) -> types
             "hint": error.hint,
         }
     else:
-        told = _shown(call.result, outcome.output)
+        parts = contents.blocks(call.result, call, read)
+        if parts is None:
+            told = _shown(call.result, outcome.output)
+        else:
+            told = [*parts, *_printed(outcome.output)]
         structured = call.result
-    links = _links(call.chat_id, call.post_manifest_id, outcome.changes)
+    linked = [one for one in told if isinstance(one, types.ResourceLink)]
+    known = {one.name for one in linked}
+    changes = [change for change in outcome.changes if change.path not in known]
+    links = _links(call.chat_id, call.post_manifest_id, changes)
     if call.render_plan is not None and call.post_manifest_id is not None:
         plan, where = call.render_plan, (call.chat_id, call.post_manifest_id)
         facts[RENDER_PLAN] = shown_files.plan_with_addresses(plan, *where)
-        links += shown_files.links(plan, *where, known=links)
+        links += shown_files.links(plan, *where, known=[*linked, *links])
     return _result(
         [*told, *links, *_about(chat)],
         structured,
@@ -142,9 +155,11 @@ def _shown(value: Any, output: str) -> list[types.ContentBlock]:
         told.append(_text(value))
     elif value is not None or not output:
         told.append(_text(json.dumps(value, ensure_ascii=False)))
-    if output:
-        told.append(_text(output.rstrip("\n")))
-    return told
+    return [*told, *_printed(output)]
+
+
+def _printed(output: str) -> list[types.ContentBlock]:
+    return [_text(output.rstrip("\n"))] if output else []
 
 
 def _links(

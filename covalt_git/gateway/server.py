@@ -22,7 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import addresses, client_questions, listing, results
+from covalt_git.gateway import addresses, client_questions, listing, logs, results
 from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import OfferChanges
 from covalt_git.gateway.client_chats import Client
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from covalt_git.gateway.changes import Offer
     from covalt_git.gateway.resources import Resources
+    from covalt_git.runtime.jobs import Log
 
 _logger = logging.getLogger(__name__)
 
@@ -87,9 +88,9 @@ class Faces:
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
         self._gateway = gateway
         self._only_client = only_client
-        self._calls = Calls()
         self._seal = client_questions.boundary(gateway.role)
         self._listeners = Listeners()
+        self._calls = Calls(self._log)
         self._follows = anyio.Event()
 
     def server(self) -> McpServer:
@@ -323,6 +324,9 @@ class Faces:
             await self._listeners.tell(ResourceUpdated(uri=uri))
         if links:
             await self._listeners.tell(ResourcesListChanged())
+
+    async def _log(self, ctx: ServerRequestContext[None], log: Log) -> None:
+        await logs.tell(ctx, log, self._listeners.level(self._key(ctx) or ""))
 
     def _seen(self, ctx: ServerRequestContext[None]) -> str:
         """Take note of a client that is told of changes without a stream for it; return its key."""

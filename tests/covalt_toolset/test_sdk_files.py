@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from covalt_toolset import File, ResultNotJson, describe, set_context, to_json
+from covalt_toolset import (
+    Audio,
+    Embedded,
+    File,
+    Image,
+    ResultNotJson,
+    describe,
+    set_context,
+    to_json,
+)
 from covalt_toolset.arguments import result_problems
-from covalt_toolset.files import FILE_SCHEMA, saved
+from covalt_toolset.files import EMBEDDED_SCHEMA, FILE_SCHEMA, saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +89,34 @@ def test_kept_bytes_are_one_file_for_the_same_content(workspace: Path) -> None:
     assert [path.name for path in (workspace / "files").iterdir()] == [Path(name).name]
 
 
+@pytest.mark.parametrize(
+    ("held", "media_type", "ending"),
+    [
+        pytest.param(Image(PICTURE), "image/png", ".png", id="image"),
+        pytest.param(Image(PICTURE, "image/svg+xml"), "image/svg+xml", ".svg", id="other-image"),
+        pytest.param(Image(PICTURE, "image/../x"), "image/../x", ".bin", id="no-type"),
+        pytest.param(Audio(PICTURE), "audio/wav", ".wav", id="sound"),
+    ],
+)
+def test_images_and_sounds_become_files_of_the_workspace(
+    workspace: Path, held: Image | Audio, media_type: str, ending: str
+) -> None:
+    reference = to_json([held])[0]
+
+    assert reference["media_type"] == media_type
+    assert reference["file"].endswith(ending)
+    assert (workspace / reference["file"]).read_bytes() == PICTURE
+
+
+def test_what_is_embedded_keeps_its_address(workspace: Path) -> None:
+    text = to_json(Embedded("doc://a", "A", "text/markdown"))
+    image = to_json({"shown": Embedded("doc://b", PICTURE, "image/png")})["shown"]
+
+    assert text == {"uri": "doc://a", "media_type": "text/markdown", "text": "A"}
+    assert image == {"uri": "doc://b", **to_json(Image(PICTURE))}
+    assert (workspace / image["file"]).read_bytes() == PICTURE
+
+
 def test_annotations_promise_what_comes() -> None:
     def report() -> File:
         return File("out/report.pdf")
@@ -87,7 +124,14 @@ def test_annotations_promise_what_comes() -> None:
     def picture() -> bytes:
         return PICTURE
 
+    def drawn() -> list[str | Image | Embedded]:
+        return ["a", Image(PICTURE), Embedded("doc://a", "A")]
+
     assert describe(report).output_schema == FILE_SCHEMA
+    schema = describe(drawn).output_schema
+    assert schema is not None
+    assert schema["items"]["anyOf"] == [{"type": "string"}, FILE_SCHEMA, EMBEDDED_SCHEMA]
+    assert result_problems(drawn, to_json(drawn())) == []
     assert result_problems(report, to_json(report())) == []
     assert result_problems(picture, to_json(picture(), keep=saved)) == []
     assert result_problems(picture, 1) != []
