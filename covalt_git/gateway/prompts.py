@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from covalt_git.catalog.given import Said
-    from covalt_git.models.prompts import Given, Prompt, PromptArgument
+    from covalt_git.models.prompts import Given, Prompt
     from covalt_git.project import Project
 
 
@@ -77,11 +77,6 @@ class Prompts:
             index.sync_toolsets()
             known = {given.id: given for given in self.project.catalog.prompts(index)}
         return {name: known[one] for name, one in naming.names([*known], self.style).items()}
-
-
-def unasked(given: Given[Prompt], args: Mapping[str, str]) -> list[PromptArgument]:
-    """Return the arguments that were not given and that a person is to be asked for."""
-    return [one for one in given.what.arguments if one.ask is not None and one.name not in args]
 
 
 def _described(name: str, given: Given[Prompt]) -> types.Prompt:

@@ -22,7 +22,14 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import addresses, client_questions, listing, logs, results
+from covalt_git.gateway import (
+    addresses,
+    client_questions,
+    listing,
+    logs,
+    prompt_questions,
+    results,
+)
 from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import OfferChanges
 from covalt_git.gateway.client_chats import Client
@@ -235,12 +242,13 @@ class Faces:
 
     async def _get_prompt(
         self, ctx: ServerRequestContext[None], params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
-        def get() -> types.GetPromptResult:
-            prompts = self._gateway_of(ctx).prompts()
-            return prompts.get(prompts.find(params.name), params.arguments or {})
-
-        return await self._looked_up(get)
+    ) -> types.GetPromptResult | types.InputRequiredResult:
+        prompts = await self._looked_up(self._gateway_of(ctx).prompts)
+        given = await self._looked_up(partial(prompts.find, params.name))
+        args = await prompt_questions.answered(ctx, given, params)
+        if isinstance(args, types.InputRequiredResult):
+            return args
+        return await self._looked_up(partial(prompts.get, given, args))
 
     async def _complete(
         self, ctx: ServerRequestContext[None], params: types.CompleteRequestParams

@@ -35,6 +35,11 @@ prompts:
       - {file: assets/dot.png}
       - {resource: "guide://$args.topic", text: "About $args.topic"}
   - {id: "off", messages: [{text: x}]}
+  - id: asks
+    arguments:
+      - {name: city, required: true, ask: "Which city?", values: [Rome, Paris]}
+      - {name: day, ask: "Which day?"}
+    messages: [{text: "About $args.city."}, {text: "On $args.day."}]
 resources:
   - {id: all, uri: "guide://all", text: All of it, mime_type: text/markdown}
   - {id: dot, uri: "guide://dot", file: assets/dot.png}
@@ -84,10 +89,10 @@ def test_a_role_has_prompts_and_resources_as_it_has_tools(root: Path, era: str) 
         with pytest.raises(MCPError, match="unknown resource 'guide://dot'"):
             await client.read_resource("guide://dot")
 
-    assert talk(root, names, era=era) == ["guide.explain", "guide.off"]
-    assert talk(root, names, era=era, role="guest") == ["guide.explain"]
+    assert talk(root, names, era=era) == ["guide.asks", "guide.explain", "guide.off"]
+    assert talk(root, names, era=era, role="guest") == ["guide.asks", "guide.explain"]
     assert talk(root, names, era=era, role="reader") == []
-    assert talk(root, names, era=era, style="short") == ["explain", "off"]
+    assert talk(root, names, era=era, style="short") == ["asks", "explain", "off"]
     assert talk(root, addresses, era=era) == ["guide://all", "guide://dot"]
     assert talk(root, addresses, era=era, role="guest") == ["guide://all"]
     talk(root, refused, era=era, role="guest")
@@ -116,6 +121,41 @@ def test_a_prompt_is_filled_in(root: Path, era: str) -> None:
     # What an argument stands for is not looked at again, and what names one that is not there is left out.
     assert [one.content.type for one in short] == ["text", "image", "resource"]
     assert short[0].content.text == "Explain $args.style."
+
+
+@eras
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({"Which city?": {"city": "Rome"}, "Which day?": {"day": "Monday"}}, ["Rome", "Monday"]),
+        ({"Which city?": {"city": "Rome"}}, ["Rome"]),
+        ({"Which day?": {"day": "Monday"}}, None),
+        (None, None),
+    ],
+)
+def test_a_person_is_asked_for_what_was_not_given(
+    root: Path, era: str, answers: Any, told: list[str] | None
+) -> None:
+    forms: list[Any] = []
+
+    async def asked(_: Any, params: Any) -> types.ElicitResult:
+        forms.append(params.requested_schema)
+        content = answers.get(params.message)
+        return types.ElicitResult(action="accept" if content else "decline", content=content)
+
+    async def said(client: Client) -> list[str] | None:
+        if told is None:
+            with pytest.raises(MCPError, match="'guide:asks' needs city"):
+                await client.get_prompt("guide.asks")
+            return None
+        messages = (await client.get_prompt("guide.asks")).messages
+        return [one.content.text.split()[1][:-1] for one in messages]
+
+    assert talk(root, said, era=era, can=answers and {"elicitation_callback": asked}) == told
+    assert len(forms) == (2 if answers else 0)
+    if answers:
+        field = {"type": "string", "enum": ["Rome", "Paris"]}
+        assert forms[0]["properties"] == {"city": field}
 
 
 @eras
@@ -171,7 +211,7 @@ def test_a_broken_toolset_or_one_that_is_off_gives_nothing(own: Path) -> None:
     manifest.write_text(GUIDE.replace("$args.topic.", "$args.topics."))
 
     assert off == ([], [])
-    assert on == ["guide.explain", "guide.off"]
+    assert on == ["guide.asks", "guide.explain", "guide.off"]
     assert (talk(own, names), talk(own, addresses)) == ([], [])
 
 
