@@ -16,7 +16,17 @@ from covalt_git.calls.engine import Request, check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG
-from covalt_git.gateway import approving, contents, listing, naming, own_tools, results, resuming
+from covalt_git.gateway import (
+    app_pages,
+    approving,
+    contents,
+    listing,
+    naming,
+    own_tools,
+    results,
+    resuming,
+)
+from covalt_git.gateway.app_pages import AppPages
 from covalt_git.gateway.changes import Offer
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.gateway.kept import Kept
@@ -124,24 +134,30 @@ class Gateway:
         return Offer(self.tools(), prompts, resources)
 
     def listed(
-        self, *, modern: bool, chat_asked: bool = False
+        self, *, modern: bool, chat_asked: bool = False, apps: bool = False
     ) -> dict[str, Callable[[], types.Tool]]:
         """Return what lists have, sorted by the keys, each as what describes it.
 
-        With ``chat_asked``, the tools that work in a chat take it as an argument.
+        With ``chat_asked``, the tools that work in a chat take it as an argument; with ``apps``, they
+        are told as hosts of MCP Apps are.
         """
-        make = partial(self._listed, modern=modern, chat_asked=chat_asked)
-        return self._kept.of((self.style, self.mode, modern, chat_asked), self._files(), make)
+        make = partial(self._listed, modern=modern, chat_asked=chat_asked, apps=apps)
+        return self._kept.of((self.style, self.mode, modern, chat_asked, apps), self._files(), make)
 
-    def _listed(self, *, modern: bool, chat_asked: bool) -> dict[str, Callable[[], types.Tool]]:
+    def _listed(
+        self, *, modern: bool, chat_asked: bool, apps: bool
+    ) -> dict[str, Callable[[], types.Tool]]:
+        shown = app_pages.with_page if apps else app_pages.without_page
         how = {"modern": modern, "chat_asked": chat_asked}
         listed: dict[str, Callable[[], types.Tool]] = {}
         for name, own in self._own().items():
             # Before the first of the ids.
-            listed[f"!{name}"] = partial(own_tools.described, own, chat_asked=chat_asked)
+            described = partial(own_tools.described, own, chat_asked=chat_asked)
+            listed[f"!{name}"] = partial(shown, described)
         if self.mode != "search":
             for name, tool in self.tools().items():
-                listed[tool.tool_id] = cache(partial(listing.described, tool, name, **how))
+                described = partial(listing.described, tool, name, **how)
+                listed[tool.tool_id] = cache(partial(shown, described, tool))
         return listed
 
     def call(self, asked: Asked, follower: Follower) -> types.CallToolResult:
@@ -211,9 +227,16 @@ class Gateway:
             for tool in shown
         ]
 
-    def resources(self, client: Client, chat_id: str | None = None) -> Resources:
-        """Return the resources that a client has, who may name the chat that it means."""
-        return Resources(self.project(), self.chats, client, chat_id)
+    def resources(
+        self, client: Client, chat_id: str | None = None, *, apps: bool = False
+    ) -> Resources:
+        """Return the resources that a client has, who may name the chat that it means.
+
+        With ``apps``, lists have the pages of MCP Apps as well.
+        """
+        project = self.project()
+        pages = AppPages(project, self.tools)
+        return Resources(project, self.chats, client, chat_id, pages, list_pages=apps)
 
     def prompts(self) -> Prompts:
         """Return the prompts that clients have."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.gateway.addresses import Address
+    from covalt_git.gateway.app_pages import AppPages
     from covalt_git.gateway.client_chats import Client, ClientChats
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
@@ -49,14 +50,19 @@ class Resources:
     project: Project
     chats: ClientChats
     client: Client
-    named: str | None = None
+    named: str | None
+    pages: AppPages
+    list_pages: bool = False
 
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
-        """Return the files as they are now, the manifest of each branch, and what toolsets give.
+        """Return what lists have, sorted by the addresses.
 
-        They are sorted by their addresses.
+        The files as they are now, the manifest of each branch, what toolsets give, and the tools' pages
+        where ``list_pages`` says so.
         """
         listed = toolset_resources.listed(self.project)
+        if self.list_pages:
+            listed |= self.pages.listed()
         chat_id = self.chats.known(self.client, self.named)
         if chat_id is None:
             return dict(sorted(listed.items()))
@@ -79,6 +85,9 @@ class Resources:
         Raises:
             NoSuchResourceError: when nothing of the client's own is.
         """
+        page = self.pages.read(uri)
+        if page is not None:
+            return page
         address = addresses.parse(uri)
         of_toolset = None if address else toolset_resources.read(self.project, uri)
         if of_toolset is not None:

@@ -12,6 +12,7 @@ import mcp_types as types
 from anyio.to_thread import run_sync
 from mcp import MCPError
 from mcp.server import CacheHint, NotificationOptions, Server
+from mcp.server.apps import client_supports_apps
 from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
@@ -30,6 +31,7 @@ from covalt_git.gateway import (
     prompt_questions,
     results,
 )
+from covalt_git.gateway.app_pages import EXTENSION
 from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import OfferChanges
 from covalt_git.gateway.client_chats import Client
@@ -128,6 +130,7 @@ class Faces:
         # Not by the constructor, which warns that it is no more since 2026-07-28.
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.middleware.append(self._seal)
+        server.extensions[EXTENSION] = {}
         return server
 
     async def end(self, grace_s: float) -> None:
@@ -159,6 +162,7 @@ class Faces:
                 self._gateway_of(ctx).listed,
                 modern=is_modern(ctx),
                 chat_asked=self._key(ctx) is None and _chat_named(ctx) is None,
+                apps=client_supports_apps(ctx),
             )
         )
         where, following = listing.page([*listed], None if params is None else params.cursor)
@@ -259,7 +263,8 @@ class Faces:
         return types.CompleteResult(completion=found)
 
     def _resources(self, ctx: ServerRequestContext[None]) -> Resources:
-        return self._gateway.resources(self._client(ctx), _chat_named(ctx))
+        apps = client_supports_apps(ctx)
+        return self._gateway.resources(self._client(ctx), _chat_named(ctx), apps=apps)
 
     async def _looked_up(self, look: Callable[[], Result]) -> Result:
         """Return what a look at the project finds.

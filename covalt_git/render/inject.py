@@ -22,18 +22,29 @@ def inject(html: bytes, data: Any) -> bytes:
     comment, script or title.  Without one it stands behind ``<body>``, ``<html>`` or the doctype,
     whichever there is first, or in front of everything.
     """
+    before, behind = divided(html)
+    script = f"<script>window.__TOOL_DATA__ = {_expression(data)};</script>"
+    return before + script.encode("ascii") + behind
+
+
+def divided(html: bytes) -> tuple[bytes, bytes]:
+    """Return a page in two: what stands before its data, and what may already read it."""
     place = _place(html)
-    script = f"<script>window.__TOOL_DATA__ = {_literal(data)};</script>"
-    return html[:place] + script.encode("ascii") + html[place:]
+    return html[:place], html[place:]
 
 
-def _literal(data: Any) -> str:
-    """Return ``data`` as JavaScript in ASCII, without what means something to HTML."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+def escaped(data: Any) -> str:
+    """Return ``data`` as JSON in ASCII, without what means something to HTML."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).translate(_ESCAPES)
+
+
+def _expression(data: Any) -> str:
+    """Return ``data`` as JavaScript, as it may stand in a script of a page."""
+    text = escaped(data)
     if '"__proto__":' in text:
         # As a key of a JavaScript literal it would set the object's prototype, not a member.
-        text = f"JSON.parse({json.dumps(text)})"
-    return text.translate(_ESCAPES)
+        return f"JSON.parse({json.dumps(text)})"
+    return text
 
 
 def _place(html: bytes) -> int:

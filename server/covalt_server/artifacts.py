@@ -21,6 +21,7 @@ from covalt_git.models.calls import RenderPlan
 from covalt_git.names import is_id
 from covalt_git.render.destinations import LOCAL_HOSTS, PORTS, RefusedError, read_address
 from covalt_git.render.inject import inject
+from covalt_git.render.page_policy import PAGE_POLICY
 from covalt_git.workspaces.chats import finished_call
 from covalt_server import current
 
@@ -34,18 +35,7 @@ if TYPE_CHECKING:
 
 pages = Blueprint("artifacts", __name__)
 
-_POLICY = (
-    "sandbox allow-scripts",
-    "default-src 'none'",
-    "script-src 'unsafe-inline'",
-    "style-src 'unsafe-inline'",
-    "img-src data: blob:",
-    "font-src data:",
-    "media-src data: blob:",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'self'",
-)
+_POLICY = ("sandbox allow-scripts", *PAGE_POLICY, "frame-ancestors 'self'")
 _POWERS = (
     *("accelerometer", "autoplay", "browsing-topics", "camera", "clipboard-read"),
     *("clipboard-write", "compute-pressure", "display-capture", "encrypted-media", "fullscreen"),

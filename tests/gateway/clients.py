@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import anyio
 from mcp import Client, StdioServerParameters
+from mcp.client import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
 from covalt_git.files.new_project import create_project
 from covalt_git.gateway.client_chats import ClientChats
@@ -120,18 +122,25 @@ def talk(
     chat: str | None = None,
     hears: Any = None,
     can: dict[str, Any] | None = None,
+    apps: bool = False,
     **how: Any,
 ) -> Result:
     """Return what somebody says to a server in this process that is there for nobody else.
 
-    ``can`` are the callbacks of a client that can be asked.
+    ``can`` are the callbacks of a client that can be asked.  With ``apps``, it is a host of MCP Apps.
     """
+    extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})] if apps else None
 
     async def main() -> Result:
         gateway = Gateway(root, role, chats=ClientChats(chat), **how)
         server = Faces(gateway, only_client="here").server()
         async with Client(
-            server, mode=era, cache=None, message_handler=hears, **(can or {})
+            server,
+            mode=era,
+            cache=None,
+            message_handler=hears,
+            extensions=extensions,
+            **(can or {}),
         ) as client:
             return await said(client)
 
