@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.serving.resource_metadata import address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,11 +17,17 @@ _UNAUTHORIZED = 401
 
 
 class Guarded:
-    """An app whose requests are checked by their headers, which ``check`` raises a CovaltError for."""
+    """An app whose requests are checked by their headers, which ``check`` raises a CovaltError for.
 
-    def __init__(self, app: App, check: Callable[[Mapping[str, str]], None]) -> None:
+    Who has no token is told where the ``metadata`` of the resource is, a path of this server.
+    """
+
+    def __init__(
+        self, app: App, check: Callable[[Mapping[str, str]], None], *, metadata: str | None = None
+    ) -> None:
         self._app = app
         self._check = check
+        self._metadata = metadata
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or say why not."""
@@ -28,9 +35,18 @@ class Guarded:
             try:
                 self._check(_headers(scope))
             except CovaltError as error:
-                await _refuse(error, send)
+                await _refuse(error, self._challenge(scope, error), send)
                 return
         await self._app(scope, receive, send)
+
+    def _challenge(self, scope: Scope, error: CovaltError) -> str | None:
+        """Return how a client may prove who it is, where that is what it lacks."""
+        if error.http_status != _UNAUTHORIZED:
+            return None
+        realm = 'Bearer realm="covalt-git"'
+        if self._metadata is None:
+            return realm
+        return f'{realm}, resource_metadata="{address(scope, self._metadata)}"'
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -43,9 +59,9 @@ def _headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-async def _refuse(error: CovaltError, send: Send) -> None:
+async def _refuse(error: CovaltError, challenge: str | None, send: Send) -> None:
     headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-    if error.http_status == _UNAUTHORIZED:
-        headers.append((b"www-authenticate", b'Bearer realm="covalt-git"'))
+    if challenge is not None:
+        headers.append((b"www-authenticate", challenge.encode("latin-1")))
     await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
     await send({"type": "http.response.body", "body": json.dumps(error.as_json()).encode()})

@@ -17,6 +17,7 @@ from covalt_git.project import Project
 from covalt_git.serving.guarded import Guarded
 from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
 from covalt_git.serving.places import Places, told
+from covalt_git.serving.resource_metadata import WELL_KNOWN, ResourceMetadata
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from covalt_git.workspaces import watches
@@ -125,11 +126,15 @@ def faces(
     # Who opens it has been let in by the token before, which is in no address that an agent sees.
     approvals = f"http://{host}:{port}/approvals"
     clients = http_app(root, role=role, pages=lambda execution_id: f"{approvals}/{execution_id}")
-    agents = Guarded(clients, guard.check_agent)
+    agents = Guarded(clients, guard.check_agent, metadata=f"{WELL_KNOWN}{PLACE}")
+    metadata = Guarded(ResourceMetadata(["", PLACE]), guard.check_from)
     pages = create_app(root, token=token, port=port, role=role, followed=followed)
     git = create_git_app(root, token=token, port=port, role=role)
-    places: dict[str, App] = {"/git": WSGIBridge(git, threads=GIT_THREADS), PLACE: agents}
-    # The place of /.well-known/oauth-protected-resource is free.
+    places: dict[str, App] = {
+        "/git": WSGIBridge(git, threads=GIT_THREADS),
+        PLACE: agents,
+        WELL_KNOWN: metadata,
+    }
     return Places(WSGIBridge(pages), places)
 
 

@@ -107,7 +107,7 @@ class Guard:
             WrongHostError: for a foreign host.
             WrongOriginError: for a request of a foreign page.
         """
-        self._check_from(request.headers)
+        self.check_from(request.headers)
 
     def check_agent(self, headers: Given) -> None:
         """Refuse a request of no browser that is not ours to answer; the token is in its headers.
@@ -117,14 +117,20 @@ class Guard:
             WrongOriginError: for a request of a foreign page.
             NoTokenError: without the token.
         """
-        self._check_from(headers)
+        self.check_from(headers)
         if not self.is_token(_bearer(headers)):
             raise NoTokenError(
                 "this needs the token of the server",
                 hint="send Authorization: Bearer with the token that covalt-git serve printed",
             )
 
-    def _check_from(self, headers: Given) -> None:
+    def check_from(self, headers: Given) -> None:
+        """Refuse what is not ours to answer by its headers, with or without a token.
+
+        Raises:
+            WrongHostError: for a foreign host.
+            WrongOriginError: for a request of a foreign page.
+        """
         self._check_host(headers)
         self._check_origin(headers)
 

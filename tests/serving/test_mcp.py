@@ -12,8 +12,13 @@ import anyio
 import httpx2
 import mcp_types as types
 import pytest
+<<<<<<< HEAD
 from anyio.to_thread import run_sync
 from mcp import Client, MCPError
+=======
+from mcp import Client
+from mcp.client.auth.utils import extract_resource_metadata_from_www_auth
+>>>>>>> fd34e71 (Describe the server to clients that have no token, by RFC 9728)
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.models.project_config import ServerConfig
@@ -269,6 +274,7 @@ def test_one_request_is_one_answer_since_there_are_no_sessions(port: int) -> Non
     assert answer.json()["result"]["supportedVersions"] == ["2026-07-28"]
 
 
+<<<<<<< HEAD
 @eras
 def test_a_call_asks_its_client_and_goes_on(port: int, era: str) -> None:
     person = Person(accept(name="Ada"), accept(name="Charles"))
@@ -307,3 +313,52 @@ def test_a_call_that_waits_leads_to_the_page_of_its_approval(
         assert stranger.get(url).status_code == 401
     with httpx2.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as person:
         assert person.get(url).status_code == 200
+=======
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+
+
+@pytest.mark.parametrize(("place", "resource"), [("", ""), ("/mcp", "/mcp")])
+def test_who_has_no_token_is_told_what_it_asked_for(port: int, place: str, resource: str) -> None:
+    for host in (f"127.0.0.1:{port}", f"localhost:{port}"):
+        answer = httpx2.get(f"http://127.0.0.1:{port}{WELL_KNOWN}{place}", headers={"Host": host})
+
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json() == {
+            "resource": f"http://{host}{resource}",
+            "resource_name": "covalt-git",
+            "bearer_methods_supported": ["header"],
+        }
+
+
+def test_a_refusal_for_want_of_a_token_says_where_that_is(port: int) -> None:
+    answer = httpx2.post(f"http://127.0.0.1:{port}/mcp", content=json.dumps(DISCOVER))
+
+    told = extract_resource_metadata_from_www_auth(answer)
+    assert told == f"http://127.0.0.1:{port}{WELL_KNOWN}/mcp"
+    assert httpx2.get(told).json()["resource"] == f"http://127.0.0.1:{port}/mcp"
+
+
+@pytest.mark.parametrize(
+    ("method", "place", "headers", "status"),
+    [
+        ("GET", "/mcp", {"Host": "evil.example"}, 421),
+        ("GET", "/mcp", {"Origin": "https://evil.example"}, 403),
+        ("GET", "/git", {}, 404),
+        ("GET", "/mcp/", {}, 404),
+        ("POST", "/mcp", {}, 405),
+    ],
+)
+def test_nothing_else_is_told_there(
+    port: int, method: str, place: str, headers: dict[str, str], status: int
+) -> None:
+    url = f"http://127.0.0.1:{port}{WELL_KNOWN}{place}"
+
+    assert httpx2.request(method, url, headers=headers).status_code == status
+
+
+def test_its_head_has_no_body(port: int) -> None:
+    answer = httpx2.head(f"http://127.0.0.1:{port}{WELL_KNOWN}/mcp")
+
+    assert (answer.status_code, answer.content) == (200, b"")
+>>>>>>> fd34e71 (Describe the server to clients that have no token, by RFC 9728)
