@@ -50,6 +50,11 @@ class Listener:
     moved_from: int | None
     open_to_others: bool
 
+    @property
+    def address(self) -> str:
+        """Where it is reached, without what lets anybody in."""
+        return f"http://{self.host}:{self.port}"
+
 
 def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Listener:
     """Listen where ``host`` and ``port`` say, or else where ``covalt.yaml`` says.

@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.project_files import read_config
 from covalt_git.gateway.http import PLACE, http_app
 from covalt_git.project import Project
+from covalt_git.serving.announced import announced
 from covalt_git.serving.guarded import Guarded
 from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
 from covalt_git.serving.places import Places, told
@@ -55,7 +56,7 @@ class Serving:
     @property
     def url(self) -> str:
         """The address that opens the project in a browser; whoever has it may do everything."""
-        return f"http://{self.listener.host}:{self.listener.port}/?token={self.token}"
+        return f"{self.listener.address}/?token={self.token}"
 
 
 def serve(
@@ -85,7 +86,7 @@ def serve(
         raise UnknownRoleError(role, project.config.roles)
     token = _token()
     listener = listen(project.config.server, host=host, port=port)
-    with listener.socket:
+    with listener.socket, announced(project.root, listener.address):
         serving = Serving(project.root, listener, token)
         app = faces(
             project.root,

@@ -19,6 +19,7 @@ import pytest
 
 from covalt_git.cli import main
 from covalt_git.files.new_project import create_project
+from covalt_git.serving.announced import pages_address
 
 PATIENCE_S = 60
 USUAL_PORT = 8787
@@ -125,6 +126,19 @@ def test_the_printed_address_opens_the_project(root: Path) -> None:
     assert status == 303
     assert (page[0], page[1].get_content_type()) == (200, "text/html")
     assert b"</html>" in page[2]
+
+
+def test_who_leads_a_person_to_the_pages_finds_them_and_no_way_in(root: Path) -> None:
+    with served("serve", "--port", "0", cwd=root) as server:
+        address = pages_address(root)
+        status, _, _ = server.get("/approvals")
+        told = b"".join(one.read_bytes() for one in (root / "data/serving").iterdir())
+        server.end()
+
+    assert address == f"http://127.0.0.1:{server.port}"
+    assert status == 401
+    assert server.token.encode() not in told
+    assert pages_address(root) is None
 
 
 def test_without_the_token_nothing_opens(root: Path) -> None:

@@ -12,13 +12,9 @@ import anyio
 import httpx2
 import mcp_types as types
 import pytest
-<<<<<<< HEAD
 from anyio.to_thread import run_sync
 from mcp import Client, MCPError
-=======
-from mcp import Client
 from mcp.client.auth.utils import extract_resource_metadata_from_www_auth
->>>>>>> fd34e71 (Describe the server to clients that have no token, by RFC 9728)
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.models.project_config import ServerConfig
@@ -274,7 +270,6 @@ def test_one_request_is_one_answer_since_there_are_no_sessions(port: int) -> Non
     assert answer.json()["result"]["supportedVersions"] == ["2026-07-28"]
 
 
-<<<<<<< HEAD
 @eras
 def test_a_call_asks_its_client_and_goes_on(port: int, era: str) -> None:
     person = Person(accept(name="Ada"), accept(name="Charles"))
@@ -313,7 +308,8 @@ def test_a_call_that_waits_leads_to_the_page_of_its_approval(
         assert stranger.get(url).status_code == 401
     with httpx2.Client(headers={"Authorization": f"Bearer {TOKEN}"}) as person:
         assert person.get(url).status_code == 200
-=======
+
+
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 
@@ -361,4 +357,3 @@ def test_its_head_has_no_body(port: int) -> None:
     answer = httpx2.head(f"http://127.0.0.1:{port}{WELL_KNOWN}/mcp")
 
     assert (answer.status_code, answer.content) == (200, b"")
->>>>>>> fd34e71 (Describe the server to clients that have no token, by RFC 9728)
