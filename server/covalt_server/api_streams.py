@@ -1,5 +1,7 @@
 """The API's streams: calling a tool and following it, also again after the connection broke."""
 
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
 from __future__ import annotations
 
 import threading
@@ -13,17 +15,20 @@ from pydantic import Field
 from werkzeug.wrappers import Response
 
 from covalt_git import canonical_json
+from covalt_git.asking import NotAskedError, Respondent
 from covalt_git.calls.given_ids import IdTakenError
 from covalt_git.calls.running import RUNNING, Follower, Installing, Started
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.models.base import JsonObject
+from covalt_git.models.questions import QuestionKind
 from covalt_git.names import ToolId, check_new_id, new_id
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.workspaces import commits
 from covalt_server import current, refusals
 from covalt_server.api_calls import CallAnswer, CallTool, answer, answer_of, as_request
 from covalt_server.call_streams import END, LOOK_S, CallStream, Followed, OnDisconnect, event
-from covalt_server.contract import Asked, InvalidRequestError, operation
+from covalt_server.contract import Answer, Asked, InvalidRequestError, operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +52,9 @@ class StreamCall(CallTool):
         "cancel",
         description="What becomes of the call when nobody has listened to it for 5 seconds.",
     )
+    can_ask: tuple[QuestionKind, ...] = Field(
+        (), description="What the client can be asked while the call runs, in MCP's terms."
+    )
 
 
 class ResumeStream(Asked):
@@ -61,6 +69,22 @@ class ResumeStream(Asked):
     )
 
 
+class AnswerQuestion(Asked):
+    """What is answered to a call that asks."""
+
+    call_id: str = Field(max_length=200)
+    question_id: str = Field(max_length=200, description="The ``question_id`` of its event.")
+    answers: dict[str, JsonObject] = Field(
+        description="By the keys of the questions, as MCP has the results of their methods."
+    )
+
+
+class QuestionsLeft(Answer):
+    """Which of the questions still wait for an answer."""
+
+    open: tuple[str, ...]
+
+
 @operation("POST", errors=(404, 409, 501), media="text/event-stream")
 def stream(asked: StreamCall) -> Response:
     """Call a tool and follow it by server-sent events, each with its ``id`` and JSON as ``data``.
@@ -71,6 +95,9 @@ def stream(asked: StreamCall) -> Response:
     - ``ToolCallStarted`` when it begins to run: ``call_id``, ``at``
     - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
     - ``ToolCallLog`` for what the tool has to say: ``level``, ``message``
+    - ``Question`` when it asks something, of the kinds that ``can_ask`` names: ``question_id``, and
+      ``questions``, each with its ``method`` and ``params`` as MCP has them; see answer_question.
+      ``QuestionClosed`` once nobody waits for the answers any more: ``question_id``
     - ``FilesChanged`` once it has been recorded, where it changed any: ``changes``
     - ``RenderPlan`` then, where there is one: ``render_plan``
     - at the end, with the id ``end``, one of ``ToolCallCompleted``, ``ToolCallError`` and
@@ -83,6 +110,32 @@ def stream(asked: StreamCall) -> Response:
     cancelled, ends within a second and is recorded, unless ``on_disconnect`` is ``continue``.
     The same call streamed again under its ``call_id`` does not run again.
     """
+    return _listened(begun(asked))
+
+
+@operation("POST", errors=(404, 409))
+def answer_question(asked: AnswerQuestion) -> QuestionsLeft:
+    """Answer what a call asks that is followed here: ``{"name": {"action": "accept", "content": {...}}}``.
+
+    An answer that does not fit its question is refused with ``invalid_answer``, and may be given again.
+    """
+    made = current.streams().get(asked.call_id)
+    if made is None or not current.catalog().sees(made.call.tool_id):
+        raise _unknown(asked.call_id)
+    inquiry = made.asking()
+    if inquiry is None or inquiry.id != asked.question_id:
+        raise NotAskedError("that is not asked any more")
+    for key, one in asked.answers.items():
+        inquiry.answer(key, one)
+    return QuestionsLeft(open=tuple(inquiry.open()))
+
+
+def begun(asked: StreamCall) -> CallStream:
+    """Begin a call, or find the one that was begun under its id.
+
+    Raises:
+        CovaltError: where it can be refused before it starts.
+    """
     opened = current.project()
     chat = current.chat(asked.chat_id)
     call_id = new_id() if asked.call_id is None else check_new_id(asked.call_id, "call")
@@ -94,11 +147,10 @@ def stream(asked: StreamCall) -> Response:
     made, is_new = current.streams().open(call, on_disconnect=asked.on_disconnect)
     if made.call != call:
         raise IdTakenError(call_id, "another call")
-    told = _listened(made)
     if is_new:
-        work = (opened, wanted, made)
+        work = (opened, wanted, made, frozenset(asked.can_ask))
         threading.Thread(target=_follow, args=work, name="covalt-git call").start()
-    return told
+    return made
 
 
 @operation("GET", errors=(404,), media="text/event-stream", place="stream/<call_id>")
@@ -139,7 +191,9 @@ def _events(parts: Iterator[bytes]) -> Response:
     return Response(parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
+def _follow(
+    opened: Project, wanted: Request, made: CallStream, kinds: frozenset[QuestionKind]
+) -> None:
     """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
     call = made.call
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
@@ -150,7 +204,8 @@ def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
         made.tell("ToolCallQueued", **about, at=commits.now(), **where)
 
     try:
-        follower = Follower(lambda told: _tell(made, told), made.cancel)
+        respondent = Respondent(kinds, made.ask)
+        follower = Follower(lambda told: _tell(made, told), made.cancel, respondent)
         with (
             RUNNING.named(call.call_id, made.cancel),
             opened.chats.open(call.chat_id) as chat,
@@ -160,9 +215,10 @@ def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
                 index.sync_chat(chat)
             done = answer_of(chat, outcome)
     except CovaltError as error:
-        made.end("ToolCallError", call=None, refusal=error.as_json())
+        made.end("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
-        made.end("ToolCallError", call=None, refusal=refusals.bug().as_json())
+        bug = refusals.bug()
+        made.end("ToolCallError", bug, call=None, refusal=bug.as_json())
         raise
     else:
         shown = done.model_dump(mode="json")
@@ -170,7 +226,7 @@ def _follow(opened: Project, wanted: Request, made: CallStream) -> None:
             made.tell("FilesChanged", changes=shown["changes"])
         if shown["render_plan"] is not None:
             made.tell("RenderPlan", render_plan=shown["render_plan"])
-        made.end(_ENDS[done.status], call=shown, refusal=None)
+        made.end(_ENDS[done.status], done, call=shown, refusal=None)
 
 
 def _tell(made: CallStream, told: CallEvent) -> None:
@@ -220,4 +276,4 @@ def _ended(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
         return None if call is None or call.status == "running" else answer(chat, call)
 
 
-OPERATIONS = (stream, resume_stream)
+OPERATIONS = (stream, resume_stream, answer_question)

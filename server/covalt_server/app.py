@@ -34,6 +34,7 @@ from covalt_server import (
     pages_home,
     pages_imports,
     pages_live,
+    pages_questions,
     pages_tools,
     pages_toolsets,
     pages_workspace,
@@ -79,6 +80,7 @@ PAGES = (
     pages_calls.pages,
     pages_workspace.pages,
     pages_approvals.pages,
+    pages_questions.pages,
     artifacts.pages,
 )
 

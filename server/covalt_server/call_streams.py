@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from covalt_git.asking import Inquiry
+    from covalt_git.errors import CovaltError
     from covalt_git.models.base import JsonObject
+    from covalt_server.api_calls import CallAnswer
 
 GRACE_S = 5.0
 """How long a call goes on that nobody listens to, unless it is to go on anyway."""
@@ -67,6 +70,8 @@ class CallStream:
         self.call = call
         self.cancel = threading.Event()
         self.ended_at: float | None = None
+        self.outcome: CallAnswer | CovaltError | None = None
+        self._inquiry: Inquiry | None = None
         self._changed = threading.Condition()
         self._events: deque[bytes] = deque()
         self._count = 0
@@ -76,17 +81,45 @@ class CallStream:
         self._alone: threading.Timer | None = None
 
     def tell(self, name: str, **facts: object) -> None:
-        """Add an event."""
+        """Add an event, unless the last one is there."""
         with self._changed:
+            if self.ended_at is not None:
+                return
             self._add(str(self._count + 1), name, facts)
             while len(self._events) > KEPT_EVENTS or self.size > KEPT_EVENT_BYTES:
                 self.size -= len(self._events.popleft())
 
-    def end(self, name: str, **facts: object) -> None:
-        """Add the last event."""
+    def end(
+        self, name: str, outcome: CallAnswer | CovaltError | None = None, **facts: object
+    ) -> None:
+        """Add the last event; ``outcome`` is what became of the call, or why it was refused."""
         with self._changed:
+            self.outcome = outcome
             self._add(END, name, facts)
             self.ended_at = time.monotonic()
+
+    def ask(self, inquiry: Inquiry) -> None:
+        """Tell what the call asks, and once nobody waits for the answers any more."""
+        with self._changed:
+            self._inquiry = inquiry
+            asked = {key: one.model_dump(mode="json") for key, one in inquiry.questions.items()}
+            self.tell("Question", question_id=inquiry.id, questions=asked)
+        inquiry.on_end(lambda: self.tell("QuestionClosed", question_id=inquiry.id))
+
+    def asking(self) -> Inquiry | None:
+        """Return what the call asks now, if it does."""
+        with self._changed:
+            found = self._inquiry
+        return found if found is not None and found.open() else None
+
+    def until_ended_or_asking(self) -> Inquiry | None:
+        """Wait until the call has ended, or asks something; return what."""
+        while True:
+            with self._changed:
+                asks = self.asking()
+                if asks is not None or self.ended_at is not None:
+                    return asks
+                self._changed.wait(LOOK_S)
 
     def _add(self, number: str, name: str, facts: JsonObject) -> None:
         told = event(number, name, facts)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git import canonical_json
-from covalt_server import api_calls, api_chats, api_tools, current, form_values, shell
+from covalt_server import (
+    api_chats,
+    api_streams,
+    api_tools,
+    current,
+    form_values,
+    pages_questions,
+)
 from covalt_server.contract import Nothing
 from covalt_server.shown import as_code
 
@@ -74,12 +81,16 @@ def call(tool_id: str) -> Response | str:
         return _page(found, form, chat_id=chat_id)
     if chat_id == NEW_CHAT:
         chat_id = api_chats.create_chat(api_chats.CreateChat(title=found.name)).id
-    done = api_calls.call_tool(
-        api_calls.CallTool(chat_id=chat_id, tool_id=found.tool_id, args=form.value)
+    made = api_streams.begun(
+        api_streams.StreamCall(
+            chat_id=chat_id,
+            tool_id=found.tool_id,
+            args=form.value,
+            on_disconnect="continue",
+            can_ask=pages_questions.KINDS,
+        )
     )
-    if done.execution_id is not None and done.status == "pending":
-        return shell.back("approvals.approval", execution_id=done.execution_id)
-    return shell.back("calls.call", chat_id=chat_id, call_id=done.id)
+    return pages_questions.onward(made)
 
 
 def _tool(tool_id: str) -> ToolDetail:
