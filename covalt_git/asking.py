@@ -158,10 +158,12 @@ class Respondent:
     Attributes:
         kinds: what they can be asked.
         show: shows them an inquiry and returns at once; whoever answers calls :meth:`Inquiry.answer`.
+        refused: is told what kind of thing they were to be asked and cannot be.
     """
 
     kinds: frozenset[QuestionKind]
     show: Callable[[Inquiry], None]
+    refused: Callable[[QuestionKind], None] = lambda _: None
 
 
 NOBODY = Respondent(frozenset(), lambda inquiry: inquiry.fail(_nobody("")))
@@ -181,6 +183,7 @@ def inquire(
     """
     for question in questions.values():
         if question.kind not in respondent.kinds:
+            respondent.refused(question.kind)
             raise _nobody(question.kind)
         if question.kind == "form" and not any_form:
             form_fields(question.params.get("requestedSchema"))

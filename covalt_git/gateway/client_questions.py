@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from covalt_git.asking import CannotAskError, InvalidAnswerError, NotAskedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from mcp.server import ServerRequestContext
 
@@ -36,6 +36,14 @@ STATE_S = 86_400.0
 
 MOST_TRIES = 3
 """How often a client of the first era is asked the same when its answers do not fit."""
+
+_CAPABILITIES: dict[str, str] = {
+    "form": "elicitation",
+    "url": "elicitation",
+    "sampling": "sampling",
+    "roots": "roots",
+}
+"""What a client declares that can be asked something."""
 
 _REQUEST: TypeAdapter[types.InputRequest] = TypeAdapter(types.InputRequest)
 
@@ -124,6 +132,23 @@ def boundary(role: str | None) -> RequestStateBoundary:
     security = RequestStateSecurity.ephemeral(ttl=STATE_S)
     security.bind_principal = lambda _: f"role {role}"
     return RequestStateBoundary(security, default_audience="covalt-git")
+
+
+def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> None:
+    """Tell a client what it would have to be able to do, where a call failed for want of it.
+
+    Raises:
+        MCPError: the protocol's own of a missing capability, which names all that were.
+    """
+    told = outcome.structured_content if isinstance(outcome, types.CallToolResult) else None
+    if not lacking or not isinstance(told, dict) or told.get("error") != CannotAskError.code:
+        return
+    needed = {_CAPABILITIES[kind] for kind in lacking}
+    raise MCPError(
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        f"the tool asks for what the client did not declare: {', '.join(sorted(needed))}",
+        {"requiredCapabilities": {name: {} for name in sorted(needed)}},
+    )
 
 
 def input_required(call: str, inquiry: Inquiry) -> types.InputRequiredResult | None:

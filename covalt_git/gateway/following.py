@@ -54,7 +54,9 @@ class _Call(Generic[Result]):
 
     def __init__(self, kinds: frozenset[QuestionKind], early: Mapping[str, Any]) -> None:
         self.token = secrets.token_urlsafe(16)
-        self.follower = Follower(self._told, respondent=Respondent(kinds, self._asked))
+        self.lacking: set[QuestionKind] = set()
+        respondent = Respondent(kinds, self._asked, self.lacking.add)
+        self.follower = Follower(self._told, respondent=respondent)
         self.inquiry: Inquiry | None = None
         self.outcome: Result | Exception | None = None
         self.ended_at: float | None = None
@@ -149,6 +151,7 @@ class Calls:
 
         Raises:
             UnknownCallError: where the call that the request goes on with is not known any more.
+            MCPError: where it failed for want of something that the client did not say it can do.
         """
         is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
         state = client_questions.state_of(ctx) if is_modern else None
@@ -171,6 +174,8 @@ class Calls:
             return needed
         if isinstance(call.outcome, Exception):
             raise call.outcome
+        if is_modern:
+            client_questions.check_capabilities(call.outcome, call.lacking)
         assert call.outcome is not None
         return call.outcome
 

@@ -186,6 +186,8 @@ class Faces:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
             return results.of_error(error)
+        except MCPError:
+            raise
         except Exception:
             # Before 2026-07-28 the SDK would tell the client its words, whatever is in them.
             _logger.exception("a call of %r ended in an error of ours", params.name)

@@ -112,11 +112,34 @@ def test_a_page_is_opened(root: Path, era: str) -> None:
 def test_only_what_a_client_says_it_can_do_is_asked(root: Path, era: str) -> None:
     everything = talk(root, called("quiz.can"), era=era, can=Person(accept()).callbacks())
     nothing = talk(root, called("quiz.can"), era=era)
-    refused = talk(root, called("quiz.name"), era=era)
 
     assert '["form", "url", "sampling", "roots"]' in text(everything)
     assert text(nothing).startswith("[]")
+
+
+def test_a_client_of_the_first_era_that_can_be_asked_nothing_has_the_tool_fail(root: Path) -> None:
+    refused = talk(root, called("quiz.name"), era="legacy")
+
     assert refused.structured_content["error"] == "cannot_ask"
+
+
+@pytest.mark.parametrize(
+    ("tool", "lacking"), [("quiz.name", ["elicitation"]), ("quiz.several", ["sampling"])]
+)
+def test_a_client_is_told_what_it_would_have_to_declare(
+    root: Path, tool: str, lacking: list[str]
+) -> None:
+    async def said(client: Client) -> Any:
+        with pytest.raises(MCPError) as error:
+            await client.call_tool(tool, {})
+        return error.value.error
+
+    callbacks = Person(accept()).callbacks()
+    can = {key: one for key, one in callbacks.items() if "sampling" not in key}
+    error = talk(root, said, can=can if tool == "quiz.several" else None)
+
+    assert error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
+    assert error.data == {"requiredCapabilities": {name: {} for name in lacking}}
 
 
 @eras
