@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import UnknownNameError
+from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.names import beginning, matches
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: To
     else:
         decision = _may_call(role, config.roles[role], tool.path)
     if action == "call" and decision.allowed and not tool.enabled:
-        return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled")
+        why = f": {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
+        return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled{why}")
     return decision
 
 

@@ -45,7 +45,7 @@ class NoLockError(CovaltError):
 class ChangedSinceError(CovaltError):
     """What is to be accepted is no longer what was shown; nothing is."""
 
-    code = "changed_since_shown"
+    code = "moved"
     http_status = 409
 
 

@@ -63,7 +63,7 @@ class ToolFacts(Answer):
     name: str
     description: str
     toolset_id: str
-    kind: Literal["python", "http"]
+    kind: Literal["python", "http", "mcp"]
     requires_confirmation: tuple[str, ...] = Field(
         description="Why a person would be asked before a call, in words; none: nobody is asked."
     )
@@ -99,6 +99,8 @@ class ToolDetail(ToolFacts):
     security: Security | None
     entrypoint: str | None
     http: HttpRequest | None
+    server: str | None = Field(description="The MCP server whose tool it is, by its id there.")
+    upstream: str | None = Field(description="What that server calls it.")
 
 
 class ToolGroup(Answer):
@@ -224,6 +226,8 @@ def get_tool(asked: GetTool) -> ToolDetail:
         security=tool.security,
         entrypoint=tool.entrypoint,
         http=tool.http,
+        server=tool.server,
+        upstream=tool.upstream,
     )
 
 
@@ -334,7 +338,9 @@ def _has(tool: Tool, words: list[str]) -> bool:
 
 
 def _servers() -> list[ToolGroup]:
-    """Return the MCP servers that toolsets declare; which tools they have is not known yet."""
+    """Return the MCP servers of which nobody knows which tools they have."""
+    tools = current.toolset_index().tools()
+    known = {(tool.toolset_id, tool.server) for tool in tools if tool.server is not None}
     return [
         ToolGroup(
             kind="mcp_server",
@@ -345,7 +351,8 @@ def _servers() -> list[ToolGroup]:
             tools=(),
         )
         for row in current.toolset_index().mcp_servers()
-        if current.catalog().sees_one_of(row["id"], ())
+        if (row["toolset_id"], row["id"]) not in known
+        and current.catalog().sees_one_of(row["id"], ())
     ]
 
 

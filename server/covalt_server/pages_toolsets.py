@@ -10,9 +10,18 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import is_binary_content
 from covalt_git.installs import incoming
+from covalt_git.installs.definition_lines import definition_lines
 from covalt_git.installs.incoming import Bundle
 from covalt_git.installs.removing import NotInGitError, is_in_git, paths_of, undo_command
-from covalt_server import api_bundles, api_grants, api_toolsets, current, highlight, shell
+from covalt_server import (
+    api_bundles,
+    api_grants,
+    api_sources,
+    api_toolsets,
+    current,
+    highlight,
+    shell,
+)
 from covalt_server.admin import as_admin, is_admin
 from covalt_server.contract import Nothing
 from covalt_server.grant_groups import grant_groups
@@ -88,6 +97,37 @@ def revoke(toolset_id: str) -> Response:
         toolset_id=toolset_id, key=form.get("key", ""), hosts=tuple(form.getlist("host"))
     )
     return shell.back("toolsets.toolset", toolset_id=toolset_id, said="revoked", _anchor="grants")
+
+
+@pages.post("/toolsets/<toolset_id>/refresh")
+def refresh(toolset_id: str) -> Response:
+    """Ask an MCP server for its tools; why it cannot be asked is told beside it."""
+    namespace = request.form.get("namespace", "")
+    try:
+        api_sources.refresh_source.ask(toolset_id=toolset_id, namespace=namespace)
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return _back_to_source(toolset_id, "asked")
+
+
+@pages.post("/toolsets/<toolset_id>/accept")
+def accept(toolset_id: str) -> Response:
+    """Accept definitions as they were shown; where one has changed since, the page is shown anew."""
+    shown = [one.partition(" ") for one in request.form.getlist("tool")]
+    try:
+        api_sources.accept_tools.ask(
+            toolset_id=toolset_id,
+            namespace=request.form.get("namespace", ""),
+            tools={name: digest or None for name, _, digest in shown},
+        )
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return _back_to_source(toolset_id, "accepted")
+
+
+def _back_to_source(toolset_id: str, said: str) -> Response:
+    anchor = f"source-{request.form['namespace']}"
+    return shell.back("toolsets.toolset", toolset_id=toolset_id, said=said, _anchor=anchor)
 
 
 @pages.get("/toolsets/<toolset_id>/changes")
@@ -189,6 +229,8 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
         toolset=shown,
         source_of=_source_of(toolset_id),
         groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
+        given=api_sources.found_sources(current.project().root, toolset_id) if shown.files else (),
+        lines=definition_lines,
         admin=is_admin(),
         error=error,
     )

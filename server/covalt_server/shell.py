@@ -59,6 +59,8 @@ SAYINGS = {
     "not_taken_in": Said("Nothing was taken in."),
     "granted": Said("Granted, until a file of it changes."),
     "revoked": Said("Taken back."),
+    "asked": Said("It was asked; what is new or changed is off until it is accepted."),
+    "accepted": Said("Accepted, as it was shown."),
     "uninstalled": Said("Removed. Chats keep what it did."),
     "denied": Said("Denied: it did not run."),
     "asked_again": Said(
