@@ -164,8 +164,11 @@ def _letters(name: str) -> str:
 
 
 def _is_near(written: str, known: str) -> bool:
-    """Tell one slip in a word of four letters, two in a long one; a short word is too easily another."""
-    slips = 0 if len(known) < _SHORT else 1 if len(known) < _LONG else 2
+    """Tell one slip in a word of four letters, two in a long one; a short word is too easily another.
+
+    Two slips do not begin the word otherwise: ``sources`` are no ``resources``.
+    """
+    slips = 0 if len(known) < _SHORT else 1 if len(known) < _LONG or written[:1] != known[:1] else 2
     return abs(len(written) - len(known)) <= slips and _distance(written, known) <= slips
 
 

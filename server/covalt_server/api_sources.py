@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
+from covalt_git.calls.mcp_listing import listed
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs import refreshing
 from covalt_git.installs.decisions import find_toolset
+from covalt_git.secret_command import SecretCommand
 from covalt_server import current
 from covalt_server.admin import as_admin
 from covalt_server.contract import Answer, Asked, operation
@@ -105,12 +107,9 @@ def refresh_source(asked: RefreshSource) -> SourceRefreshed:
     """
     root = as_admin("ask sources").root
     source = refreshing.find_source(root, asked.toolset_id, asked.namespace)
-    # Half a second to load, and few servers are ever asked.
-    from covalt_git.connections.listing import listed  # noqa: PLC0415
-
-    found = refreshing.refresh(
-        root, source, partial(listed, root=root, tell=_LOG.info), write=not asked.check
-    )
+    command = SecretCommand.of(root, current.project().config.secret_command)
+    ask = partial(listed, root=root, command=command, tell=_LOG.info)
+    found = refreshing.refresh(root, source, ask, write=not asked.check)
     current.index().sync_toolsets()
     return SourceRefreshed(source=_row(found.source), drift=_differing(found.drift))
 

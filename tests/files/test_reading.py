@@ -74,8 +74,8 @@ def test_list_items_are_named_by_their_id_where_that_is_a_text() -> None:
         pytest.param(
             f"{HEAD}\nenabled: true\n",
             "unknown key 'enabled' | known keys: auth, defaults, description, extensions, id, "
-            "manifest_version, mcp_servers, name, python, secrets, sources, tool_overrides, tools, "
-            "version",
+            "manifest_version, mcp_servers, name, prompts, python, resources, secrets, sources, "
+            "tool_overrides, tools, version",
             id="nothing-near",
         ),
         pytest.param(
