@@ -49,13 +49,14 @@ def read_lock(file: Path, shown: str) -> Reading[ToolLock]:
     What was read once is not parsed again: each call of a tool reads its toolset anew.
     """
     try:
-        return _parsed_lock(yaml_text.read_file(file, shown, max_bytes=_MAX_LOCK_BYTES), shown)
+        return parsed_lock(yaml_text.read_file(file, shown, max_bytes=_MAX_LOCK_BYTES), shown)
     except yaml_text.YamlProblems as error:
         return Reading(shown, None, None, error.problems)
 
 
 @lru_cache(maxsize=32)
-def _parsed_lock(content: bytes, shown: str) -> Reading[ToolLock]:
+def parsed_lock(content: bytes, shown: str) -> Reading[ToolLock]:
+    """Return what the content of a lock file says."""
     try:
         document = yaml_text.load(
             content, shown, max_bytes=_MAX_LOCK_BYTES, max_nodes=_MAX_LOCK_NODES

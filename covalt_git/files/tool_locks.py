@@ -6,15 +6,17 @@ from the toolset's own tools.  Errors are of what only a hand can have written.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from covalt_git import json_schema
 from covalt_git.files.hidden_characters import hidden_characters
 from covalt_git.files.reading import shown_path
-from covalt_git.files.state_files import read_lock
+from covalt_git.files.state_files import parsed_lock, read_lock
 from covalt_git.files.text_checks import check_text, without
-from covalt_git.files.tools_in_force import namespace_of
+from covalt_git.files.tools_in_force import ServerLock, namespace_of
 from covalt_git.models import problems as codes
 from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.references import texts
@@ -91,13 +93,15 @@ def locks_said_to_be_of(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
     ]
 
 
-def usable_locks(locks: dict[str, Reading[ToolLock]]) -> dict[str, ToolLock]:
+def usable_locks(locks: dict[str, Reading[ToolLock]]) -> dict[str, ServerLock]:
     """Return those locks that can be read, and are of the namespace that their file is named after."""
-    return {
-        server: lock.value
-        for server, lock in locks.items()
-        if lock.value is not None and lock.value.kind == "mcp" and _is_named_so(lock)
-    }
+    found = {}
+    for server, lock in locks.items():
+        if lock.value is None or lock.value.kind != "mcp" or not _is_named_so(lock):
+            continue
+        faults = _faults_of(lock)
+        found[server] = ServerLock(lock.value, faults.untrue, faults.unusable)
+    return found
 
 
 def _is_named_so(lock: Reading[ToolLock]) -> bool:
@@ -106,17 +110,46 @@ def _is_named_so(lock: Reading[ToolLock]) -> bool:
 
 def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> list[Problem]:
     """Return what is wrong with a lock, which a toolset with that manifest has."""
-    problems = [*lock.problems]
-    if lock.document is None:
-        return problems
-    found, secret = check_text(lock.document.text, lock.path)
-    problems += [one for one in found if one.code != codes.HIDDEN_CHARACTER]
+    problems = [*_faults_of(lock).problems]
     if lock.value is not None:
-        problems += _name_problems(lock, lock.value)
-        for name, tool in lock.value.tools.items():
-            problems += _tool_problems(lock, ("tools", name), tool)
+        for name in lock.value.tools:
             problems += _twice(lock, lock.value, name, manifest)
-    return without(secret, problems)
+    return problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Faults:
+    """What is wrong with a lock, whoever has it; the tools' names as of :class:`ServerLock`."""
+
+    problems: tuple[Problem, ...]
+    untrue: frozenset[str] = frozenset()
+    unusable: frozenset[str] = frozenset()
+
+
+def _faults_of(lock: Reading[ToolLock]) -> _Faults:
+    if lock.document is None:
+        return _Faults(lock.problems)
+    return _faults(lock.document.text, lock.path)
+
+
+@lru_cache(maxsize=32)
+def _faults(text: str, path: str) -> _Faults:
+    """Look at each tool of a lock once, and not again for each call of one."""
+    lock = parsed_lock(text.encode(), path)
+    found, secret = check_text(text, path)
+    problems = [*lock.problems]
+    problems += [one for one in found if one.code != codes.HIDDEN_CHARACTER]
+    if lock.value is None:
+        return _Faults(tuple(without(secret, problems)))
+    problems += _name_problems(lock, lock.value)
+    tools = lock.value.tools
+    for name, tool in tools.items():
+        problems += _tool_problems(lock, ("tools", name), tool)
+    unusable = {
+        name for name, one in tools.items() if json_schema.schema_problems(one.input_schema)
+    }
+    untrue = {name for name, one in tools.items() if not one.is_true}
+    return _Faults(tuple(without(secret, problems)), frozenset(untrue), frozenset(unusable))
 
 
 def _name_problems(lock: Reading[ToolLock], value: ToolLock) -> Iterator[Problem]:

@@ -10,9 +10,10 @@ project accepted exactly that definition, and what the server says of it never l
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json, json_schema
+from covalt_git import canonical_json
 from covalt_git.files.http_checks import inferred_schema
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
 from covalt_git.models.server_definition import process_facts, server_facts
@@ -94,10 +95,32 @@ def tools_in_force(
     return tuple(tools)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerLock:
+    """The lock of a server, and the names of its tools that cannot be in force.
+
+    Of those in ``untrue`` the digest is not that of the definition; the arguments of those in ``unusable``
+    could not be checked.
+    """
+
+    lock: ToolLock
+    untrue: frozenset[str] = frozenset()
+    unusable: frozenset[str] = frozenset()
+
+    def held_back(self, name: str, state: ToolsetState) -> HeldBack | None:
+        """Tell why a tool is not in force, whatever anybody says."""
+        accepted = state.accepted.get(f"{self.lock.namespace}:{name}")
+        if accepted is None:
+            return "new"
+        if accepted != self.lock.tools[name].digest or name in self.untrue:
+            return "changed"
+        return "schema" if name in self.unusable else None
+
+
 def server_tools_in_force(
     manifest: ToolsetManifest,
     state: ToolsetState,
-    locks: Mapping[str, ToolLock],
+    locks: Mapping[str, ServerLock],
     hashes: Mapping[str, str],
 ) -> tuple[Tool, ...]:
     """Return the tools of the toolset's MCP servers, also those that are held back.
@@ -112,26 +135,17 @@ def server_tools_in_force(
     )
 
 
-def held_back(tool_id: str, locked: LockedTool, state: ToolsetState) -> HeldBack | None:
-    """Tell why a tool of a lock is not in force; an entry that is not what its digest says has changed."""
-    accepted = state.accepted.get(tool_id)
-    if accepted is None:
-        return "new"
-    if accepted != locked.digest or not locked.is_true:
-        return "changed"
-    return "schema" if json_schema.schema_problems(locked.input_schema) else None
-
-
 def _server_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
     server: McpServer,
-    lock: ToolLock,
+    given: ServerLock,
     hashes: Mapping[str, str],
 ) -> Iterator[Tool]:
     overrides = {
         overridden_tool(manifest.id, one.tool_id, state): one for one in manifest.tool_overrides
     }
+    lock = given.lock
     own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
     facts = process_facts(server, hashes) if server.command is not None else server_facts(server)
     for name, locked in sorted(lock.tools.items()):
@@ -140,26 +154,27 @@ def _server_tools(
         tool_id = str(ToolId(lock.namespace, name))
         override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
         local = state.overrides.get(tool_id, LocalOverride())
-        yield _server_tool(manifest, state, server, (tool_id, locked), override, local, facts)
+        digest = canonical_json.digest({"server": facts["digest"], "definition": locked.digest})
+        tool = _server_tool(manifest, server, tool_id, locked, override, local)
+        back = given.held_back(name, state)
+        on = tool.enabled and is_on(state) and back is None
+        yield tool.model_copy(update={"enabled": on, "held_back": back, "toolset_digest": digest})
 
 
 def _server_tool(
     manifest: ToolsetManifest,
-    state: ToolsetState,
     server: McpServer,
-    entry: tuple[str, LockedTool],
+    tool_id: str,
+    locked: LockedTool,
     override: ToolOverride,
     local: LocalOverride,
-    facts: JsonObject,
 ) -> Tool:
-    tool_id, locked = entry
-    back = held_back(tool_id, locked, state)
+    """Return a tool as all who have a say want it, were its definition accepted."""
     titles = (local.name_override, override.name_override, locked.title, _annotated_title(locked))
     descriptions = (local.description_override, override.description_override, locked.description)
     enabled = local.enabled
     if enabled is None:
         enabled = enabled_by_toolset(manifest, None, override)
-    definition = locked.model_dump(mode="json")
     return Tool(
         tool_id=tool_id,
         toolset_id=manifest.id,
@@ -175,11 +190,9 @@ def _server_tool(
         renderer=_renderer(None, override, local),
         confirmation=_confirmation(server.requires_confirmation, None, override, local),
         confirmation_is_settled=local.requires_confirmation is not None,
-        enabled=is_on(state) and server.enabled and enabled and back is None,
-        held_back=back,
+        enabled=server.enabled and enabled,
         meta=locked.meta,
         icons=locked.icons,
-        toolset_digest=canonical_json.digest({"server": facts["digest"], "definition": definition}),
     )
 
 

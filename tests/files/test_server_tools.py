@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access import confirmation
+from covalt_git.errors import UnknownNameError
 from covalt_git.files.project_files import read_project
 from covalt_git.files.state_files import write_lock, write_state
 from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.following import FollowedProject
+from covalt_git.installs.overriding import override_tool, overrides
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool_lock import ToolLock, locked_tool
 from covalt_git.models.toolset_state import ToolsetState
@@ -308,3 +311,48 @@ def test_the_state_of_a_tool_of_a_server_that_is_gone_is_told(root: Path) -> Non
     (problem,) = toolset(root).problems
     assert (problem.code, problem.severity) == ("CG402", "warning")
     assert "did you mean 'web:search.web'?" in problem.hint
+
+
+# --- what this project changes about them --------------------------------------------------------
+
+
+def test_a_servers_tool_is_overridden_by_its_id(root: Path) -> None:
+    done = override_tool(root, "web:search.web", {"requires_confirmation": False, "enabled": False})
+
+    assert done.changed
+    assert tool(root).confirmation == ()
+    assert not tool(root).enabled
+    assert overrides(root, "web:search.web").project == {
+        "requires_confirmation": False,
+        "enabled": False,
+    }
+    override_tool(root, "web:search.web", {"enabled": True}, ["requires_confirmation"])
+    assert "overrides" not in (root / "toolsets/state/demo.yaml").read_text(encoding="utf-8")
+
+
+def test_an_override_does_not_put_in_force_what_nobody_accepted(root: Path) -> None:
+    lock(root, mutated(*MUTATIONS["description"]))
+
+    override_tool(root, "web:search.web", {"enabled": True})
+
+    assert not tool(root).enabled
+
+
+def test_what_the_toolset_overrides_of_a_servers_tool_is_told_beside_it(root: Path) -> None:
+    manifest(root, more='tool_overrides:\n  - {tool_id: "web:search.web", renderer: code}\n')
+
+    assert overrides(root, "web:search.web").toolset == {"renderer": "code"}
+    with pytest.raises(UnknownNameError, match=r"search\.wb"):
+        overrides(root, "web:search.wb")
+
+
+def test_a_project_that_is_followed_notices_a_lock(root: Path) -> None:
+    followed = FollowedProject(root)
+    before = followed.last.reading.toolsets[0].tools[-1].enabled
+
+    lock(root, mutated(*MUTATIONS["description"]))
+    look = followed.look()
+
+    assert look is not None
+    assert look.changed == ("demo",)
+    assert (before, look.reading.toolsets[0].tools[-1].enabled) == (True, False)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.state_files import write_lock
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.removing import NotInGitError, uninstall
+from covalt_git.models.tool_lock import ToolLock
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.killing import killed_at
 
@@ -89,6 +91,16 @@ def test_what_git_could_not_bring_back_stays_unless_forced(root: Path, change: s
 
     uninstall(root, "demo", force=True)
     assert names(root) == ["state"]
+
+
+def test_the_locks_of_its_servers_go_and_those_of_others_stay(root: Path) -> None:
+    for namespace, owner in (("web", "demo"), ("disk", "other")):
+        lock = ToolLock(namespace=namespace, toolset_id=owner, kind="mcp")
+        write_lock(root / f"toolsets/locks/{namespace}.yaml", lock)
+
+    uninstall(root, "demo", force=True)
+
+    assert [file.name for file in (root / "toolsets/locks").iterdir()] == ["disk.yaml"]
 
 
 def test_an_unknown_toolset_is_told_with_the_nearest(root: Path) -> None:
