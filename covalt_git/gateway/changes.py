@@ -31,21 +31,21 @@ class Offer:
 
 
 class OfferChanges:
-    """Waits until a gateway offers something else than it did; close it to end the waiting."""
+    """Waits until a gateway offers something else than its ``offer``; close it to end the waiting."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._changes = Changes(gateway.root)
-        self._last = self._now()
+        self.offer = self._now()
 
     def wait(self) -> tuple[Offer, Offer] | None:
         """Wait until it does, and return what it offered and what it offers; None once it was closed."""
         while self._changes.wait():
             began = time.monotonic()
-            before, now = self._last, self._now()
+            before, now = self.offer, self._now()
             self._changes.looked(time.monotonic() - began)
             if now != before:
-                self._last = now
+                self.offer = now
                 return before, now
         return None
 

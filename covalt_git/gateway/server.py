@@ -28,6 +28,7 @@ from covalt_git.gateway import (
     client_questions,
     listing,
     logs,
+    mirrored,
     prompt_questions,
     results,
 )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
     from covalt_git.gateway.changes import Offer
     from covalt_git.gateway.resources import Resources
+    from covalt_git.models.base import JsonObject
     from covalt_git.runtime.jobs import Log
 
 _logger = logging.getLogger(__name__)
@@ -101,6 +103,7 @@ class Faces:
         self._listeners = Listeners()
         self._calls = Calls(self._log)
         self._follows = anyio.Event()
+        self._mirrored: dict[str, JsonObject] = {}
 
     def server(self) -> McpServer:
         """Return the server, for any transport."""
@@ -113,8 +116,7 @@ class Faces:
             instructions=self._instructions(),
             cache_hints=dict.fromkeys(CACHEABLE, soon),
             lifespan=self._life,
-            # Of no tool an argument is told in a header, so that no list has to be made for it.
-            get_tool_input_schema=lambda _: None,
+            get_tool_input_schema=self._mirrored_schema,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
@@ -318,10 +320,13 @@ class Faces:
     async def _tell_of_changes(self) -> None:
         try:
             changes = await run_sync(OfferChanges, self._gateway)
+            self._mirrored = await run_sync(mirrored.schemas, changes.offer.tools.values())
         finally:
             self._follows.set()
         try:
             while (changed := await run_sync(changes.wait, abandon_on_cancel=True)) is not None:
+                tools = changes.offer.tools.values()
+                self._mirrored = await run_sync(mirrored.schemas, tools)
                 for event in _events(*changed):
                     await self._listeners.tell(event)
         finally:
@@ -339,6 +344,9 @@ class Faces:
             await self._listeners.tell(ResourceUpdated(uri=uri))
         if links:
             await self._listeners.tell(ResourcesListChanged())
+
+    def _mirrored_schema(self, name: str) -> JsonObject | None:
+        return self._mirrored.get(name)
 
     async def _log(self, ctx: ServerRequestContext[None], log: Log) -> None:
         await logs.tell(ctx, log, self._listeners.level(self._key(ctx) or ""))

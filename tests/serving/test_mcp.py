@@ -23,7 +23,7 @@ from covalt_git.serving.listening import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
 from tests.gateway.asking_tools import Person, accept, make_asking_project
-from tests.gateway.clients import ERAS, add_toolset, text
+from tests.gateway.clients import ERAS, add_toolset, make_project, text
 
 Result = TypeVar("Result")
 
@@ -131,6 +131,51 @@ def test_progress_and_the_result_come_over_http(root: Path, port: int, era: str)
     assert told == [(1, 2, "first"), (2, 2, "last")]
     with Project.open(root).chats.open(result.meta["covalt-git/chat"]) as chat:
         assert chat.head() == result.meta["covalt-git/manifest"]
+
+
+HEADED = """\
+id: headed
+name: Headed
+version: "1"
+tools:
+  - id: look
+    entrypoint: tools.headed:look
+    input_schema:
+      type: object
+      properties: {region: {type: string, x-mcp-header: Region}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "status"), [("eu", 200), ("=?base64?ZXU=?=", 200), ("us", 400), (None, 400)]
+)
+def test_an_argument_in_a_header_says_what_the_body_says(
+    tmp_path: Path, header: str | None, status: int
+) -> None:
+    root = make_project(tmp_path / "project")
+    add_toolset(root, "headed", HEADED, "def look(region: str) -> str:\n    return region\n")
+    serving = served(root)
+    port = next(serving)
+    headers = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": ERAS[0],
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": "look",
+    }
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": ERAS[0],
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": "look", "arguments": {"region": "eu"}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    told = {} if header is None else {"Mcp-Param-Region": header}
+    url = f"http://127.0.0.1:{port}/mcp?names=short"
+    talk(port, names, era=ERAS[0])  # answered once the server has looked at the tools
+    answer = httpx2.post(url, headers={**headers, **told}, json=body, timeout=30)
+    next(serving, None)
+
+    assert answer.status_code == status
 
 
 def test_each_session_works_in_a_chat_of_its_own(port: int) -> None:
