@@ -11,13 +11,20 @@ project accepted exactly that definition, and what the server says of it never l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.files.http_checks import inferred_schema
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
 from covalt_git.models.server_definition import process_facts, server_facts
-from covalt_git.models.tool import ConfirmationSource, HeldBack, Tool
+from covalt_git.models.tool import (
+    ICON_OF_TOOLSET,
+    ICON_TYPES,
+    ConfirmationSource,
+    HeldBack,
+    Tool,
+)
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import ToolId
@@ -252,8 +259,18 @@ def _tool(
         confirmation=_confirmation(by_toolset, source, override, local),
         confirmation_is_settled=local.requires_confirmation is not None,
         enabled=is_on(state) and enabled,
+        icons=_icons(declared.icon or manifest.icon),
         toolset_digest=digest,
     )
+
+
+def _icons(path: str | None) -> tuple[JsonObject, ...]:
+    """Return a tool's icon as MCP has icons, of a name that no picture has none."""
+    if path is None:
+        return ()
+    media = ICON_TYPES.get(PurePosixPath(path).suffix.lower())
+    icon = {"src": f"{ICON_OF_TOOLSET}{path.removeprefix('./')}", "mimeType": media}
+    return (icon,) if media else ()
 
 
 def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> JsonObject | None:

@@ -15,6 +15,7 @@ from covalt_git.errors import Problem
 from covalt_git.files.artifact_checks import check_artifacts
 from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
 from covalt_git.files.checks import Sources, check_manifest, read_sources
+from covalt_git.files.icons import check_icons
 from covalt_git.files.module_names import check_names
 from covalt_git.files.override_checks import check_aliases, check_local_overrides
 from covalt_git.files.reading import Reading, read_yaml, shown_path
@@ -175,6 +176,7 @@ def read_toolset(
         problems += check_aliases(state)
         problems += check_local_overrides(state, manifest.value, files, sources, tools)
     problems += check_artifacts(manifest, folder, files)
+    problems += check_icons(manifest, folder, files)
     found, credentials = check_texts(folder, shown, files)
     of_state, in_state = _check_state_text(state)
     problems += [

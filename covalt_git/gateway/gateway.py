@@ -156,7 +156,7 @@ class Gateway:
             listed[f"!{name}"] = partial(shown, described)
         if self.mode != "search":
             for name, tool in self.tools().items():
-                described = partial(listing.described, tool, name, **how)
+                described = partial(listing.described, tool, name, root=self.root, **how)
                 listed[tool.tool_id] = cache(partial(shown, described, tool))
         return listed
 
@@ -195,7 +195,7 @@ class Gateway:
                 return results.of_value({"tools": found})
             case "read_tool":
                 tool = self._find(project, args["name"])
-                told = listing.described(tool, args["name"], modern=asked.modern)
+                told = listing.described(tool, args["name"], root=self.root, modern=asked.modern)
                 shown = told.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(shown)
             case "call_tool":

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 from mcp import MCPError
 
+from covalt_git.files.icons import data_address
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from covalt_git.models.base import JsonObject
     from covalt_git.models.tool import Tool
@@ -23,13 +26,19 @@ TOOL_ID = "covalt-git/tool_id"
 """Where a tool whose name is not its path says its id, in ``_meta``."""
 
 
+_SHOWN = ("https://", "data:image/")
+"""What hosts show: the specification lets no other address of an icon be one."""
+
 CHAT_ARGUMENT = "covalt_chat"
 """The argument in which a client names its chat whose requests nothing holds together."""
 
 
-def described(tool: Tool, name: str, *, modern: bool, chat_asked: bool = False) -> types.Tool:
+def described(
+    tool: Tool, name: str, *, root: Path, modern: bool, chat_asked: bool = False
+) -> types.Tool:
     """Return a tool as a host is told of it; with ``chat_asked``, one that takes a chat as well.
 
+    Its icon is read from its toolset in the project at ``root``.
     Before 2026-07-28 an output schema could only be one of objects.
     """
     output = tool.output_schema
@@ -49,8 +58,20 @@ def described(tool: Tool, name: str, *, modern: bool, chat_asked: bool = False) 
             idempotent_hint=hints.idempotent,
             open_world_hint=hints.open_world,
         ),
+        icons=_icons(tool, root),
         _meta=None if name == tool.path else {TOOL_ID: tool.tool_id},
     )
+
+
+def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
+    """Return the tool's icons: its toolset's own as it is, and those that an MCP server told."""
+    if not tool.icons:
+        return None
+    own = data_address(root, tool)
+    if own is not None:
+        return [types.Icon(src=own, mime_type=own.removeprefix("data:").partition(";")[0])]
+    told = [types.Icon.model_validate(icon) for icon in tool.icons]
+    return [icon for icon in told if icon.src.startswith(_SHOWN)] or None
 
 
 def with_chat(schema: JsonObject) -> JsonObject:

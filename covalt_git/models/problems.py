@@ -47,6 +47,7 @@ PAGE_POWERS = "CG312"
 SHADOWED_MODULE = "CG313"
 MERGE_CONFLICT = "CG314"
 FOREIGN_ENTRYPOINT = "CG315"
+BAD_ICON = "CG316"
 
 NAMESPACE_TAKEN = "CG401"
 ORPHAN_STATE = "CG402"
@@ -92,6 +93,7 @@ TITLES = {
     SHADOWED_MODULE: "a module with the name of one of Python's own",
     MERGE_CONFLICT: "a file with a merge conflict that nobody resolved",
     FOREIGN_ENTRYPOINT: "an entrypoint that is not the toolset's own function",
+    BAD_ICON: "a file that cannot be an icon",
     NAMESPACE_TAKEN: "a namespace with two owners",
     ORPHAN_STATE: "a state file without its toolset",
     FALSE_DIGEST: "a lock whose digest is not that of the definition beside it",

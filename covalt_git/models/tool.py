@@ -28,6 +28,18 @@ WHY_HELD_BACK: dict[HeldBack, str] = {
     "schema": "its input schema cannot be used",
 }
 
+ICON_TYPES = {
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".webp": "image/webp",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+}
+"""The media types of pictures that may be icons, by the endings of their names."""
+
+ICON_OF_TOOLSET = "toolset:"
+"""How the ``src`` of an icon begins that is a file of the tool's toolset."""
+
 
 class Tool(StrictModel):
     """One tool in force.
@@ -35,7 +47,8 @@ class Tool(StrictModel):
     ``input_schema`` is the manifest's where it has one, else what reading the source without
     running it could tell; ``schema_is_declared`` tells which.  ``confirmation`` names everyone who
     asks that a person confirms the call; ``confirmation_is_settled`` that this project decided it
-    itself, in either direction.
+    itself, in either direction.  ``icons`` are as MCP has them; the ``src`` of one that is a file of the
+    toolset is ``toolset:<path>``.
 
     A tool of an MCP server (kind ``mcp``) is called ``upstream`` at ``server``, which is the id of the
     server in the manifest of ``toolset_id``; the namespace of its own id may be another one.

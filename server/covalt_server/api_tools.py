@@ -11,6 +11,7 @@ from pydantic import Field
 from covalt_git.access import confirmation
 from covalt_git.calls import engine
 from covalt_git.errors import CovaltError
+from covalt_git.files.icons import data_address
 from covalt_git.files.state_files import read_state
 from covalt_git.json_schema import InvalidArgumentsError
 from covalt_git.models.base import JsonObject
@@ -76,6 +77,7 @@ class ToolRow(ToolFacts):
     """A tool in a list; ``renderer`` is the type of the one that shows its result."""
 
     renderer: str | None
+    icon: str | None = Field(description="Its picture as a data: address.")
 
 
 class ToolRows(Answer):
@@ -287,7 +289,11 @@ def tool_row(tool: Tool, row: JsonObject) -> ToolRow:
     why_not = "its toolset has errors"
     if row["sound"]:
         why_not = _why_not(tool, _state(tool, row), enabled=row["enabled"])
-    return ToolRow(**_facts(tool, why_not), renderer=tool.renderer.type if tool.renderer else None)
+    return ToolRow(
+        **_facts(tool, why_not),
+        renderer=tool.renderer.type if tool.renderer else None,
+        icon=data_address(current.project().root, tool),
+    )
 
 
 def _state(tool: Tool, row: JsonObject) -> ToolsetState:

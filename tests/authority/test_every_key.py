@@ -14,10 +14,12 @@ NO_AUTHORITY = {
     # Words, pictures and their order.
     "LocalOverride": {"name_override", "description_override", "renderer", "renderer_config"},
     "RoleConfig": {"name"},
-    "ToolDeclaration": {"name", "description", "examples", "tags", "renderer", "output_schema"},
+    "ToolDeclaration": {
+        *("name", "description", "examples", "tags", "icon", "renderer", "output_schema"),
+    },
     "ToolOverride": {"name_override", "description_override", "renderer", "renderer_config"},
     "ToolsetManifest": {
-        *("manifest_version", "name", "version", "description", "extensions"),
+        *("manifest_version", "name", "version", "description", "icon", "extensions"),
         # Texts and files of the toolset: nothing runs for them, and nothing outside of it is read.
         *("prompts", "resources"),
     },

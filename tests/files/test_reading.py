@@ -73,7 +73,7 @@ def test_list_items_are_named_by_their_id_where_that_is_a_text() -> None:
     [
         pytest.param(
             f"{HEAD}\nenabled: true\n",
-            "unknown key 'enabled' | known keys: auth, defaults, description, extensions, id, "
+            "unknown key 'enabled' | known keys: auth, defaults, description, extensions, icon, id, "
             "manifest_version, mcp_servers, name, prompts, python, resources, secrets, sources, "
             "tool_overrides, tools, version",
             id="nothing-near",

@@ -3,8 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import BrowserContext
 
+from tests.browser import console_errors
 from tests.server.api import Api, configure
+from tests.server.live import live
 from tests.server.visitor import Visitor
 
 
@@ -55,6 +58,21 @@ def test_tools_are_grouped_by_toolset_and_marked_with_renderer_and_question(
     assert "App Builder toolset 6 tools" in page.text
     assert "Run Command code asks first" in page.text
     assert "Summarize Table html" in page.text
+
+
+def test_tools_are_shown_with_their_icons(root: Path, context: BrowserContext) -> None:
+    with live(root) as server:
+        page = context.new_page()
+        page.goto(server.door)
+        for path in ("/tools", "/toolsets/data-lab"):
+            said = console_errors(page)
+            page.goto(f"{server.url}{path}")
+            icons = page.locator(".tool img.icon")
+
+            assert icons.count() == 4
+            drawn = icons.evaluate_all("all => all.map((one) => [one.naturalWidth, one.width])")
+            assert drawn == [[64, 20]] * 4
+            assert said == []
 
 
 def test_a_declared_mcp_server_is_a_group_of_its_own(visitor: Visitor, root: Path) -> None:

@@ -1,0 +1,162 @@
+"""Pictures of tools: files of the toolset that ``icon`` names, given away as ``data:`` addresses.
+
+An icon is told with every tool of a list, to hosts that we do not know; so it is small, is what its
+name says, and is a picture without a script (MCP specification, "Icons": SVG may hold JavaScript).
+"""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+from xml.parsers import expat
+
+from covalt_git.files.override_checks import check_named_file
+from covalt_git.html_tags import attributes, tags
+from covalt_git.models import problems as codes
+from covalt_git.models.tool import ICON_OF_TOOLSET, ICON_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from covalt_git.errors import Problem
+    from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.model_errors import Loc
+    from covalt_git.files.reading import Reading
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import ToolsetManifest
+
+MAX_ICON_BYTES = 16 << 10
+
+_SVG = "image/svg+xml"
+_BEGINS = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/webp": b"RIFF"}
+_WEBP = slice(8, 12)
+_NO_PICTURE = (
+    *("script", "foreignobject", "iframe", "embed", "object", "style", "!doctype"),
+    *("set", "animate", "animatetransform", "animatemotion"),  # which may make an address anew
+)
+_ADDRESSES = ("href", "src")
+_OWN = ("#", "data:image/")
+_ONLY_A_PICTURE = "take out all but the picture"
+_KINDS = ", ".join(sorted(ICON_TYPES))
+
+
+def check_icons(
+    manifest: Reading[ToolsetManifest], folder: Path, files: BundleFiles
+) -> Iterator[Problem]:
+    """Find what is wrong with the icons that a toolset and its tools name."""
+    if manifest.value is None:
+        return
+    for loc, path in _named(manifest.value):
+        missing = [*check_named_file(manifest, loc, path, files)]
+        yield from missing
+        if missing:
+            continue
+        try:
+            content = (folder / path).read_bytes()
+        except OSError:
+            continue  # it went away since the files were listed
+        why = why_no_icon(path, content)
+        if why is not None:
+            message = f"{path!r} cannot be an icon: {why[0]}"
+            yield manifest.problem(codes.BAD_ICON, loc, message, hint=why[1])
+
+
+def why_no_icon(path: str, content: bytes) -> tuple[str, str] | None:
+    """Return why a file is no icon and what to do about it, or None where it is one."""
+    media = ICON_TYPES.get(PurePosixPath(path).suffix.lower())
+    if media is None:
+        return "its name says no kind of picture", f"use one of {_KINDS}"
+    if len(content) > MAX_ICON_BYTES:
+        most = f"{MAX_ICON_BYTES:,} bytes"
+        return f"it is {len(content):,} bytes, more than {most}", "a picture of 64 x 64 is enough"
+    if media == _SVG:
+        return _why_no_svg(content)
+    if content.startswith(_BEGINS[media]) and (media != "image/webp" or content[_WEBP] == b"WEBP"):
+        return None
+    return f"it is no {media.removeprefix('image/').upper()}", "name it after what it is"
+
+
+def data_address(root: Path, tool: Tool) -> str | None:
+    """Return the tool's own icon as a ``data:`` address, or None where it has none that is one."""
+    for icon in tool.icons:
+        source = str(icon.get("src", ""))
+        if source.startswith(ICON_OF_TOOLSET):
+            path = source.removeprefix(ICON_OF_TOOLSET)
+            return _read(root / "toolsets" / tool.toolset_id, path, tool.toolset_digest)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _read(folder: Path, path: str, _: str) -> str | None:
+    """Read an icon, once for each digest of its toolset."""
+    try:
+        content = (folder / path).read_bytes()
+    except (OSError, ValueError):
+        return None
+    if why_no_icon(path, content) is not None:
+        return None
+    media = ICON_TYPES[PurePosixPath(path).suffix.lower()]
+    return f"data:{media};base64,{base64.b64encode(content).decode()}"
+
+
+def _named(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str]]:
+    if manifest.icon is not None:
+        yield ("icon",), manifest.icon
+    for position, tool in enumerate(manifest.tools):
+        if tool.icon is not None:
+            yield ("tools", position, "icon"), tool.icon
+
+
+def _why_no_svg(content: bytes) -> tuple[str, str] | None:
+    """Return what is in an SVG beside the picture, as a reader of XML and as one of HTML finds it.
+
+    What is a comment or a text to one of them may be an element to the other.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "it is not UTF-8", "save it as UTF-8"
+    found: list[tuple[str, Mapping[str, str]]] = []
+    reader = expat.ParserCreate()
+    reader.StartElementHandler = lambda name, given: found.append((name, given))
+    reader.StartDoctypeDeclHandler = lambda *_: found.append(("!doctype", {}))
+    reader.ProcessingInstructionHandler = lambda name, _: found.append((f"?{name}", {}))
+    reader.EntityDeclHandler = _refuse_entity
+    try:
+        reader.Parse(text, True)
+    except expat.ExpatError as error:
+        return (
+            f"it is no SVG: {expat.ErrorString(error.code)}",
+            "draw it anew, or name it after what it is",
+        )
+    except _EntityError:
+        return "it declares an entity", _ONLY_A_PICTURE
+    root = found[0][0].rpartition(":")[2]
+    found += [(tag.name, attributes(text, tag)) for tag in tags(text)]
+    if root != "svg":
+        return f"it begins with <{root}>", "name it after what it is"
+    return next(filter(None, (_why_no_part(*part) for part in found)), None)
+
+
+def _why_no_part(element: str, given: Mapping[str, str]) -> tuple[str, str] | None:
+    name = element.rpartition(":")[2].lower()
+    if name in _NO_PICTURE or name.startswith("?"):
+        return f"it holds <{element}>", _ONLY_A_PICTURE
+    for key, value in given.items():
+        attribute = key.rpartition(":")[2].lower()
+        if attribute.startswith("on"):
+            return f"it holds the script {key!r}", _ONLY_A_PICTURE
+        if attribute in _ADDRESSES and not value.strip().lower().startswith(_OWN):
+            return f"it leads to {value!r}", "put all of it into the one file"
+    return None
+
+
+class _EntityError(Exception):
+    """A document declares an entity, which could be of any size."""
+
+
+def _refuse_entity(*_: object) -> None:
+    raise _EntityError
