@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
+from covalt_git.calls import mcp_health
 from covalt_git.calls.mcp_listing import listed
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs import refreshing
@@ -65,6 +66,19 @@ class DifferingTool(Answer):
     parts: tuple[DifferingPart, ...]
 
 
+class ConnectionRow(Answer):
+    """How a server is, for one chat: each has its own; null is the one that was asked for its tools."""
+
+    chat_id: str | None
+    state: Literal["stopped", "starting", "ready", "failed"]
+    starts: int = Field(description="How often it was started.")
+    failures: int = Field(description="How often it failed in a row.")
+    error: str = Field(description="What went wrong last.")
+    last_words: str = Field(description="The end of its error stream.")
+    server: str = Field(description="What it calls itself.")
+    protocol: str = Field(description="The version of the protocol.")
+
+
 class SourceRow(Answer):
     """An MCP server of a toolset, and what of its tools is accepted."""
 
@@ -77,6 +91,7 @@ class SourceRow(Answer):
     tools: int
     accepted: int
     to_accept: tuple[DifferingTool, ...]
+    connections: tuple[ConnectionRow, ...] = Field(description="Those that this server has now.")
 
 
 class SourceList(Answer):
@@ -131,8 +146,20 @@ def found_sources(root: Path, toolset_id: str | None) -> list[refreshing.ToolSou
     return refreshing.sources(root, every)
 
 
+def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:
+    """Return how the connections to an MCP server are that this process has or had."""
+    return [
+        ConnectionRow(**{name: getattr(one, name) for name in ConnectionRow.model_fields})
+        for one in mcp_health.health(root)
+        if (one.toolset_id, one.server_id) == (toolset_id, server_id)
+    ]
+
+
 def _row(source: refreshing.ToolSource) -> SourceRow:
-    return SourceRow(**source.as_json() | {"to_accept": _differing(source.to_accept)})
+    root = current.project().root
+    live = tuple(connections(root, source.toolset.id, source.server.id))
+    more = {"to_accept": _differing(source.to_accept), "connections": live}
+    return SourceRow(**source.as_json() | more)
 
 
 def _differing(found: tuple[refreshing.ToolDifference, ...]) -> tuple[DifferingTool, ...]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.errors import Problem
+    from covalt_git.installs.refreshing import ToolSource
 
 pages = Blueprint("toolsets", __name__)
 
@@ -224,12 +225,18 @@ class _Changes:
 def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     """Return the page of a toolset; ``error`` is why something that was typed could not be granted."""
     shown = api_toolsets.get_toolset(api_toolsets.GetToolset(toolset_id=toolset_id))
+    root = current.project().root
+
+    def live(source: ToolSource) -> list[api_sources.ConnectionRow]:
+        return api_sources.connections(root, toolset_id, source.server.id)
+
     return render_template(
         "toolset.html",
         toolset=shown,
         source_of=_source_of(toolset_id),
         groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
-        given=api_sources.found_sources(current.project().root, toolset_id) if shown.files else (),
+        given=api_sources.found_sources(root, toolset_id) if shown.files else (),
+        live=live,
         lines=definition_lines,
         admin=is_admin(),
         error=error,

@@ -14,6 +14,7 @@ from covalt_git.files.artifact_checks import artifact_problems
 from covalt_git.git_objects import is_binary_content
 from covalt_git.workspaces import trees
 from covalt_server import artifacts, highlight, markdown
+from covalt_server.media_types import media_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +42,20 @@ class Editable:
     is_document: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the things that a result is made of: words, JSON, or a file of the workspace, maybe a picture."""
+
+    text: str = ""
+    body: Markup | None = None
+    path: str | None = None
+    media_type: str = ""
+    is_picture: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """A result, ready for its page; exactly one of ``body``, ``page``, ``frame`` and ``pairs`` is set.
+    """A result, ready for its page; one of ``body``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
 
     ``trouble`` says why it is not shown as its author meant; ``path`` is the workspace's file that
     it is about.
@@ -54,6 +66,7 @@ class Shown:
     page: bool = False
     frame: artifacts.FrameAddress | None = None
     pairs: tuple[tuple[str, str], ...] = ()
+    parts: tuple[Part, ...] = ()
     path: str | None = None
     edit: Editable | None = None
     problems: tuple[Problem, ...] = ()
@@ -73,6 +86,9 @@ def shown(chat: ChatStore, call: CallAnswer, place: Place) -> Shown:
     """Return a finished call's result as its render plan says; as JSON where there is none."""
     plan = call.render_plan
     if plan is None:
+        parts = _parts(chat, call)
+        if parts:
+            return Shown(renderer="default", parts=parts)
         return Shown(renderer="default", body=as_code(call.result))
     if plan.error and plan.renderer in {"html", "frame"}:
         return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=plan.error)
@@ -90,6 +106,32 @@ def shown(chat: ChatStore, call: CallAnswer, place: Place) -> Shown:
 def as_code(value: Any) -> Markup:
     """Return a JSON value as highlighted text."""
     return highlight.highlighted(json.dumps(value, indent=2, ensure_ascii=False), language="json")
+
+
+def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
+    """Return what a result is made of that refers to files, as the results of MCP tools do; else nothing."""
+    values = call.result if isinstance(call.result, list) else [call.result]
+    paths = [_referred(value) for value in values]
+    states = [path and _file_state(chat, call.post_manifest_id, path) for path in paths]
+    if not any(states):
+        return ()
+    parts = []
+    for value, path, state in zip(values, paths, states, strict=True):
+        if path and state:
+            media = media_type(chat.store.read_blob(state.oid))
+            parts.append(Part(path=path, media_type=media, is_picture=media.startswith("image/")))
+        elif isinstance(value, str):
+            parts.append(Part(text=value))
+        else:
+            parts.append(Part(body=as_code(value)))
+    return tuple(parts)
+
+
+def _referred(value: Any) -> str | None:
+    """Return the path in a reference to a file: ``{"file", "size", "media_type"}``, and maybe more."""
+    if not isinstance(value, dict) or not {"file", "size", "media_type"} <= value.keys():
+        return None
+    return value["file"] if isinstance(value["file"], str) else None
 
 
 def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:

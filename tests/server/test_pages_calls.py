@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ tools:
   - {id: patch, entrypoint: tools:give, input_schema: {type: object}}
   - {id: pairs, entrypoint: tools:give, input_schema: {type: object}}
   - {id: plain, entrypoint: tools:give, input_schema: {type: object}}
+  - {id: parts, entrypoint: tools:parts, input_schema: {type: object}}
   - {id: fails, entrypoint: tools:fail, input_schema: {type: object}}
 tool_overrides:
   - {tool_id: code, renderer: code, renderer_config: {file: $args.path, editable: true}}
@@ -45,6 +47,12 @@ def write(workspace: Path, path, content):
 
 def give(n=None, html=None, port=None, output=None, patch=None, city=None, days=None):
     return {name: value for name, value in locals().items() if value is not None}
+
+def parts(workspace: Path):
+    (workspace / "dot.png").write_bytes(b"\\x89PNG\\r\\n\\x1a\\n")
+    (workspace / "page.png").write_text("<script>alert(1)</script>")
+    files = [{"file": name, "size": 8, "media_type": "image/png"} for name in ("dot.png", "page.png")]
+    return ["<b>both</b>", *files, {"n": 1}]
 
 def fail(n):
     raise ValueError("it is broken")
@@ -202,6 +210,18 @@ def test_a_tool_without_a_renderer_is_shown_as_json(visitor: Visitor, api: Api) 
 
     assert "Seattle" in page.text
     assert "default" in page.text
+
+
+def test_pictures_that_a_result_refers_to_are_shown_and_other_files_are_links(
+    visitor: Visitor, api: Api
+) -> None:
+    page = called(visitor, api, "parts")
+
+    assert "&lt;b&gt;both&lt;/b&gt;" in page.source
+    (picture,) = re.findall(r'<img src="([^"]+)" alt="dot.png">', page.source)
+    assert "path=dot.png&amp;manifest=" in picture
+    assert 'alt="page.png"' not in page.source
+    assert ">page.png</a>" in page.source
 
 
 def test_the_page_of_a_call_tells_all_about_it(visitor: Visitor, api: Api) -> None:
