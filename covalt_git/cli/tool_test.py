@@ -84,7 +84,12 @@ def _chosen(opened: Project, patterns: Sequence[str]) -> list[Tool]:
     for pattern in patterns:
         path = pattern.replace(":", ".", 1)
         path = path if "." in path else f"{path}.**"
-        found = {tool.tool_id for tool in visible if pattern == "**" or matches(path, tool.path)}
+        # The tools of a toolset's servers have namespaces of their own.
+        found = {
+            tool.tool_id
+            for tool in visible
+            if pattern in {"**", tool.toolset_id} or matches(path, tool.path)
+        }
         if not found:
             known = {name for tool in visible for name in (tool.tool_id, tool.toolset_id)}
             near = nearest_name(pattern, known)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.files.toolsets import read_toolset
 from tests.installs.test_refreshing import LIST, READ, READ_FILE, WIPE, lock_text, offer, root
 
 if TYPE_CHECKING:
@@ -71,6 +77,26 @@ def test_a_check_writes_nothing_and_fails_where_a_lock_is_old(root: Path, covalt
     code, said = covalt("source", "refresh", "gear", "--check")
     assert code == 0
     assert "gear/disk: 3 tools, as its lock says" in said
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1)])
+def test_on_a_terminal_a_person_is_asked(root: Path, typed: str, code: int) -> None:
+    ours, theirs = pty.openpty()
+    program = [sys.executable, "-m", "covalt_git", "-C", str(root), "source", "refresh"]
+    with subprocess.Popen(program, stdin=theirs, stdout=theirs, stderr=theirs) as refreshing:
+        os.close(theirs)
+        said = b""
+        while not said.endswith(b"accept this? [y/N]: "):
+            said += os.read(ours, 1 << 16)
+        os.write(ours, f"{typed}\n".encode())
+        with contextlib.suppress(OSError):  # the terminal is gone with the last who has it
+            while os.read(ours, 1 << 16):
+                pass
+        assert refreshing.wait() == code
+    os.close(ours)
+
+    assert f"+ disk:{READ_FILE} is new" in said.decode()
+    assert read_toolset(root, "gear").tools[0].enabled == (typed == "y")
 
 
 def test_one_that_cannot_be_asked_is_told_with_the_grant_it_needs(

@@ -27,6 +27,7 @@ from covalt_git.installs.refreshing import (
     sources,
 )
 from tests.files.projects import REPOSITORY
+from tests.killing import killed_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -179,6 +180,32 @@ def test_only_what_was_shown_is_accepted(root: Path) -> None:
         accept(root, "gear", "disk", {"wip": shown["wipe"]})
     with pytest.raises(ChangedSinceError):
         accept(root, "gear", "disk", {"wipe": None})
+
+
+def test_killed_anywhere_a_tool_is_as_it_was_or_accepted(root: Path) -> None:
+    """Accepting is two files, the state and the lock; after any step, each says what it said or says now."""
+    asked(root)
+    accepted_all(root)
+    offer(root, READ | {"description": "Another."}, WIPE)
+    asked(root)
+    shown = {one.name: one.digest for one in source(root).to_accept}
+    kept = {file: file.read_bytes() for file in (root / "toolsets").glob("*/*.yaml")}
+
+    ends = set()
+    for step in range(1, 1000, 2):
+        for file, content in kept.items():
+            file.write_bytes(content)
+        killed = killed_at(step, lambda: accept(root, "gear", "disk", shown))
+        toolset = read_toolset(root, "gear")
+        assert toolset.problems == ()
+        ends.add(enabled(root)[f"disk:{READ_FILE}"])
+        accepted_all(root)
+        assert source(root).to_accept == ()
+        if not killed:
+            break
+
+    assert ends == {True, False}
+    assert "replaced" not in lock_text(root)
 
 
 def test_a_lock_that_was_edited_is_accepted_as_what_it_says(root: Path) -> None:
