@@ -70,12 +70,15 @@ def _question(approval: Approval, page: str) -> Question:
 def _settled(
     project: Project, waiting: CallOutcome, asked: Approval, follower: Follower
 ) -> CallOutcome:
-    """Return the call as it stands once it no longer waits, or when patience is at its end."""
+    """Return the call as it stands once it no longer waits, or when patience is at its end.
+
+    One that was approved and runs is waited for: it has limits of its own.
+    """
     end = time.monotonic() + PATIENCE_S
-    while True:
+    while not follower.cancel.is_set():
         with suppress(StillRunningError):
             waiting = as_it_stands(project, asked)
-            if waiting.approval is None:
-                return waiting
-        if time.monotonic() > end or follower.cancel.wait(_LOOK_S):
-            return waiting
+            if waiting.approval is None or time.monotonic() > end:
+                break
+        follower.cancel.wait(_LOOK_S)
+    return waiting

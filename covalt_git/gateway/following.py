@@ -81,7 +81,7 @@ class _Call(Generic[Result]):
                 self._loop.call_soon_threadsafe(end, outcome)
 
         context = contextvars.copy_context()
-        name = "covalt-git call"
+        name = "covalt-git client call"
         threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
 
     def _told(self, event: CallEvent) -> None:

@@ -60,6 +60,9 @@ _logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
+END_S = 2.0
+"""How long calls have to end when the server does, in seconds."""
+
 TTL_MS = 5_000
 """How long a client may take a list for fresh, in milliseconds; every call is decided anew."""
 
@@ -308,13 +311,15 @@ class Faces:
 
     @asynccontextmanager
     async def _life(self, _: Server[None]) -> AsyncIterator[None]:
-        """Tell of what changes for as long as the server is there."""
+        """Tell of what changes for as long as the server is there, and end what runs at its end."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._tell_of_changes)
             try:
                 yield
             finally:
                 self._listeners.close()
+                with anyio.CancelScope(shield=True):
+                    await self._calls.end(END_S)  # those that wait for an answer wait in vain now
                 group.cancel_scope.cancel()
 
     async def _tell_of_changes(self) -> None:

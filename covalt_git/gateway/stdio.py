@@ -41,7 +41,6 @@ async def _serve(gateway: Gateway) -> None:
             # Only now, as what is started from here on has neither our input nor our output.
             python_tool.prepare(Path(sys.executable))
             await server.run(read, write, server.create_initialization_options())
-        await faces.end(GRACE_S)  # what waits for an answer that cannot come any more
         group.cancel_scope.cancel()
 
 

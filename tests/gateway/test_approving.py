@@ -45,7 +45,8 @@ class Visitor:
 
     async def _elicit(self, _: Any, params: Any) -> types.ElicitResult:
         self.urls.append(params.url)
-        if self._approves:
+        approves, self._approves = self._approves, False
+        if approves:
             name = params.url.removeprefix(PAGES)
             threading.Timer(
                 self._after_s, Project.open(self._root).approvals().approve, [name]
@@ -70,7 +71,7 @@ def test_a_call_ends_with_its_result_once_a_person_has_approved_it(root: Path, e
 
     assert result.structured_content == {"written": "a.txt"}
     assert result.meta["covalt-git/manifest"]
-    assert len(visitor.urls) == 1
+    assert len(set(visitor.urls)) == 1
     assert commits(root) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -374,3 +375,17 @@ def test_a_state_of_another_process_or_role_is_refused(root: Path) -> None:
         return refused.value.error.code
 
     assert modern(root, again) == -32602
+
+
+def test_a_question_ends_with_the_server(root: Path) -> None:
+    began = time.monotonic()
+
+    modern(root, asked_once)
+
+    assert time.monotonic() - began < 15
+    with Project.open(root).chats.open("c1") as chat:
+        record = chat.manifest(chat.head() or "").record.call
+        assert record is not None
+        assert record.error is not None
+        assert record.error.code == "cancelled"
+        assert [one.answer for one in record.asked] == [None]
