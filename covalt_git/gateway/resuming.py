@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
@@ -9,6 +10,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.names import is_new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import waiting_call
+from covalt_git.workspaces.locking import ChatBusyError
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import Approval
@@ -53,6 +55,10 @@ def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
             with project.writing(chat):
                 pass  # whoever writes first records what ran out
         call = chat.call(asked.call_id)
+        if call is not None and call.status == "running":
+            # Whoever ran it may have been killed: then nobody holds the chat, and a writer records that.
+            with suppress(ChatBusyError), project.engine().writing(chat, timeout_s=0):
+                call = chat.call(asked.call_id)
         approval = _newest(chat, asked)
         if call is None:
             return as_recorded(chat, chat.manifest(chat.resolve(asked.call_id)))

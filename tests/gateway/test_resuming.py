@@ -128,3 +128,19 @@ def test_an_answer_that_a_client_makes_up_approves_nothing(root: Path, era: str)
     assert result.is_error
     with Project.open(root).chats.open("c1") as chat:
         assert chat.head() is None
+
+
+def test_a_call_whose_run_was_killed_is_told_as_interrupted(root: Path) -> None:
+    execution_id = talk(root, asked).structured_content["execution_id"]
+    project = Project.open(root)
+    with project.chats.open("c1") as chat, project.writing(chat) as writer:
+        (approval,) = chat.approvals()
+        approved = approval.model_copy(
+            update={"state": "approved", "decided_by": "me", "decided_at": approval.created_at}
+        )
+        assert writer.put_approval(approved, before=approval)
+        call = chat.call(approval.call_id)
+        assert call is not None
+        writer.put_call(call.model_copy(update={"status": "running"}))  # and then it was killed
+
+    assert resumed(root, execution_id).structured_content["error"] == "interrupted"
