@@ -25,18 +25,34 @@ _COLOURS = {"+": "green", "-": "red"}
 @click.option(
     "--print", "only_print", is_flag=True, help="Print what belongs there, write nothing."
 )
+@click.option(
+    "--http",
+    "served",
+    is_flag=True,
+    help="Name the address of covalt-git serve, instead of a command to start.",
+)
 @click.option("--yes", is_flag=True, help="Write it without asking.")
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, host: Host, name: str, *, only_print: bool, yes: bool, as_json: bool
+    ctx: click.Context,
+    host: Host,
+    name: str,
+    *,
+    only_print: bool,
+    served: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Put the server into the configuration of HOST, after a look at the change.
 
     The options of `covalt-git mcp` stand before: `covalt-git mcp --mode search install cursor`. Tools get
     names that every host takes, `--names underscore`, unless others are named.
+
+    With --http, host and server have the token from COVALT_GIT_TOKEN: set it to one that stays the same.
     """
-    file = host_files.with_server(host, project().root, _args(ctx), name)
+    server = _address(ctx) if served else _args(ctx)
+    file = host_files.with_server(host, project().root, server, name)
     if only_print:
         output.as_json({name: file.entry})
         return
@@ -69,6 +85,23 @@ def _args(ctx: click.Context) -> list[str]:
         args += ["--role", role]
     style = given.params["style"] if _was_given(given, "style") else "underscore"
     return [*args, "--names", style]
+
+
+def _address(ctx: click.Context) -> str:
+    """Return where the project is served, with the chat that is named before."""
+    given = ctx.parent
+    assert given is not None  # it is a command of a group
+    for name, option in (("mode", "--mode"), ("style", "--names"), ("role", "--role")):
+        if _was_given(given, name):
+            raise wrong_call(f"{option} goes with a server that the host starts, not with --http")
+    config = project().config.server
+    if not config.port:
+        raise wrong_call(
+            "the server has another port each time: write one under server in covalt.yaml"
+        )
+    chat = given.params["chat_id"]
+    query = "" if chat is None else f"?chat={chat}"
+    return f"http://127.0.0.1:{config.port}/mcp{query}"
 
 
 def _was_given(ctx: click.Context, name: str) -> bool:

@@ -28,6 +28,8 @@ Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 
 _FILES = {"claude-code": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
 _PROGRAM = "covalt-git"
+_TOKEN = "COVALT_GIT_TOKEN"  # noqa: S105 - where a token is found, not one
+"""The variable that a host and ``covalt-git serve`` have the token from."""
 
 
 class HostFileError(CovaltError):
@@ -47,17 +49,18 @@ class HostFile:
     after: str
 
 
-def with_server(host: Host, root: Path, args: Sequence[str], name: str) -> HostFile:
-    """Return the file of a host with the server of the project at ``root``, started with ``args``.
+def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) -> HostFile:
+    """Return the file of a host with the server of the project at ``root``.
 
-    What else is in the file stays.  Files of a project are checked in, so that none has a path of this
+    ``server`` are the arguments that the host starts it with, or the address that it is served at.  What else is in the file stays.  Files of a project are checked in, so that none has a path of this
     machine in it.
 
     Raises:
-        HostFileError: when the file holds something else than an object of JSON.
+        HostFileError: when the file holds something else than an object of JSON, or the host knows no
+            addresses.
     """
+    entry = _served(host, server) if isinstance(server, str) else _started(host, root, server)
     path = _desktop_file() if host == "claude-desktop" else root / _FILES[host]
-    entry = _entry(host, root, args)
     key = "servers" if host == "vscode" else "mcpServers"
     before = _read(path)
     said = _parsed(path, before)
@@ -93,7 +96,20 @@ def write(file: HostFile) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _entry(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
+def _served(host: Host, address: str) -> JsonObject:
+    """Return the entry of a server at an address; the host has the token from its environment."""
+    if host == "claude-desktop":
+        raise HostFileError(
+            "claude-desktop reaches no server of this machine by its address",
+            hint="leave --http out: it starts the server itself",
+        )
+    token = f"${{{_TOKEN}}}" if host == "claude-code" else f"${{env:{_TOKEN}}}"
+    entry: JsonObject = {"url": address, "headers": {"Authorization": f"Bearer {token}"}}
+    return entry if host == "cursor" else {"type": "http", **entry}
+
+
+def _started(host: Host, root: Path, args: Sequence[str]) -> JsonObject:
+    """Return the entry of a server that the host starts for itself."""
     if host == "claude-desktop":  # it starts servers anywhere, and finds little on its PATH
         program = shutil.which(_PROGRAM) or str(Path(sys.executable).with_name(_PROGRAM))
         return {"command": program, "args": ["-C", str(root), "mcp", *args]}

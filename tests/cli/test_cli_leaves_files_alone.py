@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WALK = {
     "init": ["init ../other"],
     "explain": ["explain CG201"],
-    "mcp install": ["mcp install claude-code --print"],
+    "mcp install": ["mcp install claude-code --print", "mcp install claude-code --http --print"],
     "schema": ["schema state", "schema toolset --out ../schemas"],
     "toolset new": ["toolset new fresh --template mcp"],
     "validate": [

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
+from covalt_git.project import Project
 from tests.command import run
 from tests.gateway.clients import REPOSITORY, make_project
 
@@ -68,6 +69,45 @@ def test_the_file_of_a_person_keeps_what_else_is_in_it(root: Path) -> None:
     assert told["entry"]["args"] == ["-C", str(root), "mcp", "--names", "short"]
     assert Path(told["entry"]["command"]).is_absolute()
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("host", "kind", "token"),
+    [
+        ("claude-code", {"type": "http"}, "${COVALT_GIT_TOKEN}"),
+        ("vscode", {"type": "http"}, "${env:COVALT_GIT_TOKEN}"),
+        ("cursor", {}, "${env:COVALT_GIT_TOKEN}"),
+    ],
+)
+def test_a_host_may_be_given_the_address_of_the_server(
+    root: Path, host: str, kind: dict[str, str], token: str
+) -> None:
+    with Project.open(root).chats.new("c1"):
+        pass
+
+    done = install(root, "--chat", "c1", "install", host, "--http", "--print")
+
+    assert json.loads(done.stdout) == {
+        "covalt-git": {
+            **kind,
+            "url": "http://127.0.0.1:8787/mcp?chat=c1",
+            "headers": {"Authorization": f"Bearer {token}"},
+        }
+    }
+
+
+def test_what_an_address_cannot_say_is_told(root: Path) -> None:
+    desktop = install(root, "install", "claude-desktop", "--http", "--yes")
+    moded = install(root, "--mode", "search", "install", "cursor", "--http", "--yes")
+    with (root / "covalt.yaml").open("a") as config:
+        config.write("server: {port: 0}\n")
+    anywhere = install(root, "install", "cursor", "--http", "--yes")
+
+    assert (desktop.returncode, moded.returncode, anywhere.returncode) == (1, 2, 2)
+    assert "hint: leave --http out" in desktop.stderr
+    assert "--mode goes with a server that the host starts" in moded.stderr
+    assert "another port each time" in anywhere.stderr
+    assert not (root / ".cursor").exists()
 
 
 def test_nothing_is_written_unasked(root: Path) -> None:
