@@ -102,7 +102,7 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
     toolset = opened.catalog.find_toolset(toolset_id)
     tools = opened.catalog.visible(toolset.tools)
     # What a role may not call does not exist for it, and the toolset's own files would tell of it.
-    everything = len(tools) == len(toolset.tools)
+    everything = opened.catalog.sees_all_of(toolset.id, toolset.tool_ids)
     if as_json:
         output.as_json(_detail(toolset, [tool.tool_id for tool in tools], everything=everything))
         return
@@ -185,6 +185,8 @@ def _declared(toolset: Toolset) -> dict[str, list[str]]:
         return {"files": files}
     return {
         "files": files,
+        "prompts": [prompt.id for prompt in toolset.manifest.prompts],
+        "resources": [resource.id for resource in toolset.manifest.resources],
         "MCP servers": [server.id for server in toolset.manifest.mcp_servers],
         "sources": [source.id for source in toolset.manifest.sources],
         "secrets": list(toolset.manifest.secrets),

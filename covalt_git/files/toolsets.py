@@ -101,12 +101,16 @@ class Toolset:
     def tool_ids(self) -> list[str] | None:
         """The ids of the tools that it declares, and of those that its servers gave.
 
-        None where its manifest cannot be read.
+        Its prompts and resources come last: a role's patterns hold for them as for tools.  None where
+        its manifest cannot be read.
         """
         if self.manifest is None:
             return None
         own = [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
-        return own + [tool.tool_id for tool in self.tools if tool.kind == "mcp"]
+        given = [tool.tool_id for tool in self.tools if tool.kind == "mcp"]
+        prompts = [f"{self.id}:{prompt.id}" for prompt in self.manifest.prompts]
+        resources = [f"{self.id}:{resource.id}" for resource in self.manifest.resources]
+        return [*own, *given, *prompts, *resources]
 
     def tool(self, tool_id: str) -> Tool | None:
         """Return one of its tools."""

@@ -84,6 +84,26 @@ def test_a_role_sees_what_it_may_call(root: Path) -> None:
     assert "app-builder:read_file" in covalt(root, "reader", "tool", "list")
 
 
+def test_prompts_and_resources_are_hidden_by_patterns_as_tools_are(root: Path) -> None:
+    config = root / "covalt.yaml"
+    roles = """
+  some: {allow: [data-lab.**], deny: [data-lab.explore]}
+  every: {allow: [data-lab.**]}
+  only: {allow: [data-lab.explore]}
+"""
+    config.write_text(config.read_text().replace("\nroles:\n", f"\nroles:{roles}"))
+
+    some, every, only = (
+        covalt(root, role, "toolset", "show", "data-lab") for role in ("some", "every", "only")
+    )
+
+    assert "prompts: explore\nresources: about_weather\n" in every
+    assert "explore" not in some
+    assert "about_weather" not in some
+    assert "data-lab 1.0.0" in only
+    assert "summarize" not in only
+
+
 @pytest.mark.parametrize("switch", ["enable", "disable"])
 def test_only_who_may_do_everything_switches_toolsets(root: Path, switch: str) -> None:
     refused = "your role may not switch toolsets\n  hint: a role with admin: true may\n"
