@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal, get_args
 
 import click
@@ -56,8 +57,10 @@ def command(
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415
     from covalt_git.gateway.gateway import Gateway  # noqa: PLC0415
+    from covalt_git.serving.announced import approval_page  # noqa: PLC0415
 
-    stdio.serve(Gateway(opened.root, under, style, mode, ClientChats(chat_id)))
+    pages = partial(approval_page, opened.root)
+    stdio.serve(Gateway(opened.root, under, style, mode, ClientChats(chat_id), pages=pages))
 
 
 command.add_command(mcp_install.command)

@@ -13,7 +13,8 @@ from mcp import Client, MCPError
 
 from covalt_git.gateway import approving
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, make_project, talk
+from covalt_git.serving.announced import announced
+from tests.gateway.clients import ERAS, make_project, over_stdio, talk
 
 eras = pytest.mark.parametrize("era", ERAS)
 ARGS = {"path": "a.txt", "content": "hi"}
@@ -192,3 +193,19 @@ def test_a_call_is_found_done_at_once(root: Path) -> None:
         return time.monotonic() - began
 
     assert raw(root, said) < 0.4  # less than the patience with a person
+
+
+@eras
+def test_on_stdio_the_pages_that_a_person_has_open_are_where_one_is_led(
+    root: Path, era: str
+) -> None:
+    visitor = Visitor(root, approves=True)
+
+    with announced(root, PAGES.removesuffix("/approvals/")):
+        done = over_stdio(root, asked, era=era, **visitor.can())
+    waits = over_stdio(root, asked, era=era, **visitor.can())
+
+    assert done.structured_content == {"written": "a.txt"}
+    assert waits.structured_content["error"] == "approval_needed"
+    assert len(visitor.urls) == 1
+    assert "token" not in visitor.urls[0]
