@@ -7,15 +7,14 @@ answered with the question, and another one brings the answer.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import secrets
-import threading
 import time
 from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
+from anyio.to_thread import run_sync
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git.asking import Inquiry, Respondent
@@ -50,7 +49,7 @@ class UnknownCallError(CovaltError):
 
 
 class _Call(Generic[Result]):
-    """A call in a thread of its own; all but what the thread does happens in the event loop."""
+    """A call in a thread; all but what the thread does happens in the event loop."""
 
     def __init__(self, kinds: frozenset[QuestionKind], early: Mapping[str, Any]) -> None:
         self.token = secrets.token_urlsafe(16)
@@ -66,23 +65,14 @@ class _Call(Generic[Result]):
         self._loop = asyncio.get_running_loop()
         self._changed = anyio.Event()
 
-    def start(self, work: Callable[[Follower], Result], on_end: Callable[[], None]) -> None:
-        """Begin to run ``work``."""
-
-        def end(outcome: Result | Exception) -> None:
-            self.outcome, self.ended_at = outcome, time.monotonic()
+    async def run(self, work: Callable[[Follower], Result], threads: anyio.CapacityLimiter) -> None:
+        """Run ``work`` to its end in one of the threads."""
+        try:
+            self.outcome = await run_sync(_outcome, work, self.follower, limiter=threads)
+        finally:
+            self.ended_at = time.monotonic()
             self.ended.set()
             self._tell_of_change()
-            on_end()
-
-        def run() -> None:
-            outcome = _outcome(work, self.follower)
-            with suppress(RuntimeError):  # the loop is closed, and nobody waits
-                self._loop.call_soon_threadsafe(end, outcome)
-
-        context = contextvars.copy_context()
-        name = "covalt-git client call"
-        threading.Thread(target=context.run, args=(run,), name=name, daemon=True).start()
 
     def _told(self, event: CallEvent) -> None:
         with suppress(RuntimeError):
@@ -128,8 +118,8 @@ class Calls:
         self, log: Callable[[ServerRequestContext[Any, Any], Log], Awaitable[None]]
     ) -> None:
         self._log = log
-        self._places = anyio.CapacityLimiter(MOST_CALLS)
-        self._running: set[_Call[Any]] = set()
+        self._threads = anyio.CapacityLimiter(MOST_CALLS)
+        self._running: dict[_Call[Any], asyncio.Task[None]] = {}
         self._asking: OrderedDict[str, _Call[Any]] = OrderedDict()
 
     async def end(self, grace_s: float) -> None:
@@ -157,7 +147,7 @@ class Calls:
         state = client_questions.state_of(ctx) if is_modern else None
         if state is None:
             early = client_questions.responses_of(ctx) if is_modern else {}
-            call: _Call[Result] = await self._begun(ctx, work, early)
+            call: _Call[Result] = self._begun(ctx, work, early)
         else:
             call = self._known(state[0])
             if call.inquiry is not None and call.inquiry.id == state[1]:
@@ -179,7 +169,7 @@ class Calls:
         assert call.outcome is not None
         return call.outcome
 
-    async def _begun(
+    def _begun(
         self,
         ctx: ServerRequestContext[Any, Any],
         work: Callable[[Follower], Result],
@@ -187,13 +177,9 @@ class Calls:
     ) -> _Call[Result]:
         call: _Call[Result] = _Call(client_questions.kinds_of(ctx), early)
 
-        def ended() -> None:
-            self._running.discard(call)
-            self._places.release_on_behalf_of(call)
-
-        await self._places.acquire_on_behalf_of(call)
-        self._running.add(call)
-        call.start(work, ended)
+        # Not in the request's own task group, as it may go on without it.
+        self._running[call] = asyncio.create_task(call.run(work, self._threads))
+        self._running[call].add_done_callback(lambda _: self._running.pop(call))
         return call
 
     def _known(self, token: str) -> _Call[Any]:
