@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent import futures
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
-from covalt_git.asking import inquire
+from covalt_git.asking import asked, inquire
 from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
 from covalt_git.errors import CovaltError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.base import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.models.questions import AskedQuestion
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits, McpServer
     from covalt_git.models.toolset_state import ToolsetState
@@ -164,12 +166,17 @@ def run(
         told = CallError(code=error.code, message=error.message, hint=error.hint)
         return Outcome("error", error=told)
 
+    was_asked: list[AskedQuestion] = []
+
     def ask(method: str, params: JsonObject) -> JsonObject:
         question = Question.model_validate({"method": method, "params": params})
         inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
-        return inquiry.wait(limits.answer_s or 300.0, follower.cancel)["asked"]
+        try:
+            return inquiry.wait(limits.answer_s or 300.0, follower.cancel)["asked"]
+        finally:
+            was_asked.extend(asked(inquiry))
 
-    return mcp_tool.run(
+    outcome = mcp_tool.run(
         mcp_tool.McpJob(
             tool=found.tool,
             args=args,
@@ -183,6 +190,7 @@ def run(
             cancel=follower.cancel,
         )
     )
+    return replace(outcome, asked=tuple(was_asked))
 
 
 def _of_call(

@@ -353,7 +353,7 @@ def _servers() -> list[ToolGroup]:
             id=row["id"],
             name=row["id"],
             enabled=row["enabled"],
-            note=f"declared by {row['toolset_id']}; this version does not connect to MCP servers yet",
+            note=f"declared by {row['toolset_id']}; nobody asked it which tools it has",
             tools=(),
         )
         for row in current.toolset_index().mcp_servers()

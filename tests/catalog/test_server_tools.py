@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access import Principal
+from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import BrokenToolsetError, Catalog, DisabledToolError
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import UnknownNameError
 from covalt_git.files.state_files import write_lock, write_state
 from covalt_git.models.tool_lock import ToolLock, locked_tool
 from covalt_git.models.toolset_state import ToolsetState
@@ -149,6 +150,6 @@ def test_a_servers_tool_is_found_by_a_search(root: Path, words: str) -> None:
     assert elsewhere == []
 
 
-def test_until_servers_are_connected_a_call_is_refused_in_words(root: Path) -> None:
-    with pytest.raises(CovaltError, match="web:search is a tool of an MCP server"):
+def test_a_call_is_refused_while_nobody_granted_the_server(root: Path) -> None:
+    with pytest.raises(GrantNeededError, match="'demo' may not use its MCP server 'web'"):
         Project.open(root).engine().check(Request("web:search", {"q": "cats"}))

@@ -32,9 +32,7 @@ def test_tools_are_grouped_by_their_owner(api: Api) -> None:
         ("mcp_server", "far"),
         ("mcp_server", "maps"),
     ]
-    assert groups[5]["note"] == (
-        "declared by forecast; this version does not connect to MCP servers yet"
-    )
+    assert groups[5]["note"] == ("declared by forecast; nobody asked it which tools it has")
 
 
 def test_a_row_tells_renderer_and_who_asks(api: Api) -> None:
