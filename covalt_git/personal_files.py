@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,3 +42,22 @@ def read_personal(file: Path, refusal: type[CovaltError]) -> str | None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise refusal(f"{str(file)!r} cannot be read: {why}") from None
+
+
+def write_personal(file: Path, text: str) -> None:
+    """Have that text in a file that only its owner may read or write: all of it, or what was there.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # with mode 600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as written:
+            written.write(text)
+            written.flush()
+            os.fsync(written.fileno())
+        Path(temporary).replace(file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
-from covalt_git.personal_files import personal_folder, read_personal
+from covalt_git.personal_files import personal_folder, read_personal, write_personal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,13 +88,7 @@ class SecretCommand:
             SecretCommandError: when what it runs is not there, or lies in the project.
         """
         self._program()
-        self._consent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._consent.with_name(f".{self._consent.name}.{os.getpid()}")
-        temporary.unlink(missing_ok=True)
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self._text)
-        temporary.replace(self._consent)
+        write_personal(self._consent, self._text)
 
     def forbid(self) -> bool:
         """Take that back; return whether it was allowed."""
