@@ -172,6 +172,12 @@ def is_local(host: str) -> bool:
     return _is_localhost(host) if ip is None else bool(_why_kept(ip))
 
 
+def is_loopback(host: str) -> bool:
+    """Tell whether a normal host, or an address, means this very machine and nothing else."""
+    ip = _ip(host)
+    return _is_localhost(host) if ip is None else _plain(ip).is_loopback
+
+
 @dataclass(frozen=True, slots=True)
 class HostRule:
     """One host that was granted: ``api.example.com``, ``*.example.com:8443``, ``http://localhost:5000``.

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.hosts import BadHostError, HostRule, Origin, Reach, normal_host, origin_of, why_kept
+from covalt_git.hosts import (
+    BadHostError,
+    HostRule,
+    Origin,
+    Reach,
+    is_loopback,
+    normal_host,
+    origin_of,
+    why_kept,
+)
 
 
 @pytest.mark.parametrize(
@@ -180,3 +189,15 @@ def test_anywhere_is_every_public_host_over_https() -> None:
 
     assert reach.covers(Origin("https", "example.com", 8443))
     assert not reach.covers(Origin("http", "example.com", 80))
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"]
+)
+def test_this_machine_is_known_by_its_names(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "0.0.0.0", "localhost.example", "fe80::1"])
+def test_what_may_be_another_machine_is_not_this_one(host: str) -> None:
+    assert not is_loopback(host)

@@ -18,6 +18,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
 from covalt_git.connections import failures
+from covalt_git.connections.kept_tokens import KeptTokens
 from covalt_git.connections.last_words import LastWords
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
@@ -106,6 +107,7 @@ class Connection:
         self._waiting: set[Voice] = set()
         self._used = 0.0
         self._status: int | None = None
+        self._tokens = KeptTokens(definition) if definition.may_sign_in else None
         self._not_before = 0.0
         self._failures = 0
         self._starts = 0
@@ -160,6 +162,7 @@ class Connection:
         async with self._one_at_a_time:
             client = await self._client(voice)
             self._tools = None
+            self._listen_anew()
             return await self._definitions(client)
 
     async def call(self, asked: Asked, voice: Voice) -> JsonObject:
@@ -182,6 +185,7 @@ class Connection:
         client = await self._client(voice)
         loop = asyncio.get_running_loop()
         self._voice = voice
+        self._listen_anew()
         try:
             async with asyncio.timeout(asked.timeout_s) as clock:
                 self._clock = clock
@@ -202,7 +206,19 @@ class Connection:
     def _failed(self, error: Exception) -> CovaltError:
         if failures.has_ended(failures.first_cause(error)):
             self._closed.set()
-        return failures.of_request(self.definition, error, self._words.text)
+        return failures.of_request(self.definition, error, self._words.text, self._heard)
+
+    @property
+    def _heard(self) -> failures.Heard:
+        tokens = self._tokens
+        if tokens is None:
+            return failures.Heard(self._status)
+        return failures.Heard(self._status, tokens.insufficient_now, tokens.why)
+
+    def _listen_anew(self) -> None:
+        self._status = None
+        if self._tokens is not None:
+            self._tokens.begin()
 
     async def _check(self, client: Client, asked: Asked) -> None:
         """Make sure that a tool is what was accepted."""
@@ -264,7 +280,8 @@ class Connection:
     async def _own(self, ready: asyncio.Future[Client]) -> None:
         """Connect, stay connected for as long as it is of use, and end: all of it in this task."""
         closed = self._closed = asyncio.Event()
-        self._tools = self._status = None
+        self._tools = None
+        self._listen_anew()
         by_itself = True
         try:
             async with AsyncExitStack() as stack:
@@ -276,7 +293,7 @@ class Connection:
                 ready.set_result(client)
                 by_itself = await self._over(closed)
         except Exception as error:  # noqa: BLE001 - told to whoever waits
-            failed = failures.of_start(self.definition, error, self._words.text, self._status)
+            failed = failures.of_start(self.definition, error, self._words.text, self._heard)
             self._error = failed.message
             if not ready.done():
                 ready.set_exception(failed)
@@ -317,7 +334,7 @@ class Connection:
 
     def _new_client(self, closed: asyncio.Event) -> Client:
         return Client(
-            transport(self.definition, self._words, closed, self._answered),
+            transport(self.definition, self._words, closed, self._answered, self._tokens),
             client_info=types.Implementation(name="covalt-git", version=__version__),
             log_level="info",
             logging_callback=self._logged,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcp import MCPError
@@ -18,6 +19,26 @@ CONNECTION_CLOSED = -32000
 
 _SESSION_GONE = "Session terminated"
 _UNAUTHORIZED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was heard of HTTP: the last status, whether it wanted a better token, and what is wrong with ours."""
+
+    status: int | None = None
+    wants_token: bool = False
+    token: str = ""
+
+    def sign_in(self, definition: Definition) -> SignInNeededError | None:
+        """Return what to tell where the server wants to know who asks, or wants to know it better."""
+        if not self.wants_token and self.status != _UNAUTHORIZED:
+            return None
+        why = f": {self.token}" if self.token else ""
+        command = f"auth login {definition.name}" if definition.may_sign_in else "secret list"
+        return SignInNeededError(
+            definition.mask.text(f"the MCP server {definition.name} wants to know who asks{why}"),
+            hint=f"covalt-git {command}",
+        )
 
 
 class ServerFailedError(CovaltError):
@@ -63,21 +84,20 @@ def has_ended(error: BaseException) -> bool:
     return error.code == CONNECTION_CLOSED or gone
 
 
-def of_start(
-    definition: Definition, error: BaseException, said: str, status: int | None = None
-) -> CovaltError:
-    """Return why a server cannot be used.
+_NOTHING = Heard()
 
-    ``said`` is the end of what it wrote on its error stream, and ``status`` the last of HTTP.
-    """
+
+def of_start(
+    definition: Definition, error: BaseException, said: str, heard: Heard = _NOTHING
+) -> CovaltError:
+    """Return why a server cannot be used; ``said`` is the end of what it wrote on its error stream."""
     cause, name = first_cause(error), definition.name
     hint = ""
     unreachable = why_unreachable(cause)
-    if status == _UNAUTHORIZED:
-        return SignInNeededError(
-            f"the MCP server {name} wants to know who asks",
-            hint=f"covalt-git auth login {name}",
-        )
+    if isinstance(cause, CovaltError) and not unreachable:
+        return cause
+    if (needed := heard.sign_in(definition)) is not None:
+        return needed
     if isinstance(cause, FileNotFoundError) and definition.argv:
         why = f"there is no program {definition.argv[0]!r}"
         hint = "install it, or write its whole path"
@@ -90,7 +110,7 @@ def of_start(
     elif unreachable:
         why = unreachable
     elif isinstance(cause, MCPError):
-        why = f"it answered: {cause.message}" + (f" ({status})" if status else "")
+        why = f"it answered: {cause.message}" + (f" ({heard.status})" if heard.status else "")
     else:
         why = str(cause).partition("\n")[0][:300] or type(cause).__name__
     return ServerFailedError(
@@ -99,11 +119,15 @@ def of_start(
     )
 
 
-def of_request(definition: Definition, error: BaseException, said: str) -> CovaltError:
+def of_request(
+    definition: Definition, error: BaseException, said: str, heard: Heard = _NOTHING
+) -> CovaltError:
     """Return why a request to a server that had been there came to nothing."""
     cause, name = first_cause(error), definition.name
     if isinstance(cause, CovaltError):
         return cause
+    if (needed := heard.sign_in(definition)) is not None:
+        return needed
     if has_ended(cause):
         why = f"the MCP server {name} ended while it was asked{_told(said)}"
         return ServerEndedError(definition.mask.text(why))

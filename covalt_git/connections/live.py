@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
-import logging
 import os
 import threading
 from contextlib import suppress
@@ -184,9 +183,6 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
     finally:
         loop.close()
 
-
-# What the SDK logs is for whoever wants to see it: errors are told in words where they matter.
-logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 CONNECTIONS = Connections()
 """The connections of this process."""

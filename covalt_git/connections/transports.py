@@ -12,6 +12,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.hosts import Reach
+from covalt_git.http_client.auth_requests import BearerAuth
 from covalt_git.http_client.for_agents import agent_client
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.last_words import LastWords
+    from covalt_git.http_client.auth_requests import Tokens
 
 
 @asynccontextmanager
@@ -32,16 +34,17 @@ async def transport(
     words: LastWords,
     closed: asyncio.Event,
     answered: Callable[[int], None],
+    tokens: Tokens | None = None,
 ) -> AsyncIterator[TransportStreams]:
     """Open the way to a server; ``closed`` is set as soon as the server has closed it.
 
-    ``answered`` hears the status of every answer, of HTTP.
+    ``answered`` hears the status of every answer, of HTTP, and ``tokens`` tells who asks there.
 
     Raises:
         OSError: when a program cannot be started; and what the SDK raises.
     """
     stdio = definition.transport == "stdio"
-    way = _program(definition, words) if stdio else _address(definition, answered)
+    way = _program(definition, words) if stdio else _address(definition, answered, tokens)
     async with way as (read, write):
         yield _Noted(read, closed), write
 
@@ -65,12 +68,13 @@ async def _program(definition: Definition, words: LastWords) -> AsyncIterator[Tr
 
 @asynccontextmanager
 async def _address(
-    definition: Definition, answered: Callable[[int], None]
+    definition: Definition, answered: Callable[[int], None], tokens: Tokens | None
 ) -> AsyncIterator[TransportStreams]:
     reach = definition.reach or Reach()
+    bearer = None if tokens is None else BearerAuth(definition.url, tokens)
 
     def client(headers: dict[str, str] | None = None, timeout: Any = None, auth: Any = None) -> Any:  # noqa: ARG001 - as the SDK calls it
-        return agent_client(reach, headers or definition.headers, auth, answered)
+        return agent_client(reach, headers or definition.headers, bearer, answered)
 
     way: AbstractAsyncContextManager[TransportStreams]
     if definition.transport == "sse":

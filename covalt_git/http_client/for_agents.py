@@ -7,7 +7,7 @@ follows redirects within an origin itself; no proxy is taken from the environmen
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpcore2
 import httpx2
@@ -19,7 +19,7 @@ from covalt_git.http_client.sockets import resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from covalt_git.hosts import Reach
+    from covalt_git.hosts import Origin
 
 _READ_S = 300.0
 """How long a stream may be silent, in seconds, as the SDK has it."""
@@ -27,8 +27,18 @@ _READ_S = 300.0
 _OTHER_S = 30.0
 
 
+class Reaching(Protocol):
+    """What tells whom requests may go to, as :class:`covalt_git.hosts.Reach` does."""
+
+    def covers(self, origin: Origin) -> bool:
+        """Tell whether they may go to that origin, whatever addresses its name has."""
+
+    def why_not(self, host: str, address: str) -> str:
+        """Return why that host may not be reached at that address; else nothing."""
+
+
 def agent_client(
-    reach: Reach,
+    reach: Reaching,
     headers: Mapping[str, str],
     auth: httpx2.Auth | None = None,
     answered: Callable[[int], None] = lambda _: None,
@@ -68,7 +78,7 @@ def why_unreachable(error: BaseException) -> str:
 class _Transport(httpx2.AsyncHTTPTransport):
     """httpx2's own, over a pool that connects to checked addresses only."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reaching) -> None:
         super().__init__(trust_env=False)
         self._reach = reach
         # It takes no network of ours otherwise.
@@ -92,7 +102,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
 
 
 class _Network(httpcore2.AsyncNetworkBackend):
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: Reaching) -> None:
         self._reach = reach
         self._network = httpcore2.AnyIOBackend()
 

@@ -16,6 +16,7 @@ import pytest
 from covalt_git.connections.connection import Asked
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.failures import ServerFailedError, SignInNeededError
+from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile
 from covalt_git.connections.live import Connections
 from covalt_git.connections.waiting import Hears
 from covalt_git.hosts import Reach
@@ -85,6 +86,32 @@ def test_a_server_that_wants_to_know_who_asks_is_told_so(
 
         headers = {"Authorization": "Bearer t0ken"}
         assert len(connections.tools(replace(at(port, transport), headers=headers))) == 3
+        connections.close()
+
+
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+def test_what_signing_in_left_is_sent_to_both_kinds_of_server(
+    connections: Connections, transport: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with serving(transport, env={"TOKEN": "t0ken"}) as port:
+        defined = at(port, transport)
+        kept = KeptSignIn(
+            project="/project",
+            toolset_id="demo",
+            server_id="remote",
+            url=defined.url,
+            issuer="https://as.example",
+            origins=("https://as.example",),
+            token_endpoint="https://as.example/token",
+            resource=defined.url,
+            client_id="c",
+            access_token="t0ken",
+            signed_in_at="2026-11-22T00:00:00Z",
+        )
+        SignInFile.of(defined.name, defined.url).write(kept)
+
+        assert call(connections, defined, "echo", Hears(), text="hello") == "hello"
         connections.close()
 
 

@@ -1,0 +1,141 @@
+"""Where a browser comes back to after a person has signed in: one address of this machine, for one visit.
+
+(RFC 8252, "Loopback Interface Redirection"; OAuth 2.1, "Authorization Response".)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Self
+from urllib.parse import parse_qsl, urlsplit
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_PATH = "/callback"
+_MOST_BYTES = 16 << 10
+_READ_S = 10.0
+_MOST_FIELDS = 20
+_PAGE = """\
+<!doctype html>
+<meta charset="utf-8">
+<title>covalt-git</title>
+<p style="font: 1.1rem system-ui; margin: 4rem auto; max-width: 32rem">{text}</p>
+"""
+_ANSWERS = {
+    200: ("OK", "That is all here: you may close this page, and the terminal says how it ends."),
+    400: ("Bad Request", "This is not the answer that covalt-git waits for."),
+    404: ("Not Found", "There is nothing here."),
+    405: ("Method Not Allowed", "There is nothing here."),
+    410: ("Gone", "Nobody waits for this any more."),
+}
+
+
+class Callback:
+    """Hears once what the authorization server has the browser say; to be entered before it is used."""
+
+    def __init__(self) -> None:
+        self._server: asyncio.Server | None = None
+        self._heard: asyncio.Future[dict[str, str]] | None = None
+        self._state: str | None = None
+        self._host = ""
+
+    async def __aenter__(self) -> Self:
+        """Listen, on a port that is free."""
+        self._heard = asyncio.get_running_loop().create_future()
+        self._server = await asyncio.start_server(self._visited, "127.0.0.1", 0, limit=_MOST_BYTES)
+        self._host = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def address(self) -> str:
+        """The address to come back to."""
+        return f"http://{self._host}{_PATH}"
+
+    def expect(self, state: str) -> None:
+        """Take only what carries that, which nobody else knows."""
+        self._state = state
+
+    async def heard(self) -> dict[str, str]:
+        """Return the fields that the browser was sent back with."""
+        assert self._heard is not None
+        return await self._heard
+
+    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_READ_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status = self._taken(head.decode("latin-1"))
+                writer.write(_page(status))
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    def _taken(self, head: str) -> int:
+        """Return the status of a visit; what it carries is taken if it is the one that is waited for."""
+        first, *lines = head.split("\r\n")
+        method, _, rest = first.partition(" ")
+        target, _, version = rest.partition(" ")
+        hosts = [
+            line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")
+        ]
+        if hosts != [self._host] or not version.startswith("HTTP/1."):
+            return 400
+        path, _, query = target.partition("?")
+        if path != _PATH:
+            return 404
+        if method != "GET":
+            return 405
+        return self._settled(query)
+
+    def _settled(self, query: str) -> int:
+        assert self._heard is not None
+        if self._heard.done() or self._state is None:
+            return 410
+        try:
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            return 400
+        fields = dict(pairs)
+        state = fields.get("state", "").encode()
+        once = len(fields) == len(pairs)
+        if not once or not secrets.compare_digest(state, self._state.encode()):
+            return 400
+        if ("code" in fields) == ("error" in fields):
+            return 400
+        self._heard.set_result(fields)
+        return 200
+
+
+def state_of(url: str) -> str:
+    """Return the state that an authorization request carries."""
+    return dict(parse_qsl(urlsplit(url).query)).get("state", "")
+
+
+def _page(status: int) -> bytes:
+    reason, text = _ANSWERS[status]
+    body = _PAGE.format(text=text).encode()
+    head = [
+        f"HTTP/1.1 {status} {reason}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+        "Referrer-Policy: no-referrer",
+        "X-Content-Type-Options: nosniff",
+        "Connection: close",
+    ]
+    return "\r\n".join([*head, "", ""]).encode() + body

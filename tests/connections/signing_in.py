@@ -1,0 +1,98 @@
+"""A real server with an authorization server, and a person whose browser follows where it is led."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from covalt_git.connections.definition import Definition, Name
+from covalt_git.connections.sign_in import Person
+from covalt_git.hosts import Origin, Reach
+
+SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "with_sign_in.py"
+
+
+@dataclass
+class Guarded:
+    """A server, and the authorization server that guards it."""
+
+    port: int
+    authorization: int
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return f"http://127.0.0.1:{self.port}/mcp"
+
+    @property
+    def issuer(self) -> str:
+        """The authorization server's."""
+        return f"http://127.0.0.1:{self.authorization}"
+
+    def end(self, what: str) -> None:
+        """Take back all tokens of a kind: access or refresh."""
+        visit(f"{self.issuer}/end?what={what}")
+
+    def set(self, *, wrong: str = "", expires: int = 3600) -> None:
+        """Have something wrong from now on, and tokens last so many seconds."""
+        visit(f"{self.issuer}/set?wrong={wrong}&expires={expires}")
+
+    def log(self) -> list[str]:
+        """Return what was asked of the authorization server."""
+        return list(json.loads(visit(f"{self.issuer}/log")))
+
+    def defined(self, root: Path, *, server_id: str = "remote") -> Definition:
+        """Return how the server is reached."""
+        name = Name(root, "demo", server_id, "c1")
+        reach = Reach.of(f"http://127.0.0.1:{self.port}")
+        return Definition(name, "streamable-http", url=self.url, reach=reach)
+
+
+@contextmanager
+def guarded(**env: str) -> Iterator[Guarded]:
+    """Run a server with variables of its own."""
+    variables = {**os.environ, **env}
+    with subprocess.Popen(
+        [sys.executable, str(SERVER)], stdout=subprocess.PIPE, env=variables, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            port, authorization = process.stdout.readline().split()
+            yield Guarded(int(port), int(authorization))
+        finally:
+            process.kill()
+
+
+@dataclass
+class Following:
+    """A person whose browser follows, and what they were told."""
+
+    origins: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def person(self) -> Person:
+        """The person."""
+
+        def visits(origin: Origin) -> None:
+            self.origins.append(str(origin))
+
+        def opens(address: str) -> None:
+            visit(address)
+
+        return Person(visits, self.asked.append, opens)
+
+
+def visit(address: str) -> str:
+    """Go where an address leads, and return what is there."""
+    with suppress(urllib.error.HTTPError), urllib.request.urlopen(address, timeout=10) as page:
+        return str(page.read().decode())
+    return ""

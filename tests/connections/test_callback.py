@@ -1,0 +1,104 @@
+"""The address that a browser comes back to: one visit, with what nobody else knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from covalt_git.connections.callback import Callback, state_of
+
+RIGHT = "/callback?code=c&state=s3cret&iss=https%3A%2F%2Fas.example"
+
+
+async def visited(callback: Callback, target: str, *, method: str = "GET", host: str = "") -> str:
+    """Visit as a browser does, and return the whole answer."""
+    own = callback.address.removeprefix("http://").removesuffix("/callback")
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(own.partition(":")[2]))
+    writer.write(f"{method} {target} HTTP/1.1\r\nHost: {host or own}\r\n\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    return answer
+
+
+def statuses(*visits: tuple[str, str, str]) -> tuple[Sequence[str], dict[str, str] | None]:
+    """Return the statuses of visits, and what was heard of them."""
+
+    async def meet() -> tuple[Sequence[str], dict[str, str] | None]:
+        async with Callback() as callback:
+            callback.expect("s3cret")
+            heard = asyncio.create_task(callback.heard())
+            found = [
+                (await visited(callback, target, method=method, host=host)).split()[1]
+                for target, method, host in visits
+            ]
+            await asyncio.sleep(0)
+            return found, heard.result() if heard.done() else None
+
+    return asyncio.run(meet())
+
+
+def test_the_right_visit_is_taken_once() -> None:
+    found, heard = statuses((RIGHT, "GET", ""), (RIGHT, "GET", ""))
+
+    assert found == ["200", "410"]
+    assert heard == {"code": "c", "state": "s3cret", "iss": "https://as.example"}
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "host", "status"),
+    [
+        ("/callback?code=c&state=other", "GET", "", "400"),
+        ("/callback?code=c&state=", "GET", "", "400"),
+        ("/callback?code=c", "GET", "", "400"),
+        ("/callback?state=s3cret", "GET", "", "400"),
+        ("/callback?code=c&error=e&state=s3cret", "GET", "", "400"),
+        ("/callback?code=c&code=d&state=s3cret", "GET", "", "400"),
+        ("/callback?code=c&state=s3cret&state=s3cret", "GET", "", "400"),
+        ("/callback?state=s3cret&code=c" + "&a=b" * 30, "GET", "", "400"),
+        (RIGHT, "POST", "", "405"),
+        (RIGHT, "GET", "evil.example", "400"),
+        ("/callback/?code=c&state=s3cret", "GET", "", "404"),
+        ("/?code=c&state=s3cret", "GET", "", "404"),
+        ("http://127.0.0.1/callback?code=c&state=s3cret", "GET", "", "404"),
+    ],
+)
+def test_other_visits_change_nothing(target: str, method: str, host: str, status: str) -> None:
+    found, heard = statuses((target, method, host), (RIGHT, "GET", ""))
+
+    assert found == [status, "200"]
+    assert heard is not None
+
+
+def test_what_no_browser_sends_is_not_listened_to_for_long() -> None:
+    async def meet() -> bytes:
+        async with Callback() as callback:
+            port = int(callback.address.split(":")[2].removesuffix("/callback"))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"x" * (64 << 10))
+            try:
+                return await reader.read()
+            except ConnectionResetError:
+                return b""
+            finally:
+                writer.close()
+
+    assert asyncio.run(meet()) == b""
+
+
+def test_the_page_runs_nothing_and_names_nothing_that_was_sent() -> None:
+    async def meet() -> str:
+        async with Callback() as callback:
+            callback.expect("s3cret")
+            return await visited(callback, RIGHT)
+
+    page = asyncio.run(meet())
+
+    assert "Content-Security-Policy: default-src 'none'" in page
+    assert "s3cret" not in page
+
+
+def test_the_state_is_that_of_the_address() -> None:
+    assert state_of("https://as.example/authorize?client_id=c&state=a%20b") == "a b"
+    assert state_of("https://as.example/authorize") == ""
