@@ -31,6 +31,7 @@ COMMANDS = {
     "grant": "Let a toolset reach hosts and send secrets to them; take it back.",
     "source": "See what MCP servers give, ask them again, accept what they changed.",
     "secret": "See which secrets are asked for, and where they come from.",
+    "auth": "Sign in to MCP servers that want to know who asks.",
     "authority": "Show what toolsets can do, and what a change would newly permit.",
     "chat": "Make chats; look at, branch and change their workspaces.",
     "call": "Call a tool in a chat.",
