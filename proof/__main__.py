@@ -21,6 +21,7 @@ NAMES = (
     "hostile_bundles",
     "killed_installs",
     "conformance",
+    "conformance_client",
 )
 
 

@@ -98,14 +98,12 @@ def _call(*command: str | Path) -> None:
     subprocess.run([str(part) for part in command], check=True, timeout=LONGEST_S)
 
 
-def required(suite: Path, revision: str) -> dict[str, str]:
-    """Return the scenarios that the suite has for servers, and why one is not required."""
+def required(suite: Path, revision: str, leg: str = "server") -> dict[str, str]:
+    """Return the scenarios that the suite has for servers, or clients, and why one is not required."""
     file = suite / "requirements" / f"{revision}.yaml"
     told = yaml_text.load_file(file, file.name).data
-    beside = {
-        one["scenario"]: one["reason"] for one in told["not_scored"] if one["leg"] == "server"
-    }
-    return {**dict.fromkeys(told["server"], ""), **beside}
+    beside = {one["scenario"]: one["reason"] for one in told["not_scored"] if one["leg"] == leg}
+    return {**dict.fromkeys(told[leg], ""), **beside}
 
 
 def run(node: Path, suite: Path, url: str, revision: str, results: Path) -> dict[str, Counter[str]]:
