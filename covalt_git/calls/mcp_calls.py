@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from covalt_git.asking import Inquiry
     from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.definition import Definition
@@ -166,15 +167,14 @@ def run(
         told = CallError(code=error.code, message=error.message, hint=error.hint)
         return Outcome("error", error=told)
 
-    was_asked: list[AskedQuestion] = []
+    inquiries: list[Inquiry] = []
 
-    def ask(method: str, params: JsonObject) -> JsonObject:
+    def ask(method: str, params: JsonObject, wanted: futures.Future[None]) -> JsonObject:
         question = Question.model_validate({"method": method, "params": params})
         inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
-        try:
-            return inquiry.wait(limits.answer_s or 300.0, follower.cancel)["asked"]
-        finally:
-            was_asked.extend(asked(inquiry))
+        inquiries.append(inquiry)
+        wanted.add_done_callback(lambda _: inquiry.withdraw())
+        return inquiry.wait(limits.answer_s or 300.0, follower.cancel)["asked"]
 
     outcome = mcp_tool.run(
         mcp_tool.McpJob(
@@ -190,7 +190,7 @@ def run(
             cancel=follower.cancel,
         )
     )
-    return replace(outcome, asked=tuple(was_asked))
+    return replace(outcome, asked=tuple(one for inquiry in inquiries for one in asked(inquiry)))
 
 
 def _of_call(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,14 +32,14 @@ class Hears:
         starting: lines about a server that is being started.
         progress: how far a call is: done, the total if it is known, and words.
         log: something that the server has to say: the level and the words.
-        ask: answers a question of the server, method and parameters as the protocol has them; None where
-            nobody is there.
+        ask: answers a question of the server, method and parameters as the protocol has them; the future
+            is cancelled once nobody waits for the answer any more.  None where nobody is there.
     """
 
     starting: Callable[[str], None] = _unheard
     progress: Callable[[float, float | None, str], None] = _unheard
     log: Callable[[str, str], None] = _unheard
-    ask: Callable[[str, JsonObject], JsonObject] | None = None
+    ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
 
 
 class Voice:
@@ -47,6 +48,7 @@ class Voice:
     def __init__(self, *, can_ask: bool) -> None:
         self.can_ask = can_ask
         self._events: queue.SimpleQueue[Callable[[Hears], None] | None] = queue.SimpleQueue()
+        self._asked: list[Future[None]] = []
 
     def say(self, event: Callable[[Hears], None]) -> None:
         """Have something done in the thread that waits."""
@@ -60,6 +62,9 @@ class Voice:
         """
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[JsonObject] = loop.create_future()
+        asked: Future[None] = Future()
+        answered.add_done_callback(lambda _: asked.cancel())
+        self._asked.append(asked)
 
         def settle(answer: JsonObject | Exception) -> None:
             if answered.done():
@@ -72,7 +77,7 @@ class Voice:
         def put(hears: Hears) -> None:
             assert hears.ask is not None
             try:
-                answer: JsonObject | Exception = hears.ask(method, params)
+                answer: JsonObject | Exception = hears.ask(method, params, asked)
             except Exception as error:  # noqa: BLE001 - raised again where it is waited for
                 answer = error
             loop.call_soon_threadsafe(settle, answer)
@@ -92,8 +97,10 @@ class Voice:
             event(hears)
 
     def end(self) -> None:
-        """Wake whoever waits."""
+        """Wake whoever waits, and ask nothing any more."""
         self._events.put(None)
+        for one in self._asked:
+            one.cancel()
 
 
 def wait(

@@ -25,6 +25,7 @@ from covalt_git.runtime.jobs import MIB, Log, LogLevel, Outcome, Progress, limit
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from covalt_git.connections.definition import Definition
     from covalt_git.models.base import JsonObject
@@ -47,7 +48,7 @@ class McpJob:
     Attributes:
         digest: of the tool's definition that was accepted.
         wanted: tells whether the server may still be there.
-        ask: answers what the server asks; None where nobody is there.
+        ask: answers what the server asks, until the future is cancelled; None where nobody is there.
     """
 
     tool: Tool
@@ -58,7 +59,7 @@ class McpJob:
     limits: Limits
     wanted: Callable[[], bool]
     tell: Callable[[Progress | Log], None]
-    ask: Callable[[str, JsonObject], JsonObject] | None = None
+    ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
     cancel: threading.Event | None = None
 
 

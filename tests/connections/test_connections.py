@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ def test_a_question_of_the_server_reaches_whoever_waits_and_the_clock_stands_sti
 ) -> None:
     asked: list[Any] = []
 
-    def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def ask(method: str, params: dict[str, Any], _: object) -> dict[str, Any]:
         asked.append((method, params["message"]))
         time.sleep(0.6)
         return {"action": "accept", "content": {"name": "Ann"}}
@@ -352,3 +352,19 @@ def test_closing_ends_the_programs(connections: Connections, first_era: Definiti
     connections.close()
 
     assert not processes(first_era.argv[1])
+
+
+def test_nobody_is_asked_any_more_once_the_server_has_ended(
+    connections: Connections, first_era: Definition
+) -> None:
+    withdrawn = threading.Event()
+
+    def ask(_: str, __: dict[str, Any], wanted: Future[None]) -> dict[str, Any]:
+        wanted.add_done_callback(lambda _: withdrawn.set())
+        os.kill(processes(first_era.argv[1])[0], signal.SIGKILL)
+        assert withdrawn.wait(10)
+        return {"action": "cancel"}
+
+    with pytest.raises(ServerEndedError):
+        call(connections, first_era, "name_person", hears=Hears(ask=ask))
+    assert text(call(connections, first_era, "add", args={"a": 1, "b": 1})) == "2"

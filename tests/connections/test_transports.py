@@ -60,7 +60,7 @@ def call(connections: Connections, to: Definition, tool: str, hears: Hears, **ar
 def test_a_server_at_an_address_is_used_with_its_headers(
     connections: Connections, transport: str
 ) -> None:
-    def ask(_: str, __: dict[str, Any]) -> dict[str, Any]:
+    def ask(*_: object) -> dict[str, Any]:
         return {"action": "accept", "content": {"name": "Ann"}}
 
     with serving(transport) as port:
