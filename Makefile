@@ -4,14 +4,15 @@ VENV   ?= .venv
 SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+THEIRS := $(VENV)/servers
 
-.PHONY: run test proof check browser format clean
+.PHONY: run test proof check browser servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
-test: check browser
+test: check browser servers
 	$(BIN)/pytest -n auto
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/proof.md).
@@ -25,6 +26,18 @@ browser:
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  apt-get -qq update && apt-get -qq install -y chromium >/dev/null && exit 0; fi; \
 	echo "install Chromium to run the tests that look at pages"
+
+# MCP servers of others, for the tests that use them; where they cannot be installed these skip and say so.
+servers: $(THEIRS)/.ready
+
+$(THEIRS)/.ready: $(READY) $(addprefix fixtures/servers/,package.json package-lock.json .npmrc requirements.txt)
+	@mkdir -p $(THEIRS) && cp $(filter fixtures/%,$^) $(THEIRS)
+	@(cd $(THEIRS) && npm ci --ignore-scripts --silent) & npm=$$!; \
+	$(BIN)/python -m venv --without-pip $(THEIRS)/python \
+	  && $(BIN)/pip --python $(THEIRS)/python/bin/python install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt --requirement fixtures/servers/requirements.txt; pip=$$?; \
+	if wait $$npm && [ $$pip = 0 ]; then touch $@; \
+	else echo "install Node and npm to run the tests that use MCP servers of others"; fi
 
 # Everything but the tests: format, lint, types and the floors of the house.
 check: $(READY)

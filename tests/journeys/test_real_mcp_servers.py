@@ -1,0 +1,297 @@
+"""MCP servers that others wrote, in a project: asked for their tools, used, killed, changed and stopped.
+
+`make servers` installs them; one project and one set of connections is all that this module has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.access.grants import GrantNeededError
+from covalt_git.asking import Inquiry, Respondent
+from covalt_git.calls.engine import Request
+from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.calls.running import Follower
+from covalt_git.connections.live import CONNECTIONS
+from covalt_git.files.new_project import create_project
+from covalt_git.project import Project
+from tests.browser import missing
+from tests.command import run
+from tests.connections.test_connections import processes, until
+
+SERVERS = Path(sys.prefix) / "servers"
+NODE = SERVERS / "node_modules" / ".bin"
+PYTHON = SERVERS / "python" / "bin"
+MANIFEST = f"""\
+id: real
+name: Real servers
+version: "1"
+mcp_servers:
+  - {{id: time, command: {PYTHON}/mcp-server-time, requires_confirmation: false}}
+  - {{id: git, command: {PYTHON}/mcp-server-git, requires_confirmation: false}}
+  - id: everything
+    command: node
+    args: [{NODE}/mcp-server-everything]
+    env: {{COLOUR: red}}
+    requires_confirmation: false
+  - id: filesystem
+    command: node
+    args: [{NODE}/mcp-server-filesystem, $workspace]
+    requires_confirmation: false
+  - id: memory
+    command: node
+    args: [{NODE}/mcp-server-memory]
+    env: {{MEMORY_FILE_PATH: $workspace/memory.json}}
+    requires_confirmation: false
+"""
+NAMES = ("time", "git", "everything", "filesystem", "memory")
+
+
+@dataclass(frozen=True)
+class World:
+    """A project that uses all of them, with one chat."""
+
+    root: Path
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "data" / "chats" / "c1" / "workspace"
+
+    def covalt(self, *args: str, code: int = 0) -> str:
+        done = run("-C", str(self.root), *args, cwd=self.root)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def call(self, tool: str, /, follower: Follower | None = None, **args: Any) -> CallOutcome:
+        project = Project.open(self.root)
+        with project.chats.open("c1") as chat:
+            return project.engine(follower=follower).call(chat, Request(tool, args))
+
+    def result(self, tool: str, /, **args: Any) -> Any:
+        outcome = self.call(tool, **args)
+        assert outcome.call.status == "success", outcome.error
+        return outcome.call.result
+
+    def files(self) -> dict[str, bytes]:
+        with Project.open(self.root).chats.open("c1") as chat:
+            return {path: chat.read_file(chat.head(), path) for path in chat.files(chat.head())}
+
+    def declare(self, old: str, new: str) -> None:
+        file = self.root / "toolsets" / "real" / "toolset.yaml"
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
+    def process(self, server: str) -> int:
+        (found,) = running(server)
+        return found
+
+
+def running(server: str) -> list[int]:
+    """Return the processes of a server that belong to this one."""
+    folder = PYTHON if server in {"time", "git"} else NODE
+    return processes(str(folder / f"mcp-server-{server}"))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    if not (SERVERS / ".ready").exists():
+        missing("an MCP server", "make servers")
+    made = World(tmp_path_factory.mktemp("real") / "project")
+    create_project(made.root)
+    (made.root / "toolsets" / "real").mkdir()
+    (made.root / "toolsets" / "real" / "toolset.yaml").write_text(MANIFEST)
+    Project.open(made.root).chats.new("c1")
+    made.workspace.mkdir(exist_ok=True)
+    for name in NAMES:
+        made.covalt("grant", "add", "real", "process", name)
+    made.covalt("source", "refresh", "real", "--accept")
+    yield made
+    CONNECTIONS.close()
+
+
+def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: World) -> None:
+    listed = json.loads(world.covalt("source", "list", "--json"))
+
+    assert {one["namespace"]: (one["tools"], one["accepted"]) for one in listed} == {
+        "time": (2, 2),
+        "git": (12, 12),
+        "everything": (16, 16),
+        "filesystem": (14, 14),
+        "memory": (9, 9),
+    }
+    assert world.covalt("validate", "--strict")
+    shown = json.loads(world.covalt("tool", "show", "filesystem:write_file", "--json"))
+    assert shown["input_schema"]["required"] == ["path", "content"]
+    assert shown["annotations"]["destructive"] is True
+
+
+def test_what_they_return_is_the_result(world: World) -> None:
+    assert world.result("time:convert_time", source_timezone="Asia/Tokyo", time="12:00", target_timezone="UTC")["target"]["datetime"].endswith("T03:00:00+00:00")  # fmt: skip
+    assert world.result("everything:echo", message="Grüezi") == "Echo: Grüezi"
+    weather = world.result("everything:get-structured-content", location="Chicago")
+    assert weather == {"conditions": "Light rain / drizzle", "humidity": 82, "temperature": 36}
+    (root,) = [line for line in world.result("everything:get-roots-list").splitlines() if "URI" in line]  # fmt: skip
+    assert root.strip() == f"URI: {world.workspace.as_uri()}"
+
+
+def test_an_image_is_a_file_of_the_commit(world: World) -> None:
+    outcome = world.call("everything:get-tiny-image")
+
+    assert [(one.kind, one.path) for one in outcome.changes] == [("added", "get-tiny-image.png")]
+    image = outcome.call.result[1]
+    assert image == {"file": "get-tiny-image.png", "media_type": "image/png", "size": 4033}
+    assert world.files()["get-tiny-image.png"].startswith(b"\x89PNG")
+
+
+def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: World) -> None:
+    path = str(world.workspace / "notes.txt")
+    wrote = world.call("filesystem:write_file", path=path, content="by a server\n")
+    entity = {"name": "Ada", "entityType": "person", "observations": ["likes looms"]}
+    kept = world.call("memory:create_entities", entities=[entity])
+
+    assert [(one.kind, one.path) for one in wrote.changes] == [("added", "notes.txt")]
+    assert [(one.kind, one.path) for one in kept.changes] == [("added", "memory.json")]
+    assert world.files()["notes.txt"] == b"by a server\n"
+    assert world.result("memory:search_nodes", query="looms")["entities"] == [entity]
+    refused = world.call("filesystem:write_file", path="/etc/covalt-git-test", content="x")
+    assert refused.error is not None
+    assert refused.error.code == "tool_failed"
+    assert "outside allowed directories" in refused.error.message
+
+
+def test_a_repository_of_the_workspace_is_read_by_the_server_of_git(world: World) -> None:
+    repository = world.workspace / "repository"
+    repository.mkdir()
+    (repository / "a.txt").write_text("one\n")
+    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    for words in (["init", "-q"], ["add", "."], [*identity, "commit", "-qm", "the first of all"]):
+        subprocess.run(["git", "-C", str(repository), *words], check=True)
+
+    outcome = world.call("git:git_log", repo_path=str(repository))
+
+    assert "the first of all" in outcome.call.result
+    assert [one.path for one in outcome.notes.not_stored] == ["repository/.git"]
+
+
+def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) -> None:
+    shown: list[Any] = []
+
+    def show(inquiry: Inquiry) -> None:
+        ((key, question),) = inquiry.questions.items()
+        shown.append(question.message)
+        accepted = {"action": "accept"}
+        if question.kind == "form":
+            accepted["content"] = {"name": "Ann", "check": True}  # type: ignore[assignment]
+        threading.Timer(0.05, inquiry.answer, [key, accepted]).start()
+
+    ann = Follower(respondent=Respondent(frozenset({"form", "url"}), show))
+    outcome = world.call("everything:trigger-elicitation-request", ann)
+    led = world.call("everything:trigger-url-elicitation", ann, url="https://example.org/pay")
+    nobody = world.call("everything:trigger-elicitation-request")
+
+    assert shown == [
+        "Please provide inputs for the following fields:",
+        "Please open the link to complete this action.",
+    ]
+    assert "Name: Ann" in outcome.call.result
+    assert led.call.status == "success"
+    with Project.open(world.root).chats.open("c1") as chat:
+        last = [one.record.call for one in chat.log(chat.head())][:3][::-1]
+    assert [[one.answer for one in call.asked] for call in last if call] == [["accept"], ["accept"], []]  # fmt: skip
+    assert nobody.error is not None
+    assert "nobody is there who could be asked" in nobody.error.message
+
+
+def test_kill_9_between_calls_is_not_noticed_by_the_next(world: World) -> None:
+    for server, tool, args in (
+        ("everything", "everything:echo", {"message": "there"}),
+        ("memory", "memory:read_graph", {}),
+        ("time", "time:get_current_time", {"timezone": "UTC"}),
+    ):
+        world.result(tool, **args)
+        before = world.process(server)
+        os.kill(before, signal.SIGKILL)
+
+        world.result(tool, **args)
+
+        assert world.process(server) != before
+
+
+def test_kill_9_during_a_call_is_an_error_of_that_call_alone(world: World) -> None:
+    world.result("everything:echo", message="there")
+    begun = threading.Event()
+
+    def kill() -> None:
+        begun.wait(10)
+        os.kill(world.process("everything"), signal.SIGKILL)
+
+    threading.Thread(target=kill).start()
+    # It says of itself that it only reads, so that it is called again; then it is killed no more.
+    again = world.call(
+        "everything:trigger-long-running-operation",
+        Follower(lambda _: begun.set()),
+        duration=1,
+        steps=10,
+    )
+    ask = Respondent(
+        frozenset({"form"}), lambda _: os.kill(world.process("everything"), signal.SIGKILL)
+    )
+    ended = world.call("everything:trigger-elicitation-request", Follower(respondent=ask))
+
+    assert again.call.status == "success"
+    assert ended.error is not None
+    assert ended.error.code == "server_ended"
+    assert world.result("everything:echo", message="again") == "Echo: again"
+
+
+def test_a_changed_definition_restarts_just_that_one_and_only_once_it_is_granted(
+    world: World,
+) -> None:
+    world.result("everything:echo", message="there")
+    world.result("memory:read_graph")
+    before, other = world.process("everything"), world.process("memory")
+    world.declare("COLOUR: red", "COLOUR: blue")
+
+    until(lambda: not running("everything"))
+    with pytest.raises(GrantNeededError, match="has changed since that was granted"):
+        world.call("everything:get-env")
+    world.covalt("grant", "add", "real", "process", "everything")
+
+    assert json.loads(world.result("everything:get-env"))["COLOUR"] == "blue"
+    assert world.process("everything") != before
+    assert world.process("memory") == other
+
+
+def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:
+    world.result("memory:read_graph")
+    world.result("everything:echo", message="there")
+    world.covalt("grant", "revoke", "real", "process", "memory")
+
+    until(lambda: not running("memory"))
+    with pytest.raises(GrantNeededError):
+        world.call("memory:read_graph")
+    assert running("everything")
+    world.covalt("grant", "add", "real", "process", "memory")
+    assert world.result("memory:read_graph")["entities"]
+
+
+def test_disabling_stops_them_all_and_enabling_brings_them_back(world: World) -> None:
+    for tool, args in (("everything:echo", {"message": "x"}), ("memory:read_graph", {})):
+        world.result(tool, **args)
+    world.covalt("toolset", "disable", "real")
+
+    until(lambda: not any(running(name) for name in NAMES))
+    world.covalt("toolset", "enable", "real")
+    assert world.result("everything:echo", message="back") == "Echo: back"
