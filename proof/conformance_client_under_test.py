@@ -29,6 +29,7 @@ from covalt_git.models.tool_lock import locked_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 METADATA = "https://conformance-test.local/client-metadata.json"
 """The client id metadata document that the suite's authorization server knows."""
@@ -87,9 +88,8 @@ def calls(scenario: str, context: Any, tools: dict[str, Any]) -> list[tuple[str,
     return [(tool, {}) for tool in tools]
 
 
-def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def answer(_: str, params: dict[str, Any], __: Future[None]) -> dict[str, Any]:
     """Accept a question as a person does who sends a form off as it stands."""
-    del method
     fields = params.get("requestedSchema", {}).get("properties", {})
     content = {name: field["default"] for name, field in fields.items() if "default" in field}
     return {"action": "accept", "content": content}

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.base import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.models.questions import AskedQuestion
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits, McpServer
     from covalt_git.models.toolset_state import ToolsetState
