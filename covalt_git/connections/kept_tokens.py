@@ -49,6 +49,7 @@ class KeptTokens:
         """Why the token is of no use."""
         self.insufficient_now = False
         """Whether the server wanted a token, or another one."""
+        self._renewing: set[asyncio.Task[str]] = set()
 
     async def current(self) -> str:
         """Return the token, renewed where it is about to end, or nothing where nobody signed in.
@@ -65,7 +66,16 @@ class KeptTokens:
         return kept.access_token
 
     async def renewed(self, refused: str) -> str:
-        """Return a token in place of one that was refused, or nothing; ``why`` says what was wrong."""
+        """Return a token in place of one that was refused, or nothing; ``why`` says what was wrong.
+
+        It is brought to its end also where nobody waits for it any more: the old one may be worth nothing.
+        """
+        renewing = asyncio.create_task(self._renewed(refused))
+        self._renewing.add(renewing)
+        renewing.add_done_callback(self._renewing.discard)
+        return await asyncio.shield(renewing)
+
+    async def _renewed(self, refused: str) -> str:
         async with self._file.held():
             kept = self._file.read()
             if kept is None:
@@ -73,7 +83,7 @@ class KeptTokens:
             if kept.access_token != refused:
                 return kept.access_token  # somebody else was here before
             if kept.refresh_token is None:
-                self.why = "the token has ended"
+                self.why = self.why or "the token has ended"
                 return ""
             try:
                 async with asyncio.timeout(_RENEW_S):

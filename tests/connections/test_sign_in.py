@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from covalt_git.connections.kept_sign_ins import (
     SignInFileError,
     kept_sign_ins,
 )
+from covalt_git.connections.kept_tokens import KeptTokens
 from covalt_git.connections.live import Connections
 from covalt_git.connections.sign_in import Person, SignInFailedError, sign_in
 from covalt_git.errors import CovaltError
@@ -342,6 +344,27 @@ def test_a_token_is_renewed_once_by_many_processes(root: Path, server: Guarded) 
     assert now is not None
     assert given == {now.access_token}
     assert server.log().count(f"refresh {kept.client_id}") == 1
+
+
+def test_a_renewal_that_nobody_waits_for_any_more_is_kept(root: Path, server: Guarded) -> None:
+    defined = server.defined(root)
+    kept = signed_in(defined)
+    file = SignInFile.of(defined.name, defined.url)
+
+    async def hasty() -> None:
+        tokens = KeptTokens(defined)
+        waiting = asyncio.create_task(tokens.renewed(kept.access_token))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        for _ in range(500):
+            await asyncio.sleep(0.01)
+            now = file.read()
+            assert now is not None
+            if now.access_token != kept.access_token:
+                return
+        pytest.fail("it was not kept")
+
+    asyncio.run(hasty())
 
 
 def test_who_does_not_sign_in_is_not_waited_for_for_ever(root: Path, server: Guarded) -> None:
