@@ -48,6 +48,8 @@ PAUSES_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 """How long is waited before a server is started again, by how often it has failed in a row."""
 
 MOST_PAGES = 1000
+_TURNS = 10
+"""How many turns of the loop the end of a program's output takes to be heard, and some more."""
 
 State = Literal["stopped", "starting", "ready", "failed"]
 
@@ -260,6 +262,8 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._waiting.add(voice)
         try:
+            for _ in range(_TURNS if self._owner is not None else 0):
+                await asyncio.sleep(0)  # what has ended by now is heard of before it is asked
             if self._owner is not None and self._closed.is_set():
                 await asyncio.wait({self._owner})  # it is on its way out
             if self._owner is None or self._owner.done():
