@@ -1,6 +1,8 @@
-"""A FastMCP server over stdio, for :mod:`bench.gateway`: a file's text, and as many tools as are wanted.
+"""A FastMCP server, for :mod:`bench.gateway`: a file's text, and as many tools as are wanted.
 
-    python fastmcp_server.py FOLDER TOOLS
+    python fastmcp_server.py FOLDER TOOLS [PORT]
+
+It speaks on its standard input and output, or over HTTP at ``/mcp`` of a port.
 
 It needs nothing of covalt-git, so that it runs in an environment of its own.
 """
@@ -31,4 +33,9 @@ for number in range(int(sys.argv[2])):
     server.tool(echo, name=f"echo_{number}")
 
 if __name__ == "__main__":
-    server.run(show_banner=False)
+    if len(sys.argv) > 3:
+        server.run(
+            "http", show_banner=False, host="127.0.0.1", port=int(sys.argv[3]), log_level="error"
+        )
+    else:
+        server.run(show_banner=False)

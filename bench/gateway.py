@@ -1,4 +1,4 @@
-"""How long the MCP server takes over stdio, beside a FastMCP server with the same function.
+"""How long the MCP server takes, over stdio and HTTP, beside a FastMCP server with the same function.
 
     python -m bench.gateway --fastmcp PYTHON [ROW...] [--rounds N] [--tools N] [--json]
 
@@ -9,7 +9,8 @@ is the SDK's own, for both the same.  Figures are medians in milliseconds.
 - *read a file*: ``workspace.read_file`` of one of 100 files, decided about by a role, beside the same.
 - *list tools*: all of ``--tools`` tools (10,000 unless named), page by page, beside the same.
 - *recorded call*: a Python tool in the sandbox, its workspace saved and committed; FastMCP runs its own
-  in its process and keeps nothing, so that the row shows what that costs.
+  in its process and keeps nothing.  What it is measured by is what FastMCP takes and, in the same
+  run, our own isolated call and snapshot of one changed file, which are the other two columns.
 """
 
 from __future__ import annotations
@@ -17,22 +18,36 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
+from anyio.to_thread import run_sync
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
 
 from bench.workspaces import make_files, path_of
 from covalt_git.files.new_project import create_project
+from covalt_git.files.toolsets import read_toolset
+from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
+from covalt_git.runtime import sandbox
+from covalt_git.runtime.python_tool import Job, run
 
 REPOSITORY = Path(__file__).parent.parent
+THEIRS = str(REPOSITORY / "bench" / "fastmcp_server.py")
+TOKEN = "token-of-the-benchmark"
 FILES = 100
 CONFIG = """\
 version: 1
@@ -87,6 +102,78 @@ async def timed(sides: list[Side], rounds: int) -> list[float]:
     return [statistics.median(times) for times in took]
 
 
+def free_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@contextmanager
+def over_http(args: argparse.Namespace, root: Path, workspace: Path) -> Iterator[dict[str, str]]:
+    """Run both servers over HTTP; yield their addresses."""
+    ours, theirs = free_port(), free_port()
+    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
+    env = {**os.environ, "PYTHONPATH": paths, "COVALT_GIT_TOKEN": TOKEN}
+    commands = [
+        [sys.executable, "-m", "covalt_git", "-C", str(root), "serve", "--port", str(ours)],
+        [args.fastmcp, THEIRS, str(workspace), str(args.tools), str(theirs)],
+    ]
+    running = [
+        subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for command in commands
+    ]
+    try:
+        for port in (ours, theirs):
+            await_port(port)
+        yield {
+            "ours": f"http://127.0.0.1:{ours}/mcp?chat=c1",
+            "theirs": f"http://127.0.0.1:{theirs}/mcp",
+        }
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+
+
+def await_port(port: int) -> None:
+    """Wait until somebody listens at a port."""
+    for _ in range(600):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(port)
+
+
+@cache
+def own_pieces(root: Path) -> tuple[Side, Side]:
+    """Return our own isolated call, and our snapshot of one changed file of 100, in this process."""
+    project = Project.open(root)
+    folder = root / "toolsets" / "bench"
+    job = Job(
+        toolset_dir=folder,
+        toolset_id="bench",
+        entrypoint="tools.bench:echo",
+        args={"text": "x"},
+        workspace=project.chats.new("c2").__enter__().workspace,
+        chat_id="c2",
+        call_id="call",
+        level=sandbox.level(),
+        limits=Limits(timeout_s=60, output_mb=16),
+        digest=read_toolset(root, "bench").digest,
+    )
+    numbers = count()
+    chat = project.chats.open("c2").__enter__()
+    make_files(chat.workspace, FILES)
+
+    def snapshot() -> None:
+        (chat.workspace / path_of(FILES // 2)).write_text(f"{next(numbers)}")
+        with project.writing(chat) as writer:
+            writer.save_edits()
+
+    return lambda: run_sync(run, job), lambda: run_sync(snapshot)
+
+
 async def measured(args: argparse.Namespace, root: Path, workspace: Path) -> dict[str, list[float]]:
     paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
     ours = StdioServerParameters(
@@ -94,35 +181,59 @@ async def measured(args: argparse.Namespace, root: Path, workspace: Path) -> dic
         args=["-m", "covalt_git", "-C", str(root), "mcp", "--chat", "c1"],
         env={"PYTHONPATH": paths},
     )
-    server = str(REPOSITORY / "bench" / "fastmcp_server.py")
     theirs = StdioServerParameters(
-        command=args.fastmcp, args=[server, str(workspace), str(args.tools)]
+        command=args.fastmcp, args=[THEIRS, str(workspace), str(args.tools)]
     )
+    found: dict[str, list[float]] = {}
+    async with Client(ours, cache=None) as we, Client(theirs, cache=None) as they:
+        await compared("stdio", args, root, (we, they), found)
+    with over_http(args, root, workspace) as urls:
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+            way = streamable_http_client(urls["ours"], http_client=http)
+            async with Client(way, cache=None) as we, Client(urls["theirs"], cache=None) as they:
+                await compared("HTTP", args, root, (we, they), found)
+    return found
+
+
+async def compared(
+    way: str,
+    args: argparse.Namespace,
+    root: Path,
+    clients: tuple[Client, Client],
+    found: dict[str, list[float]],
+) -> None:
+    """Measure the rows that are wanted with two clients that are connected."""
+    we, they = clients
     path = path_of(FILES // 2)
-    async with Client(ours, cache=None) as we, Client(theirs, cache=None, mode="auto") as they:
-        assert await listed(we) >= args.tools
-        assert await listed(they) >= args.tools
-        rows: dict[str, tuple[Side, Side, int]] = {
-            "read a file": (
+    few = max(3, args.rounds // 40)
+    rows: dict[str, tuple[list[Side], int]] = {
+        "read a file": (
+            [
                 lambda: we.call_tool("workspace.read_file", {"path": path}),
                 lambda: they.call_tool("read_file", {"path": path}),
-                args.rounds,
-            ),
-            "list tools": (lambda: listed(we), lambda: listed(they), max(3, args.rounds // 40)),
-            "recorded call": (
+            ],
+            args.rounds,
+        ),
+        "list tools": ([lambda: listed(we), lambda: listed(they)], few),
+        "recorded call": (
+            [
                 lambda: we.call_tool("bench.echo_1", {"text": "x"}),
                 lambda: they.call_tool("echo_1", {"text": "x"}),
-                args.rounds,
-            ),
-        }
-        wanted = [name for name in rows if not args.rows or any(row in name for row in args.rows)]
-        found = {}
-        for name in wanted:
-            ours_side, theirs_side, rounds = rows[name]
-            first = await ours_side()
-            assert not getattr(first, "is_error", False), first
-            found[name] = await timed([ours_side, theirs_side], rounds)
-        return found
+                *own_pieces(root),
+            ],
+            args.rounds,
+        ),
+    }
+    for row, (sides, rounds) in rows.items():
+        name = f"{row}, {way}"
+        if args.rows and not any(wanted in name for wanted in args.rows):
+            continue
+        first = await sides[0]()
+        assert not getattr(first, "is_error", False), first
+        if row == "list tools":
+            assert min(await sides[0](), await sides[1]()) >= args.tools
+        found[name] = await timed(sides, rounds)
 
 
 def main() -> None:
@@ -140,9 +251,10 @@ def main() -> None:
     if args.json:
         print(json.dumps(found, indent=2))
         return
-    print(f"{'':16}{'ours ms':>10}{'FastMCP ms':>12}{'ratio':>8}")
-    for name, (ours, theirs) in found.items():
-        print(f"{name:16}{ours:10.2f}{theirs:12.2f}{ours / theirs:8.2f}")
+    print(f"{'':22}{'ours ms':>10}{'FastMCP ms':>12}{'call ms':>9}{'snapshot ms':>13}{'ratio':>8}")
+    for name, (ours, theirs, *pieces) in found.items():
+        shown = "".join(f"{one:{width}.2f}" for one, width in zip(pieces, (9, 13), strict=False))
+        print(f"{name:22}{ours:10.2f}{theirs:12.2f}{shown:22}{ours / (theirs + sum(pieces)):8.2f}")
 
 
 if __name__ == "__main__":

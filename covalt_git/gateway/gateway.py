@@ -6,8 +6,7 @@ A tool that is hidden from the role, or switched off, is one that does not exist
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
@@ -33,13 +32,12 @@ from covalt_git.gateway.kept import Kept
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.workspace_tools import BUILTINS, run
-from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.signatures import signature
 from covalt_git.names import new_id
 from covalt_git.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import mcp_types as types
@@ -49,9 +47,6 @@ if TYPE_CHECKING:
     from covalt_git.gateway.own_tools import Mode
     from covalt_git.models.base import JsonObject
     from covalt_git.models.tool import Tool
-    from covalt_git.workspaces.chats import ChatStore
-
-_logger = logging.getLogger(__name__)
 
 
 class NoSuchToolError(CovaltError):
@@ -252,12 +247,10 @@ class Gateway:
         check_arguments(tool, asked.args) if built_in else engine.check(request)
         where = self.chats.needed(project, asked.client, asked.chat_id)
         with project.chats.open(where.id) as chat:
-            if built_in and tool.annotations.read_only:
+            # The index is brought up to date by whoever reads of a chat in it.
+            if built_in:
                 return results.of_workspace(run(engine, chat, tool, asked.args), where)
-            with _indexed(project, chat):
-                if built_in:
-                    return results.of_workspace(run(engine, chat, tool, asked.args), where)
-                outcome = engine.call(chat, request)
+            outcome = engine.call(chat, request)
         if outcome.approval is not None:
             outcome = approving.approved(
                 project, outcome, follower, pages=self.pages, ask_again=asked.modern
@@ -308,14 +301,3 @@ def _words_of(tool: Tool) -> str:
 @lru_cache(maxsize=8)
 def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
     return Project.open(root, role=role)
-
-
-@contextmanager
-def _indexed(project: Project, chat: ChatStore) -> Iterator[None]:
-    """Bring what happens in a chat into the index; that it is a cache is no reason to fail."""
-    yield
-    try:
-        with project.index() as index:
-            index.sync_chat(chat)
-    except IndexUnusableError as error:
-        _logger.warning("%s; the next command brings it up to date", error.message)
