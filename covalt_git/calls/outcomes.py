@@ -72,7 +72,8 @@ def record_of(
     read: str | None,
 ) -> CallRecord:
     """Return the record of a call that ran behind walls of a level, on the files of ``read``."""
-    result = None if error else outcome.result
+    # A tool may fail and return something; of one that did not end as it should have, nothing counts.
+    result = outcome.result if error is None or outcome.status == "error" else None
     shown = plan(
         found.tool.renderer, args=call.args, result=result, chat_id=call.chat_id, error=error
     )

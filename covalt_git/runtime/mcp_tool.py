@@ -147,7 +147,8 @@ class _Result:
         if not self._failed:
             return Outcome("success", value)
         said = "\n".join(texts) or "it says that it failed, and not why"
-        return Outcome("error", value, error=CallError(code="tool_failed", message=said))
+        more = value if self._has_structure or not only_text else None
+        return Outcome("error", more, error=CallError(code="tool_failed", message=said))
 
     def _shown(self, block: JsonObject) -> Any:
         kind = block.get("type")
