@@ -20,6 +20,7 @@ NAMES = (
     "validate_touches_nothing",
     "hostile_bundles",
     "killed_installs",
+    "mcp_soak",
     "conformance",
     "conformance_client",
 )

@@ -140,7 +140,7 @@ def test_a_call_is_recorded_like_any_other(world: World) -> None:
 def test_a_tool_that_a_role_may_not_see_is_none(world: World) -> None:
     before = world.refs()
 
-    assert world.project("narrow").catalog.find_callable("first:add")
+    assert world.project("narrow").catalog.find_callable("first:add").tool.kind == "mcp"
     for tool in ("first:remember", "keyed:add"):
         with pytest.raises(UnknownNameError), world.project().chats.open("c1") as chat:
             world.project("narrow").engine().call(chat, Request(tool, {}))
