@@ -12,12 +12,17 @@ from covalt_git.url_templates import UrlTemplate
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import McpServer
 
 
 def first_steps(toolset: Toolset, chat_id: str | None) -> list[str]:
     """Return commands for a shell in the project; calls are made in a chat, a new one if there is none."""
     steps = [f"covalt-git validate toolsets/{toolset.id}"]
     tool = next(iter(toolset.tools), None)
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    if tool is None and servers:
+        grants = [_granting_server(toolset, server) for server in servers]
+        return [*steps, *grants, f"covalt-git source refresh {toolset.id}"]
     if tool is None:
         return [*steps, f"covalt-git toolset show {toolset.id}"]
     if tool.http is not None:
@@ -29,6 +34,11 @@ def first_steps(toolset: Toolset, chat_id: str | None) -> list[str]:
     example = next(iter(tool.examples), None)
     args = canonical_json.dumps(example.args).decode() if example else "{}"
     return [*steps, f"covalt-git call {chat_id} {tool.tool_id} {shlex.quote(args)}"]
+
+
+def _granting_server(toolset: Toolset, server: McpServer) -> str:
+    kind = "server" if server.command is None else "process"
+    return f"covalt-git grant add {toolset.id} {kind} {server.id}"
 
 
 def _granting(toolset: Toolset, tool: Tool) -> str:

@@ -102,8 +102,11 @@ ARGS = '{"latitude": 47.6, "longitude": -122.3}'
 def test_the_mcp_template_is_shown_and_starts_nothing(root: Path) -> None:
     printed = covalt(root, "toolset", "new", "clock", "--template", "mcp").stdout
 
-    _, shown = (typed(root, line) for line in steps(printed))
-    assert "MCP servers: clock\n" in shown
+    *before, last = steps(printed)
+    _, granted = (typed(root, line) for line in before)
+    assert "clock may start its MCP server clock, until any of this changes:" in granted
+    assert last == "covalt-git source refresh clock"
+    assert "MCP servers: clock\n" in covalt(root, "toolset", "show", "clock").stdout
 
 
 def test_json_tells_what_was_made_and_what_is_next(root: Path) -> None:
