@@ -20,6 +20,7 @@ NAMES = (
     "validate_touches_nothing",
     "hostile_bundles",
     "killed_installs",
+    "real_clients",
     "mcp_soak",
     "conformance",
     "conformance_client",

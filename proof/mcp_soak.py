@@ -272,7 +272,9 @@ class _Place:
     def _begin_far(self) -> None:
         program = [sys.executable, str(SERVERS / "over_http.py")]
         variables = {**os.environ, "PORT": str(self.far_port)}
-        self._far = subprocess.Popen(program, env=variables, stdout=subprocess.PIPE)
+        self._far = subprocess.Popen(
+            program, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
         assert self._far.stdout is not None
         self._far.stdout.readline()
 
