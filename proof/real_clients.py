@@ -101,8 +101,10 @@ def installed() -> Path:
         place.mkdir(parents=True)
         python = place / "python"
         _call(sys.executable, "-m", "venv", python)
-        pip = [python / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _call(*pip, f"fastmcp=={FASTMCP_VERSION}")
+        pip = python / "bin" / "pip"
+        _call(
+            pip, "install", "--quiet", "--disable-pip-version-check", f"fastmcp=={FASTMCP_VERSION}"
+        )
         _call(
             *("npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),
             *("--prefix", place, f"{INSPECTOR}@{INSPECTOR_VERSION}"),

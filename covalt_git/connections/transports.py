@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from covalt_git.connections.last_words import LastWords
     from covalt_git.http_client.auth_requests import Tokens
 
+MOST_EVENT_BYTES = 64 << 20
+"""How much a server may say at once over streamable HTTP; the older SSE is held to 1 MiB by the SDK.
+
+What a call may return is a limit of the call's, and smaller unless the project says otherwise.
+"""
+
 
 @asynccontextmanager
 async def transport(
@@ -83,7 +89,9 @@ async def _address(
             yield streams
         return
     async with client() as http:
-        way = streamable_http_client(definition.url, http_client=http)
+        way = streamable_http_client(
+            definition.url, http_client=http, max_sse_event_size=MOST_EVENT_BYTES
+        )
         async with way as streams:
             yield streams
 

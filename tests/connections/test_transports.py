@@ -70,6 +70,7 @@ def test_a_server_at_an_address_is_used_with_its_headers(
         assert call(connections, defined, "ask", Hears(ask=ask)) == "accept Ann"
         if transport == "streamable-http":
             assert call(connections, defined, "headers", Hears()) == "red"
+            assert len(call(connections, defined, "long", Hears(), text="3000000")) == 3_000_000
         (health,) = connections.health(Path("/project"))
         assert (health.protocol, health.server) == ("2026-07-28", "over-http 1")
         connections.close()
@@ -85,7 +86,7 @@ def test_a_server_that_wants_to_know_who_asks_is_told_so(
         assert caught.value.hint == "covalt-git auth login demo/remote"
 
         headers = {"Authorization": "Bearer t0ken"}
-        assert len(connections.tools(replace(at(port, transport), headers=headers))) == 3
+        assert len(connections.tools(replace(at(port, transport), headers=headers))) == 4
         connections.close()
 
 
