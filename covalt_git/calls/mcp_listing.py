@@ -30,7 +30,7 @@ def listed(
 ) -> tuple[LockedTool, ...]:
     """Return the tools of a granted server as it gives them now; ``tell`` hears what it says meanwhile.
 
-    It is offered an empty folder as its workspace, and ended afterwards.
+    It is offered an empty folder as its workspace, and told to end afterwards.
 
     Raises:
         GrantNeededError: when it was not granted as it is declared now.
@@ -40,7 +40,8 @@ def listed(
     from covalt_git.connections.live import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
     from covalt_git.connections.waiting import Hears  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="covalt-git-") as folder:
+    # It may still live, and write, when its folder goes.
+    with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
         defined = mcp_calls.definition(
             toolset,
             server,

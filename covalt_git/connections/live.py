@@ -43,6 +43,7 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._connections: dict[Name, Connection] = {}
+        self._ending: set[asyncio.Task[None]] = set()
 
     def begin(
         self,
@@ -107,7 +108,10 @@ class Connections:
         return asyncio.run_coroutine_threadsafe(look(), loop).result()
 
     def end(self, name: Name) -> None:
-        """End a connection, if it is there; the next use begins it anew."""
+        """Have a connection end, if it is there; the next use begins it anew.
+
+        It takes seconds where a program does not end when its input does; :meth:`close` waits for that.
+        """
         with self._lock:
             if self._loop is None:
                 return
@@ -115,7 +119,9 @@ class Connections:
 
         async def stop() -> None:
             if (found := self._connections.pop(name, None)) is not None:
-                await found.stop()
+                ends = asyncio.create_task(found.stop())
+                self._ending.add(ends)
+                ends.add_done_callback(self._ending.discard)
 
         asyncio.run_coroutine_threadsafe(stop(), loop).result()
 
@@ -128,7 +134,7 @@ class Connections:
             return
 
         async def end() -> None:
-            await asyncio.gather(*(one.stop() for one in self._connections.values()))
+            await asyncio.gather(*(one.stop() for one in self._connections.values()), *self._ending)
             self._connections.clear()
 
         with suppress(TimeoutError, concurrent.futures.CancelledError):
