@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import mcp_types as types
 from mcp import Client, MCPError
+from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
@@ -192,9 +193,12 @@ class Connection:
             async with asyncio.timeout(asked.timeout_s) as clock:
                 self._clock = clock
                 await self._check(client, asked)
-                result = await client.call_tool(
-                    asked.tool, asked.args, progress_callback=self._progressed
-                )
+                try:
+                    result = await self._request(client, asked)
+                except MCPError as error:
+                    if not await self._were_opened(error):
+                        raise
+                    result = await self._request(client, asked)
         except TimeoutError:
             raise
         except Exception as error:  # noqa: BLE001 - the SDK's are of many kinds
@@ -204,6 +208,22 @@ class Connection:
             self._used = loop.time()
         self._failures, self._error = 0, ""
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    async def _request(self, client: Client, asked: Asked) -> types.CallToolResult:
+        return await client.call_tool(asked.tool, asked.args, progress_callback=self._progressed)
+
+    async def _were_opened(self, error: MCPError) -> bool:
+        """Show a person what a server wants opened before it does a call, and tell whether they did.
+
+        MCP specification 2025-11-25, "Elicitation", section "URL Elicitation Required Error".
+        """
+        if error.code != types.URL_ELICITATION_REQUIRED:
+            return False
+        for one in UrlElicitationRequiredError.from_error(error.error).elicitations:
+            answer = await self._elicited(None, one)
+            if not isinstance(answer, types.ElicitResult) or answer.action != "accept":
+                return False
+        return True
 
     def _failed(self, error: Exception) -> CovaltError:
         if failures.has_ended(failures.first_cause(error)):
@@ -403,7 +423,7 @@ class Connection:
 
     async def _elicited(
         self,
-        context: ClientRequestContext,  # noqa: ARG002 - as the SDK calls it
+        context: ClientRequestContext | None,  # noqa: ARG002 - as the SDK calls it
         params: types.ElicitRequestParams,
     ) -> types.ElicitResult | types.ErrorData:
         """Have a person asked, while the call's time stands still; nobody here answers for one."""

@@ -199,17 +199,27 @@ def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: World) 
     ann = Follower(respondent=Respondent(frozenset({"form", "url"}), show))
     outcome = world.call("everything:trigger-elicitation-request", ann)
     led = world.call("everything:trigger-url-elicitation", ann, url="https://example.org/pay")
+    led_before = world.call(
+        "everything:trigger-url-elicitation",
+        ann,
+        url="https://example.org/sign",
+        elicitationId="e1",
+        errorPath=True,
+    )
     nobody = world.call("everything:trigger-elicitation-request")
 
     assert shown == [
         "Please provide inputs for the following fields:",
         "Please open the link to complete this action.",
+        "Open this link to satisfy the prerequisite, then retry the request.",
+        "Please open the link to complete this action.",
     ]
     assert "Name: Ann" in outcome.call.result
-    assert led.call.status == "success"
+    assert led.call.status == led_before.call.status == "success"
     with Project.open(world.root).chats.open("c1") as chat:
-        last = [one.record.call for one in chat.log(chat.head())][:3][::-1]
-    assert [[one.answer for one in call.asked] for call in last if call] == [["accept"], ["accept"], []]  # fmt: skip
+        last = [one.record.call for one in chat.log(chat.head())][:4][::-1]
+    asked = [[one.answer for one in call.asked] for call in last if call]
+    assert asked == [["accept"], ["accept"], ["accept", "accept"], []]
     assert nobody.error is not None
     assert "nobody is there who could be asked" in nobody.error.message
 
