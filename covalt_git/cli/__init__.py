@@ -39,6 +39,7 @@ COMMANDS = {
     "dev": "Show it while you edit toolsets, and check every save.",
     "serve": "Show the project in your browser.",
     "mcp": "Give the tools to an agent, over the Model Context Protocol.",
+    "token": "Let agents in at /mcp of the server, and out again.",
     "index": "Rebuild or inspect the index, a cache of the files.",
     "doctor": "Show how well tools are shut in on this machine.",
 }

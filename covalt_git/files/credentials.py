@@ -68,6 +68,7 @@ _SHAPES = (
     _shape("whsec_", "a webhook secret", r"whsec_[A-Za-z0-9+/]{30,80}"),
     _shape("npm_", "an npm token", r"npm_[A-Za-z0-9]{36}"),
     _shape("pypi-AgE", "a PyPI token", r"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    _shape("cvg_", "an agent's token of covalt-git", r"cvg_[A-Za-z0-9]{43}"),
     _shape("hf_", "a Hugging Face token", r"hf_[A-Za-z0-9]{34}"),
     _shape("SG.", "a SendGrid key", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     _shape(":AA", "a Telegram bot token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"),

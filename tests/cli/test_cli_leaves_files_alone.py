@@ -132,6 +132,9 @@ WALK = {
     "index rebuild": ["index rebuild", "index rebuild --at HEAD"],
     "index status": ["index status"],
     "doctor": ["doctor"],
+    "token new": ["token new --role agent --name writer", "token new --role agent --chat w1"],
+    "token list": ["token list"],
+    "token revoke": ["token revoke writer"],
     "serve": ["serve --port 0"],
     "dev": ["dev --port 0"],
     "toolset uninstall": ["toolset uninstall theirs --force"],
@@ -173,6 +176,8 @@ THEIRS = b'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypo
 CONFIG = b"""version: 1\r
 # a note of ours   \n
 workspace:   {durability: fast}
+default_role: owner
+roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}
 secret_command: [/bin/echo, "{name}"]"""
 SERVERS = ("serve", "dev")
 NOBODY_THERE = ("auth login",)

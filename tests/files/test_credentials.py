@@ -39,6 +39,7 @@ KNOWN = {
     "stripe": "sk_live_" + made(24),
     "npm": "npm_" + made(36),
     "pypi": "pypi-AgE" + made(80),
+    "covalt-git": "cvg_" + made(43),
     "hugging-face": "hf_" + made(34),
     "sendgrid": "SG." + made(22) + "." + made(43),
     "telegram": made(9, string.digits) + ":AA" + made(33),
