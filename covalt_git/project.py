@@ -36,6 +36,8 @@ class Project:
     root: Path
     config: ProjectConfig
     principal: Principal
+    only_chat: str | None = None
+    """The one chat that there is for the principal; else a person has all, and an agent its own."""
     told: Callable[[int, int], None] = unheard
     """Hears how far the index is when it reads toolsets: how many it has, and how many there are."""
 
@@ -52,8 +54,10 @@ class Project:
 
     @property
     def chats(self) -> Chats:
-        """The chats."""
-        return Chats(self.root / "data" / "chats", self.config.workspace)
+        """The chats of the principal."""
+        maker = None if self.principal.id == PERSON else self.principal.id
+        folder = self.root / "data" / "chats"
+        return Chats(folder, self.config.workspace, maker, self.only_chat)
 
     @property
     def catalog(self) -> Catalog:

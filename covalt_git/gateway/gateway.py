@@ -35,6 +35,7 @@ from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.index.signatures import signature
 from covalt_git.names import new_id
 from covalt_git.project import Project
+from covalt_git.workspaces.writing import PERSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,7 @@ class Asked:
 class Gateway:
     """The project at ``root``, for clients under a role; for use by many threads.
 
+    ``by`` is who asks: the person at this machine, or an agent, who has no chats but its own.
     ``pages`` has the address of the page where a person settles an approval, by its execution id.
     """
 
@@ -86,6 +88,7 @@ class Gateway:
     mode: Mode = "direct"
     chats: ClientChats = field(default_factory=ClientChats)
     pages: Callable[[str], str | None] = lambda _: None
+    by: str = PERSON
     _kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def project(self) -> Project:
@@ -96,8 +99,13 @@ class Gateway:
         """
         seen = signature(self.root / CONFIG)
         if seen is None:
-            return Project.open(self.root, role=self.role)
-        return _project(self.root, self.role, seen)
+            opened = Project.open(self.root, role=self.role)
+        else:
+            opened = _project(self.root, self.role, seen)
+        if self.by == PERSON:
+            return opened
+        principal = replace(opened.principal, id=self.by)
+        return replace(opened, principal=principal, only_chat=self.chats.only)
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that may be called now by their names, sorted by their ids."""
@@ -298,6 +306,6 @@ def _words_of(tool: Tool) -> str:
     return f"{tool.tool_id} {tool.description}".casefold()
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
     return Project.open(root, role=role)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from covalt_git.gateway.gateway import Gateway
 from covalt_git.gateway.server import Faces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from starlette.applications import Starlette
+
+    from covalt_git.gateway.gateway import Gateway
 
 PLACE = "/mcp"
 """The path that it answers at."""
@@ -25,15 +23,12 @@ MAX_BODY_BYTES = 16 << 20
 """What a request may send, as it may to the API."""
 
 
-def http_app(
-    root: Path, *, role: str | None = None, pages: Callable[[str], str | None] = lambda _: None
-) -> Starlette:
-    """Return the ASGI app that answers clients of the project at ``root`` under a role.
+def http_app(gateway: Gateway) -> Starlette:
+    """Return the ASGI app that answers the clients of one principal.
 
     It checks neither the host nor a token.  A client that has no session names its chat in every call.
-    ``pages`` has the address of the page where a person settles an approval.
     """
-    server = Faces(Gateway(root, role, pages=pages)).server()
+    server = Faces(gateway).server()
     return server.streamable_http_app(
         streamable_http_path=PLACE,
         max_request_body_size=MAX_BODY_BYTES,

@@ -142,7 +142,7 @@ class Resources:
         known = self.chats.known(self.client, self.named)
         if known is None and self.client.key is not None:
             return False
-        return known in {None, chat_id} and chat_id in self.project.chats.ids()
+        return known in {None, chat_id} and self.project.chats.has(chat_id)
 
     def _may(self, name: str) -> bool:
         return bool(self.project.catalog.visible([BUILTINS[f"workspace:{name}"]]))

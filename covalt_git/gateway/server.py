@@ -107,6 +107,8 @@ class Faces:
         self._calls = Calls(self._log)
         self._follows = anyio.Event()
         self._mirrored: dict[str, JsonObject] = {}
+        # Of its own: it is waited for without an end, and there may be many servers.
+        self._watching = anyio.CapacityLimiter(1)
 
     def server(self) -> McpServer:
         """Return the server, for any transport."""
@@ -329,7 +331,8 @@ class Faces:
         finally:
             self._follows.set()
         try:
-            while (changed := await run_sync(changes.wait, abandon_on_cancel=True)) is not None:
+            wait = partial(run_sync, changes.wait, abandon_on_cancel=True, limiter=self._watching)
+            while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
                 self._mirrored = await run_sync(mirrored.schemas, tools)
                 for event in _events(*changed):

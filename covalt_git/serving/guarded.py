@@ -13,17 +13,20 @@ if TYPE_CHECKING:
 
     from covalt_git.serving.asgi import App, Receive, Scope, Send
 
+CHECKED = "covalt_git.checked"
+"""Where the scope of a request has what its check returned."""
+
 _UNAUTHORIZED = 401
 
 
 class Guarded:
     """An app whose requests are checked by their headers, which ``check`` raises a CovaltError for.
 
-    Who has no token is told where the ``metadata`` of the resource is, a path of this server.
+    What it returns stands in the scope under :data:`CHECKED`.  Who has no token is told where the ``metadata`` of the resource is, a path of this server.
     """
 
     def __init__(
-        self, app: App, check: Callable[[Mapping[str, str]], None], *, metadata: str | None = None
+        self, app: App, check: Callable[[Mapping[str, str]], object], *, metadata: str | None = None
     ) -> None:
         self._app = app
         self._check = check
@@ -33,7 +36,7 @@ class Guarded:
         """Answer a request, or say why not."""
         if scope["type"] == "http":
             try:
-                self._check(_headers(scope))
+                scope[CHECKED] = self._check(_headers(scope))
             except CovaltError as error:
                 await _refuse(error, self._challenge(scope, error), send)
                 return
@@ -44,6 +47,8 @@ class Guarded:
         if error.http_status != _UNAUTHORIZED:
             return None
         realm = 'Bearer realm="covalt-git"'
+        if any(name == b"authorization" for name, _ in scope["headers"]):
+            realm += ', error="invalid_token"'  # RFC 6750, section 3.1
         if self._metadata is None:
             return realm
         return f'{realm}, resource_metadata="{address(scope, self._metadata)}"'

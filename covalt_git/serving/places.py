@@ -40,7 +40,7 @@ class Places:
         return self._rest
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lives = [_Life(app, scope) for app in dict.fromkeys(self._places.values())]
+        lives = [Life(app, scope) for app in dict.fromkeys(self._places.values())]
         for _ in ("startup", "shutdown"):
             event = (await receive())["type"]
             told = [await life.tell(event) for life in lives]
@@ -51,7 +51,7 @@ class Places:
                 await send({"type": f"{event}.complete"})
 
 
-class _Life:
+class Life:
     """What one app is told of the server's life, in a task of its own as it may need one."""
 
     def __init__(self, app: App, scope: Scope) -> None:

@@ -1,7 +1,7 @@
 """What a client without a token is told of the resource that it asked for (RFC 9728).
 
 The MCP specification, "Authorization", has clients look there after a 401.  No ``authorization_servers``
-are named: the only token that opens this server is its own, which its person hands over, and a client
+are named: the only tokens that open it are of its own making, which its person hands over, and a client
 that is sent to sign in elsewhere would come back with one that is not taken.
 """
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from covalt_git.access import UnknownRoleError
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError
+from covalt_git.files.agent_tokens import PREFIX
 from covalt_git.files.project_files import read_config
-from covalt_git.gateway.http import PLACE, http_app
+from covalt_git.gateway.http import PLACE
 from covalt_git.project import Project
+from covalt_git.serving.agents import Agents
 from covalt_git.serving.announced import announced
 from covalt_git.serving.guarded import Guarded
 from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
@@ -26,9 +28,10 @@ from covalt_server.app import create_app, create_git_app
 from covalt_server.guard import Guard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from covalt_git.files.agent_tokens import AgentToken
     from covalt_git.following import FollowedProject
     from covalt_git.serving.asgi import App
 
@@ -79,7 +82,8 @@ def serve(
         BrokenConfigError: when its ``covalt.yaml`` cannot be used.
         UnknownRoleError: when that does not define ``role``.
         CannotListenError: when it cannot listen where it should.
-        WeakTokenError: when ``COVALT_GIT_TOKEN`` is too easy to guess or does not fit an address.
+        WeakTokenError: when ``COVALT_GIT_TOKEN`` is too easy to guess, does not fit an address, or is
+            an agent's.
     """
     project = Project.open(start, role=role)
     if role is not None and role not in project.config.roles:
@@ -126,14 +130,18 @@ def faces(
     guard = Guard(token, port, read_config(root).server.allowed_hosts)
     # Who opens it has been let in by the token before, which is in no address that an agent sees.
     approvals = f"http://{host}:{port}/approvals"
-    clients = http_app(root, role=role, pages=lambda execution_id: f"{approvals}/{execution_id}")
-    agents = Guarded(clients, guard.check_agent, metadata=f"{WELL_KNOWN}{PLACE}")
+    agents = Agents(root, role, pages=lambda execution_id: f"{approvals}/{execution_id}")
+
+    def check(headers: Mapping[str, str]) -> AgentToken | None:
+        return guard.check_client(headers, agents.known)
+
+    clients = Guarded(agents, check, metadata=f"{WELL_KNOWN}{PLACE}")
     metadata = Guarded(ResourceMetadata(["", PLACE]), guard.check_from)
     pages = create_app(root, token=token, port=port, role=role, followed=followed)
     git = create_git_app(root, token=token, port=port, role=role)
     places: dict[str, App] = {
         "/git": WSGIBridge(git, threads=GIT_THREADS),
-        PLACE: agents,
+        PLACE: clients,
         WELL_KNOWN: metadata,
     }
     return Places(WSGIBridge(pages), places)
@@ -144,6 +152,11 @@ def _token() -> str:
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None:
         return secrets.token_urlsafe(32)
+    if token.startswith(PREFIX):
+        raise WeakTokenError(
+            f"{TOKEN_VARIABLE} has an agent's token, which would open everything",
+            hint=f"an agent's host has it in another variable: unset {TOKEN_VARIABLE}",
+        )
     if not _TOKEN.fullmatch(token):
         raise WeakTokenError(
             f"{TOKEN_VARIABLE} has to be 16 or more letters, digits or any of -._~",

@@ -73,13 +73,18 @@ class MovedError(CovaltError):
 
 
 class AboutChat(StrictModel):
-    """What a chat is, besides its states: the content of ``refs/covalt/chat``."""
+    """What a chat is, besides its states: the content of ``refs/covalt/chat``.
+
+    Attributes:
+        made_by: the agent that made it and works in it, ``agent:NAME``; None where a person did.
+    """
 
     v: int = 1
     id: str
     title: str = ""
     created_at: str
     forked_from: Origin | None = None
+    made_by: str | None = None
 
 
 @dataclass(slots=True)
@@ -449,14 +454,26 @@ def write_about(store: GitStore, about: AboutChat) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Chats:
-    """All chats of a project, each a folder of ``data/chats``."""
+    """The chats of a project, each a folder of ``data/chats``.
+
+    Of others there are none: with ``only``, than that one; with an agent's ``maker``, than those that it
+    made.  Who made a chat stands in the chat itself, from its first moment on, so that it is true of a chat
+    for as long as there is one, whatever becomes of the agent's token.
+    """
 
     folder: Path
     config: WorkspaceConfig
+    maker: str | None = None
+    only: str | None = None
 
     def ids(self) -> list[str]:
-        """Return the ids of all chats, sorted."""
-        return chat_folders.ids(self.folder)
+        """Return the ids of the chats, sorted."""
+        return [one for one in chat_folders.ids(self.folder) if self._has(one)]
+
+    def has(self, chat_id: str) -> bool:
+        """Tell whether there is a chat of that id."""
+        there = is_id(chat_id) and (self.folder / chat_id / "store.git").is_dir()
+        return there and self._has(chat_id)
 
     def open(self, chat_id: str) -> ChatStore:
         """Open a chat.
@@ -472,7 +489,7 @@ class Chats:
         Raises:
             UnknownNameError: naming the nearest one.
         """
-        if not is_id(chat_id) or not (self.folder / chat_id / "store.git").is_dir():
+        if not self.has(chat_id):
             raise UnknownNameError("chat", chat_id, self.ids(), list_with="covalt-git chat list")
         return self.folder / chat_id
 
@@ -494,9 +511,13 @@ class Chats:
                 ) as store:
 
                     def name(final: str) -> None:
-                        write_about(
-                            store, AboutChat(id=final, title=title, created_at=commits.now())
+                        about = AboutChat(
+                            id=final,
+                            title=title,
+                            created_at=commits.now(),
+                            made_by=self.maker,
                         )
+                        write_about(store, about)
                         if durable:
                             sync_all(made)
 
@@ -508,3 +529,13 @@ class Chats:
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
             ) from None
         return self.open(chat_id)
+
+    def _has(self, chat_id: str) -> bool:
+        """Tell whether a chat that is in the folder is one of these."""
+        if self.only is not None or self.maker is None:
+            return self.only in {None, chat_id}
+        try:
+            with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
+                return chat.card().made_by == self.maker
+        except (CovaltError, OSError):  # it does not say that it is theirs
+            return False

@@ -217,7 +217,9 @@ class _Import:
         if oid is None:
             return None
         about = read_stored(store, oid, AboutChat)
-        return about.model_copy(update={"title": about.title[:_LONGEST_TITLE]})
+        # An agent of that name here is another one.
+        title = about.title[:_LONGEST_TITLE]
+        return about.model_copy(update={"title": title, "made_by": None})
 
     def _records(self, store: GitStore) -> dict[str, str]:
         """Return the records that belong to what comes in, each checked against its name."""

@@ -19,14 +19,15 @@ from flask import g, redirect, request
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import TypeAlias
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias, TypeVar
 
     from flask import Flask
     from werkzeug.datastructures import Headers
     from werkzeug.wrappers import Response
 
     Given: TypeAlias = Headers | Mapping[str, str]
+    Agent = TypeVar("Agent")
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTTP = 80
@@ -109,20 +110,25 @@ class Guard:
         """
         self.check_from(request.headers)
 
-    def check_agent(self, headers: Given) -> None:
-        """Refuse a request of no browser that is not ours to answer; the token is in its headers.
+    def check_client(self, headers: Given, known: Callable[[str], Agent | None]) -> Agent | None:
+        """Return whom ``known`` knows by the token in the headers of a request; None by the server's own.
 
         Raises:
             WrongHostError: for a foreign host.
             WrongOriginError: for a request of a foreign page.
-            NoTokenError: without the token.
+            NoTokenError: without a token that opens anything.
         """
         self.check_from(headers)
-        if not self.is_token(_bearer(headers)):
+        given = _bearer(headers)
+        if self.is_token(given):
+            return None
+        agent = known(given)
+        if agent is None:
             raise NoTokenError(
-                "this needs the token of the server",
-                hint="send Authorization: Bearer with the token that covalt-git serve printed",
+                "this needs the token of an agent that is in force",
+                hint="send Authorization: Bearer with what covalt-git token new --role ROLE printed",
             )
+        return agent
 
     def check_from(self, headers: Given) -> None:
         """Refuse what is not ours to answer by its headers, with or without a token.

@@ -195,6 +195,19 @@ def test_a_token_that_would_not_do_is_refused(
     )
 
 
+def test_an_agents_token_is_not_made_the_servers_own(
+    root: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COVALT_GIT_TOKEN", "cvg_" + "a1b2" * 10 + "c3d")
+    code, err = refused("-C", str(root), "serve", "--port", "0")
+
+    assert code == 1
+    assert err == (
+        "COVALT_GIT_TOKEN has an agent's token, which would open everything\n"
+        "  hint: an agent's host has it in another variable: unset COVALT_GIT_TOKEN\n"
+    )
+
+
 def test_verbose_prints_requests_and_never_the_token(root: Path) -> None:
     with served("-C", str(root), "serve", "--port", "0", "--verbose") as server:
         server.get(f"/?token={server.token}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import httpx2
@@ -15,40 +14,18 @@ import pytest
 from anyio.to_thread import run_sync
 from mcp import Client, MCPError
 from mcp.client.auth.utils import extract_resource_metadata_from_www_auth
-from mcp.client.streamable_http import streamable_http_client
 
-from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
-from covalt_git.serving.listening import listen
-from covalt_git.serving.server import faces
-from covalt_git.serving.uvicorn_server import Server
 from tests.gateway.asking_tools import Person, accept, make_asking_project
 from tests.gateway.clients import ERAS, add_toolset, make_project, text
+from tests.serving.http_clients import TOKEN, names, served, talk
 
-Result = TypeVar("Result")
-
-TOKEN = "a-token-of-the-tests"
 eras = pytest.mark.parametrize("era", ERAS)
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_asking_project(tmp_path_factory.mktemp("mcp") / "project")
-
-
-def served(root: Path, role: str | None = None) -> Iterator[int]:
-    listener = listen(ServerConfig(), host=None, port=0)
-    ready = threading.Event()
-    app = faces(root, token=TOKEN, port=listener.port, role=role)
-    server = Server(app, ready.set, grace_s=1)
-    thread = threading.Thread(target=server.run, args=([listener.socket],))
-    with listener.socket:
-        thread.start()
-        assert ready.wait(30)
-        yield listener.port
-        server.should_exit = True
-        thread.join(30)
-        assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
@@ -59,31 +36,6 @@ def port(root: Path) -> Iterator[int]:
 @pytest.fixture(scope="module")
 def readers_port(root: Path) -> Iterator[int]:
     yield from served(root, "reader")
-
-
-def talk(
-    port: int,
-    said: Callable[[Client], Awaitable[Result]],
-    *,
-    era: str,
-    query: str = "",
-    hears: Any = None,
-    can: dict[str, Any] | None = None,
-) -> Result:
-    async def main() -> Result:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=30) as http:
-            way = streamable_http_client(f"http://127.0.0.1:{port}/mcp{query}", http_client=http)
-            async with Client(
-                way, mode=era, cache=None, message_handler=hears, **(can or {})
-            ) as client:
-                return await said(client)
-
-    return anyio.run(main)
-
-
-async def names(client: Client) -> list[str]:
-    return [tool.name for tool in (await client.list_tools()).tools]
 
 
 @eras

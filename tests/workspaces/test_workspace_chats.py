@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat_folders import ChatExistsError
+from covalt_git.workspaces.chats import ABOUT
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -33,6 +35,7 @@ from tests.workspaces.stores import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from covalt_git.workspaces.chats import Chats, ChatStore
 
@@ -411,3 +414,35 @@ def test_damaged_pack_is_told_in_plain_words(
     pack.write_bytes(damage(pack.read_bytes()))
     with chats.open("c1") as chat, pytest.raises(BrokenStoreError):
         chat.read_file(chat.resolve("main"), "a")
+
+
+def test_an_agent_has_the_chats_that_it_made_and_a_person_all(tmp_path: Path) -> None:
+    everybodys = open_chats(tmp_path)
+    ones, others = (replace(everybodys, maker=f"agent:{name}") for name in ("one", "other"))
+    for chats in (everybodys, ones, others):
+        with chats.new() as made:
+            assert made.card().made_by == chats.maker
+
+    assert everybodys.ids() == ["c1", "c2", "c3"]
+    assert (ones.ids(), others.ids()) == (["c2"], ["c3"])
+    assert [ones.has(one) for one in ("c1", "c2", "c3", "c9", "../c2")] == [
+        *(False, True, False, False, False)
+    ]
+    for chat_id in ("c1", "c3", "c9"):
+        with pytest.raises(UnknownNameError) as missing:
+            ones.open(chat_id)
+        assert missing.value.hint.startswith("did you mean 'c2'?")
+    only = replace(ones, only="c1")
+    assert (only.ids(), only.open("c1").id) == (["c1"], "c1")
+    with pytest.raises(UnknownNameError):
+        only.open("c2")
+
+
+def test_a_chat_that_does_not_say_who_made_it_is_no_agents(tmp_path: Path) -> None:
+    chats = replace(open_chats(tmp_path), maker="agent:one")
+    with chats.new() as chat:
+        store = chat.folder / "store.git"
+    git(store, "update-ref", ABOUT, git(store, "write-tree").strip())
+
+    assert chats.ids() == []
+    assert open_chats(tmp_path).ids() == ["c1"]

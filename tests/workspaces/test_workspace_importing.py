@@ -6,6 +6,7 @@ import hashlib
 import io
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,17 @@ def test_an_export_comes_back_alike(bundle: Path, chat: ChatStore, tmp_path: Pat
         texts = [one.record.message.text for one in again.log(again.head()) if one.record.message]
         assert texts == [LONG]
         assert again.card().created_at == chat.card().created_at
+
+
+def test_who_made_it_elsewhere_is_nobody_here(tmp_path: Path) -> None:
+    with replace(open_chats(tmp_path / "there"), maker="agent:one").new() as made:
+        upload(made, "a.txt", b"a")
+        bundle = tmp_path / "made.bundle"
+        export_to(made, bundle)
+
+    _, again = brought(open_chats(tmp_path / "here"), bundle)
+    with again:
+        assert again.card().made_by is None
 
 
 def test_an_id_that_is_taken_becomes_the_next_free_one(bundle: Path, chats: Chats) -> None:
