@@ -49,12 +49,15 @@ def command(
     The options of `covalt-git mcp` stand before: `covalt-git mcp --mode search install cursor`. Tools get
     names that every host takes, `--names underscore`, unless others are named.
 
-    With --http, host and server have the token from COVALT_GIT_TOKEN: set it to one that stays the same.
+    With --http, the host sends the token of an agent from COVALT_GIT_AGENT_TOKEN, and the command that makes
+    one is told: `covalt-git token new`, with the --role and --chat that stand before.
     """
     server = _address(ctx) if served else _args(ctx)
     file = host_files.with_server(host, project().root, server, name)
+    token = _token_command(ctx, host) if served else None
     if only_print:
         output.as_json({name: file.entry})
+        _tell_token(token)
         return
     changed = file.before != file.after
     if not as_json and changed:
@@ -63,11 +66,13 @@ def command(
     if writes:
         host_files.write(file)
     if as_json:
-        output.as_json({"path": str(file.path), "entry": file.entry, "written": writes})
+        told = {"path": str(file.path), "entry": file.entry, "written": writes}
+        output.as_json(told if token is None else told | {"token_with": token})
     elif not changed:
         output.say(f"{file.path} has it already")
     elif writes:
         output.say(f"written: {file.path}", dim=True)
+        _tell_token(token)
     if changed and not writes:
         raise SystemExit(1)
 
@@ -91,7 +96,7 @@ def _address(ctx: click.Context) -> str:
     """Return where the project is served, with the chat that is named before."""
     given = ctx.parent
     assert given is not None  # it is a command of a group
-    for name, option in (("mode", "--mode"), ("style", "--names"), ("role", "--role")):
+    for name, option in (("mode", "--mode"), ("style", "--names")):
         if _was_given(given, name):
             raise wrong_call(f"{option} goes with a server that the host starts, not with --http")
     config = project().config.server
@@ -102,6 +107,23 @@ def _address(ctx: click.Context) -> str:
     chat = given.params["chat_id"]
     query = "" if chat is None else f"?chat={chat}"
     return f"http://127.0.0.1:{config.port}/mcp{query}"
+
+
+def _token_command(ctx: click.Context, host: Host) -> str:
+    """Return what makes the token that the host sends."""
+    given = ctx.parent
+    assert given is not None  # it is a command of a group
+    role = given.params["role"] or ctx.find_root().obj["role"] or "ROLE"
+    chat = given.params["chat_id"]
+    one = "" if chat is None else f" --chat {chat}"
+    return f"covalt-git token new --role {role} --name {host}{one}"
+
+
+def _tell_token(command: str | None) -> None:
+    if command is not None:
+        output.say(
+            f"it sends the token in {host_files.TOKEN_VARIABLE}; make one: {command}", err=True
+        )
 
 
 def _was_given(ctx: click.Context, name: str) -> bool:

@@ -28,8 +28,11 @@ Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 
 _FILES = {"claude-code": ".mcp.json", "vscode": ".vscode/mcp.json", "cursor": ".cursor/mcp.json"}
 _PROGRAM = "covalt-git"
-_TOKEN = "COVALT_GIT_TOKEN"  # noqa: S105 - where a token is found, not one
-"""The variable that a host and ``covalt-git serve`` have the token from."""
+TOKEN_VARIABLE = "COVALT_GIT_AGENT_TOKEN"  # noqa: S105 - where a token is found, not one
+"""The variable that a host has its token from.
+
+Not the one of ``covalt-git serve``, whose token opens everything.
+"""
 
 
 class HostFileError(CovaltError):
@@ -97,13 +100,13 @@ def write(file: HostFile) -> None:
 
 
 def _served(host: Host, address: str) -> JsonObject:
-    """Return the entry of a server at an address; the host has the token from its environment."""
+    """Return the entry of a server at an address; the host has its token from its environment."""
     if host == "claude-desktop":
         raise HostFileError(
             "claude-desktop reaches no server of this machine by its address",
             hint="leave --http out: it starts the server itself",
         )
-    token = f"${{{_TOKEN}}}" if host == "claude-code" else f"${{env:{_TOKEN}}}"
+    token = f"${{{TOKEN_VARIABLE}}}" if host == "claude-code" else f"${{env:{TOKEN_VARIABLE}}}"
     entry: JsonObject = {"url": address, "headers": {"Authorization": f"Bearer {token}"}}
     return entry if host == "cursor" else {"type": "http", **entry}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -74,9 +75,9 @@ def test_the_file_of_a_person_keeps_what_else_is_in_it(root: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "kind", "token"),
     [
-        ("claude-code", {"type": "http"}, "${COVALT_GIT_TOKEN}"),
-        ("vscode", {"type": "http"}, "${env:COVALT_GIT_TOKEN}"),
-        ("cursor", {}, "${env:COVALT_GIT_TOKEN}"),
+        ("claude-code", {"type": "http"}, "${COVALT_GIT_AGENT_TOKEN}"),
+        ("vscode", {"type": "http"}, "${env:COVALT_GIT_AGENT_TOKEN}"),
+        ("cursor", {}, "${env:COVALT_GIT_AGENT_TOKEN}"),
     ],
 )
 def test_a_host_may_be_given_the_address_of_the_server(
@@ -85,7 +86,7 @@ def test_a_host_may_be_given_the_address_of_the_server(
     with Project.open(root).chats.new("c1"):
         pass
 
-    done = install(root, "--chat", "c1", "install", host, "--http", "--print")
+    done = install(root, "--chat", "c1", "--role", "reader", "install", host, "--http", "--print")
 
     assert json.loads(done.stdout) == {
         "covalt-git": {
@@ -94,6 +95,20 @@ def test_a_host_may_be_given_the_address_of_the_server(
             "headers": {"Authorization": f"Bearer {token}"},
         }
     }
+    told = f"covalt-git token new --role reader --name {host} --chat c1\n"
+    assert done.stderr.endswith(told)
+    made = run("-C", str(root), *shlex.split(told)[1:])
+    assert made.stdout.startswith("cvg_"), made.stderr
+
+
+def test_what_is_written_is_told_with_what_makes_its_token(root: Path) -> None:
+    told = "covalt-git token new --role ROLE --name cursor"
+    done = install(root, "install", "cursor", "--http", "--yes")
+    (root / ".cursor/mcp.json").unlink()
+    as_json = install(root, "install", "cursor", "--http", "--yes", "--json")
+
+    assert done.stderr.endswith(f"COVALT_GIT_AGENT_TOKEN; make one: {told}\n")
+    assert json.loads(as_json.stdout)["token_with"] == told
 
 
 def test_what_an_address_cannot_say_is_told(root: Path) -> None:
