@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.running import Follower
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.chats import ChatStore, OneChat
     from covalt_git.workspaces.locking import Place
 
 
@@ -36,7 +36,7 @@ class Project:
     root: Path
     config: ProjectConfig
     principal: Principal
-    only_chat: str | None = None
+    only_chat: OneChat | None = None
     """The one chat that there is for the principal; else a person has all, and an agent its own."""
     told: Callable[[int, int], None] = unheard
     """Hears how far the index is when it reads toolsets: how many it has, and how many there are."""

@@ -12,6 +12,7 @@ import click
 from covalt_git.access import UnknownRoleError, sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.session import forbidden, json_option, project, wrong_call
+from covalt_git.errors import CovaltError
 from covalt_git.files.agent_tokens import AgentTokens
 from covalt_git.names import suggest_id
 
@@ -55,12 +56,19 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
     """
     lasts = _duration(expires)
     opened = _as_admin()
+    if not opened.config.roles:
+        raise CovaltError(
+            "covalt.yaml defines no role that an agent could act under",
+            hint='write one there: roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}',
+        )
     if role not in opened.config.roles:
         raise UnknownRoleError(role, opened.config.roles)
+    chat = None
     if chat_id is not None:
-        opened.chats.path(chat_id)
+        with opened.chats.open(chat_id) as one:
+            chat = one.id, one.card().created_at
     named = name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
-    token, text = AgentTokens(opened.root).new(named, role, chat=chat_id, lasts=lasts)
+    token, text = AgentTokens(opened.root).new(named, role, chat=chat, lasts=lasts)
     if as_json:
         output.as_json({**_shown(token), "token": text})
         return
@@ -113,7 +121,10 @@ def _duration(text: str) -> timedelta | None:
 
 
 def _shown(token: AgentToken) -> JsonObject:
-    return {**token.model_dump(mode="json", exclude={"v", "digest"}), "expired": token.is_expired}
+    return {
+        **token.model_dump(mode="json", exclude={"v", "digest", "chat_created_at"}),
+        "expired": token.is_expired,
+    }
 
 
 def _in_words(token: AgentToken) -> str:

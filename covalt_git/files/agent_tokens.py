@@ -56,6 +56,7 @@ class AgentToken(StrictModel):
 
     Attributes:
         chat: the one chat that it opens; without it, those that were made by it.
+        chat_created_at: when that was made, so that no later chat of its id is meant.
         digest: of the token itself.
     """
 
@@ -64,6 +65,7 @@ class AgentToken(StrictModel):
     name: Id
     role: str
     chat: str | None = None
+    chat_created_at: str | None = None
     digest: Digest
     created_at: Time
     expires_at: Time | None = None
@@ -87,9 +89,16 @@ class AgentTokens:
         self._known: dict[tuple[str, int, int, int], AgentToken | None] = {}
 
     def new(
-        self, name: str, role: str, *, chat: str | None = None, lasts: timedelta | None = None
+        self,
+        name: str,
+        role: str,
+        *,
+        chat: tuple[str, str] | None = None,
+        lasts: timedelta | None = None,
     ) -> tuple[AgentToken, str]:
         """Make a token that ``lasts`` so long, or for ever; return what it opens and the token itself.
+
+        ``chat`` is the id of the one chat that it opens, and when that was made.
 
         Raises:
             BadNameError: when the name is not an id.
@@ -102,7 +111,8 @@ class AgentTokens:
             id=new_id(),
             name=name,
             role=role,
-            chat=chat,
+            chat=None if chat is None else chat[0],
+            chat_created_at=None if chat is None else chat[1],
             digest=_digest(text),
             created_at=_told(now),
             expires_at=None if lasts is None else _told(now + lasts),

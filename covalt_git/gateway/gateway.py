@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.own_tools import Mode
     from covalt_git.models.base import JsonObject
     from covalt_git.models.tool import Tool
+    from covalt_git.workspaces.chats import OneChat
 
 
 class NoSuchToolError(CovaltError):
@@ -78,7 +79,8 @@ class Asked:
 class Gateway:
     """The project at ``root``, for clients under a role; for use by many threads.
 
-    ``by`` is who asks: the person at this machine, or an agent, who has no chats but its own.
+    ``by`` is who asks: the person at this machine, or an agent, who has no chats but its own, or ``only``
+    that one.
     ``pages`` has the address of the page where a person settles an approval, by its execution id.
     """
 
@@ -89,6 +91,7 @@ class Gateway:
     chats: ClientChats = field(default_factory=ClientChats)
     pages: Callable[[str], str | None] = lambda _: None
     by: str = PERSON
+    only: OneChat | None = None
     _kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     def project(self) -> Project:
@@ -105,7 +108,7 @@ class Gateway:
         if self.by == PERSON:
             return opened
         principal = replace(opened.principal, id=self.by)
-        return replace(opened, principal=principal, only_chat=self.chats.only)
+        return replace(opened, principal=principal, only_chat=self.only)
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that may be called now by their names, sorted by their ids."""

@@ -20,6 +20,7 @@ from covalt_git.gateway.gateway import Gateway
 from covalt_git.gateway.http import http_app
 from covalt_git.serving.guarded import CHECKED
 from covalt_git.serving.places import Life
+from covalt_git.workspaces.chats import OneChat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,8 +101,11 @@ class Agents:
     def _gateway_of(self, token: AgentToken | None) -> Gateway:
         if token is None:
             return self._persons
-        shared = self._of_role(token.role)
-        return replace(shared, by=token.agent, chats=ClientChats(token.chat))
+        only = None
+        if token.chat is not None:
+            only = OneChat(token.chat, token.chat_created_at or "")
+        chats = ClientChats(token.chat)
+        return replace(self._of_role(token.role), by=token.agent, chats=chats, only=only)
 
     def _of_role(self, role: str) -> Gateway:
         if role not in self._by_role:

@@ -453,6 +453,14 @@ def write_about(store: GitStore, about: AboutChat) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class OneChat:
+    """A chat, and no later one under its id: that was made at another moment."""
+
+    id: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Chats:
     """The chats of a project, each a folder of ``data/chats``.
 
@@ -464,7 +472,7 @@ class Chats:
     folder: Path
     config: WorkspaceConfig
     maker: str | None = None
-    only: str | None = None
+    only: OneChat | None = None
 
     def ids(self) -> list[str]:
         """Return the ids of the chats, sorted."""
@@ -532,10 +540,15 @@ class Chats:
 
     def _has(self, chat_id: str) -> bool:
         """Tell whether a chat that is in the folder is one of these."""
-        if self.only is not None or self.maker is None:
-            return self.only in {None, chat_id}
+        if self.maker is None and self.only is None:
+            return True
+        if self.only is not None and chat_id != self.only.id:
+            return False
         try:
             with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
-                return chat.card().made_by == self.maker
-        except (CovaltError, OSError):  # it does not say that it is theirs
+                card = chat.card()
+        except (CovaltError, OSError):  # it does not say that it is one
             return False
+        if self.only is not None:
+            return card.created_at == self.only.created_at
+        return card.made_by == self.maker

@@ -96,6 +96,15 @@ def test_what_no_token_can_be_made_of_is_told(
     assert AgentTokens(root).all() == []
 
 
+def test_where_there_are_no_roles_the_line_for_one_is_told(root: Path, covalt: Covalt) -> None:
+    (root / "covalt.yaml").write_text("version: 1\n")
+    code, said = covalt("token", "new", "--role", "agent")
+
+    assert code == 1
+    assert "covalt.yaml defines no role that an agent could act under" in said
+    assert "hint: write one there: roles:" in said
+
+
 def test_an_expired_token_is_listed_as_one(root: Path, covalt: Covalt) -> None:
     AgentTokens(root).new("old", "reader", lasts=timedelta(0))
     covalt("token", "new", "--role", "reader", "--name", "ever", "--expires", "never")

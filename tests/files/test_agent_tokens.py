@@ -31,7 +31,7 @@ def file_of(root: Path, name: str) -> Path:
 def test_a_token_is_found_by_its_text_and_kept_as_its_digest(
     tokens: AgentTokens, tmp_path: Path
 ) -> None:
-    made, text = tokens.new("cursor", "reader", chat="c1")
+    made, text = tokens.new("cursor", "reader", chat=("c1", "2026-11-20T17:24:00Z"))
 
     assert tokens.find(text) == made
     assert (made.agent, made.role, made.chat, made.expires_at) == (

@@ -20,7 +20,9 @@ from mcp import Client, MCPError
 
 from covalt_git.files.agent_tokens import AgentTokens
 from covalt_git.project import Project
+from covalt_git.workspaces.deleting import delete
 from covalt_server.app import create_app
+from tests.command import run
 from tests.gateway.asking_tools import make_asking_project
 from tests.gateway.clients import CONFIG, ERAS, make_project, text
 from tests.serving.http_clients import TOKEN, names, say, served, talk
@@ -461,9 +463,9 @@ def test_a_token_of_one_chat_opens_that_and_no_other(
     root: Path, port: int, tokens: AgentTokens, other: str, era: str
 ) -> None:
     with Project.open(root).chats.new() as chat:
-        chat_id = chat.id
+        chat_id, made_at = chat.id, chat.card().created_at
     others = chat_of(talk(port, called("demo.write", WRITE), era=MODERN, token=other))
-    _, token = tokens.new(f"one-{len(era)}", "writer", chat=chat_id)
+    _, token = tokens.new(f"one-{len(era)}", "writer", chat=(chat_id, made_at))
 
     done = talk(port, called("demo.write", WRITE), era=era, token=token)
     named = [
@@ -481,6 +483,10 @@ def test_a_token_of_one_chat_opens_that_and_no_other(
             await client.read_resource(f"covalt-git://chats/{others}/files/a.txt")
 
     talk(port, reads, era=era, token=token)
+    delete(Project.open(root).chats, chat_id)
+    Project.open(root).chats.new(chat_id).store.close()
+    later = talk(port, called("workspace.list_files", {}), era=era, token=token)
+    assert "unknown_chat" in text(later)
 
 
 def test_an_agent_goes_on_in_its_chat_by_a_later_token(port: int, tokens: AgentTokens) -> None:
@@ -693,3 +699,20 @@ def test_more_agents_than_threads_are_served(tmp_path: Path) -> None:
     found = anyio.run(main)
     next(serving, None)
     assert found == [["resume", "demo.read", "workspace.list_files", "workspace.read_file"]] * 45
+
+
+def test_the_command_line_lets_an_agent_in_and_out_of_a_server_that_runs(
+    root: Path, port: int
+) -> None:
+    def covalt(*args: str) -> Any:
+        done = run("-C", str(root), *args, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    chat_id = covalt("chat", "new")["id"]
+    made = covalt("token", "new", "--role", "writer", "--name", "typed", "--chat", chat_id)
+    done = talk(port, called("demo.write", WRITE), era=MODERN, token=made["token"])
+    covalt("token", "revoke", "typed")
+
+    assert chat_of(done) == chat_id
+    assert_refused(answer(port, made["token"]), port)

@@ -16,7 +16,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat_folders import ChatExistsError
-from covalt_git.workspaces.chats import ABOUT
+from covalt_git.workspaces.chats import ABOUT, OneChat
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -432,10 +432,12 @@ def test_an_agent_has_the_chats_that_it_made_and_a_person_all(tmp_path: Path) ->
         with pytest.raises(UnknownNameError) as missing:
             ones.open(chat_id)
         assert missing.value.hint.startswith("did you mean 'c2'?")
-    only = replace(ones, only="c1")
+    with everybodys.open("c1") as first:
+        only = replace(ones, only=OneChat("c1", first.card().created_at))
     assert (only.ids(), only.open("c1").id) == (["c1"], "c1")
     with pytest.raises(UnknownNameError):
         only.open("c2")
+    assert replace(only, only=OneChat("c1", "2026-11-20T17:24:00.000Z")).ids() == []
 
 
 def test_a_chat_that_does_not_say_who_made_it_is_no_agents(tmp_path: Path) -> None:
