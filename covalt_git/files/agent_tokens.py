@@ -22,6 +22,7 @@ import secrets
 import string
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -35,7 +36,6 @@ from covalt_git.personal_files import read_personal
 
 if TYPE_CHECKING:
     from datetime import timedelta
-    from pathlib import Path
 
 PREFIX = "cvg_"
 """How every token begins, by which it is known for one wherever it turns up."""
@@ -126,7 +126,7 @@ class AgentTokens:
         Raises:
             AgentTokenError: when a file cannot be used.
         """
-        return [_read(file) for file in self._files()]
+        return [_read(Path(file.path)) for file in self._files()]
 
     def revoke(self, named: str) -> AgentToken:
         """Take back the token of a name or an id, and return it.  It opens nothing from now on.
@@ -155,7 +155,7 @@ class AgentTokens:
                 found = file.stat(follow_symlinks=False)
                 # Files are not changed but for their modes, which their ctime tells.
                 key = (file.name, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-                seen[key] = self._known[key] if key in self._known else _usable(file)
+                seen[key] = self._known[key] if key in self._known else _usable(file.path)
         self._known = seen
         return [one for one in seen.values() if one is not None and not one.is_expired]
 
@@ -192,11 +192,14 @@ class AgentTokens:
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.json"
 
-    def _files(self) -> list[Path]:
+    def _files(self) -> list[os.DirEntry[str]]:
+        """Return the files by name; at every request, so that ``Path`` would take too long."""
         try:
-            return sorted(file for file in self._folder.iterdir() if file.suffix == ".json")
+            with os.scandir(self._folder) as found:
+                files = [file for file in found if file.name.endswith(".json")]
         except OSError:
             return []
+        return sorted(files, key=lambda file: file.name)
 
 
 def _read(file: Path) -> AgentToken:
@@ -215,9 +218,9 @@ def _read(file: Path) -> AgentToken:
     return token
 
 
-def _usable(file: Path) -> AgentToken | None:
+def _usable(path: str) -> AgentToken | None:
     try:
-        return _read(file)
+        return _read(Path(path))
     except AgentTokenError:
         return None
 

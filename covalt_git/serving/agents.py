@@ -82,7 +82,10 @@ class Agents:
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
         self._scope = scope
-        await self._server_of(None)
+        failure = (await self._server_of(None)).failure
+        if failure is not None:
+            await send({"type": "lifespan.startup.failed", "message": failure})
+            return
         looks = asyncio.create_task(self._look())
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -96,7 +99,10 @@ class Agents:
         if key not in self._servers:
             server = _Server(http_app(self._gateway_of(token)), self._scope)
             self._servers[key] = asyncio.create_task(server.begun())
-        return await asyncio.shield(self._servers[key])
+        server = await asyncio.shield(self._servers[key])
+        if server.failure is not None:
+            self._servers.pop(key, None)  # the next request may find that it can
+        return server
 
     def _gateway_of(self, token: AgentToken | None) -> Gateway:
         if token is None:
@@ -126,15 +132,16 @@ class Agents:
 
 
 class _Server:
-    """The MCP server of one token."""
+    """The MCP server of one token; ``failure`` says why it could not begin."""
 
     def __init__(self, app: App, scope: Scope) -> None:
         self.app = app
+        self.failure: str | None = None
         self._life = Life(app, scope)
 
     async def begun(self) -> _Server:
         """Return it once it answers."""
-        await self._life.tell("lifespan.startup")
+        self.failure = await self._life.tell("lifespan.startup")
         return self
 
     async def end(self) -> None:
