@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.files.agent_tokens import AgentTokens
-from covalt_git.files.project_files import BrokenConfigError
+from covalt_git.files.project_files import BrokenConfigError, NotAProjectError
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.gateway import Gateway
 from covalt_git.gateway.http import http_app
@@ -63,7 +63,9 @@ class Agents:
         token = self._tokens.find(text)
         if token is None:
             return None
-        with suppress(BrokenConfigError):  # which the client is told at whatever it asks
+        with suppress(
+            BrokenConfigError, NotAProjectError
+        ):  # which the client is told at whatever it asks
             if token.role not in self._of_role(token.role).project().config.roles:
                 raise RoleGoneError(
                     f"the role {token.role!r} of this token is not in covalt.yaml any more",

@@ -144,8 +144,14 @@ def test_a_role_that_is_gone_lets_its_agents_do_nothing(tmp_path: Path) -> None:
     refused = answer(port, token)
     (root / "covalt.yaml").write_text(CONFIG)
     again = answer(port, token)
+    (root / "covalt.yaml").write_text("roles: [")
+    broken = answer(port, token, LIST, {**DISCOVER, "method": "tools/list"})
+    (root / "covalt.yaml").unlink()
+    missing = answer(port, token, LIST, {**DISCOVER, "method": "tools/list"})
     next(serving, None)
 
+    for told in (broken, missing):
+        assert "covalt.yaml" in told.json()["error"]["message"]
     assert (refused.status_code, refused.json()["error"]) == (403, "role_gone")
     assert "the role 'reader' of this token is not in covalt.yaml" in refused.text
     assert again.status_code == 200
@@ -172,6 +178,9 @@ USUAL = {
     "MCP-Protocol-Version": MODERN,
     "Mcp-Method": "server/discover",
 }
+
+
+LIST = {"Mcp-Method": "tools/list"}
 
 
 def answer(
