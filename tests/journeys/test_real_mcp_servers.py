@@ -30,6 +30,8 @@ from tests.browser import missing
 from tests.command import run
 from tests.connections.test_connections import processes, until
 
+pytestmark = pytest.mark.xdist_group("real servers")
+
 SERVERS = Path(sys.prefix) / "servers"
 NODE = SERVERS / "node_modules" / ".bin"
 PYTHON = SERVERS / "python" / "bin"
