@@ -29,7 +29,7 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer and, in words for ``policy explain``, what it rests on."""
+    """The answer and, in words, what it rests on."""
 
     allowed: bool
     reason: str
@@ -41,7 +41,7 @@ class UnknownRoleError(UnknownNameError):
     http_status = 403
 
     def __init__(self, role: str, known: Iterable[str]) -> None:
-        super().__init__("role", role, known, list_with="covalt-git policy explain")
+        super().__init__("role", role, known, list_with="grep -A9 roles: covalt.yaml")
 
 
 def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Tool) -> Decision:

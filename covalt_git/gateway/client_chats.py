@@ -89,7 +89,9 @@ class ClientChats:
                 self._chats[client.key] = made
                 if len(self._chats) > MOST_CLIENTS:
                     self._chats.popitem(last=False)
-            way_back = f"covalt-git mcp --chat {made} goes on in it"
+            way_back = (
+                f"covalt-git mcp --chat {made}, or ?chat={made} in the address, goes on in it"
+            )
             if client.key is None:
                 way_back = f"pass it as {CHAT_ARGUMENT} to go on in it"
             return ClientChat(made, new=True, way_back=way_back)

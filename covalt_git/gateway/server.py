@@ -72,6 +72,9 @@ CACHEABLE: tuple[CacheableMethod, ...] = (
 )
 """What clients may keep for so long."""
 
+_NOT_THERE = frozenset({403, 404})
+"""The statuses of HTTP of errors over what a client names and is not there for it."""
+
 CHAT = results.CHAT
 """Where a request may name the chat that it is about, in ``_meta``."""
 
@@ -286,7 +289,9 @@ class Faces:
         except (NoSuchResourceError, NoSuchPromptError, MissingArgumentError) as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
-            raise MCPError(types.INTERNAL_ERROR, error.message, error.as_json()) from None
+            named_wrongly = error.http_status in _NOT_THERE
+            code = types.INVALID_PARAMS if named_wrongly else types.INTERNAL_ERROR
+            raise MCPError(code, error.message, error.as_json()) from None
         except MCPError:
             raise
         except Exception:

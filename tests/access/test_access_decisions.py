@@ -175,7 +175,7 @@ def test_unknown_role_names_the_nearest() -> None:
 
     assert str(caught.value) == (
         "no role 'developr'\n"
-        "  hint: did you mean 'developer'? list them with `covalt-git policy explain`"
+        "  hint: did you mean 'developer'? list them with `grep -A9 roles: covalt.yaml`"
     )
     assert caught.value.code == "unknown_role"
     assert caught.value.http_status == 403

@@ -34,8 +34,6 @@ from tests.connections.test_connections import processes, until
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
 
-pytestmark = pytest.mark.xdist_group("mcp calls")
-
 SERVER = Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"
 SECRET = "canary-71c04d/+="
 PROGRAM = f"command: {sys.executable}, args: [{SERVER}]"

@@ -19,8 +19,6 @@ from covalt_git.files.new_project import create_project
 from tests import command
 from tests.connections.signing_in import Guarded, guarded
 
-pytestmark = pytest.mark.xdist_group("auth")
-
 BROWSER = """\
 import sys, urllib.request
 print("a browser says what it likes")

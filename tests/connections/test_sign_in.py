@@ -33,8 +33,6 @@ from covalt_git.hosts import Reach
 from covalt_git.models.tool_lock import locked_tool
 from tests.connections.signing_in import Following, Guarded, guarded, visit
 
-pytestmark = pytest.mark.xdist_group("sign-in")
-
 
 @pytest.fixture(autouse=True)
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:

@@ -24,8 +24,6 @@ from tests.browser import DRAWN
 from tests.gateway.clients import add_toolset, talk
 from tests.server.outside import Outside
 
-pytestmark = pytest.mark.xdist_group("apps")
-
 DARK = "() => matchMedia('(prefers-color-scheme: dark)').matches"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 CHART = "ui://data-lab/artifacts/chart.html"

@@ -16,8 +16,6 @@ from tests.gateway.clients import ERAS, REPOSITORY, make_project, talk, text
 
 eras = pytest.mark.parametrize("era", ERAS)
 
-pytestmark = pytest.mark.xdist_group("conformance")
-
 FIXTURE = REPOSITORY / "fixtures" / "toolsets" / "conformance"
 
 

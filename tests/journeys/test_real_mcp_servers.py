@@ -30,8 +30,6 @@ from tests.browser import missing
 from tests.command import run
 from tests.connections.test_connections import processes, until
 
-pytestmark = pytest.mark.xdist_group("real servers")
-
 SERVERS = Path(sys.prefix) / "servers"
 NODE = SERVERS / "node_modules" / ".bin"
 PYTHON = SERVERS / "python" / "bin"
@@ -287,7 +285,8 @@ def test_a_changed_definition_restarts_just_that_one_and_only_once_it_is_granted
 
 
 def test_a_grant_that_is_taken_back_stops_it(world: World) -> None:
-    world.result("memory:read_graph")
+    kept = {"name": "Ann", "entityType": "person", "observations": []}
+    world.result("memory:create_entities", entities=[kept])
     world.result("everything:echo", message="there")
     world.covalt("grant", "revoke", "real", "process", "memory")
 

@@ -28,8 +28,6 @@ from tests.server.api import Api, make_project
 from tests.server.live import live
 from tests.server.outside import Outside
 
-pytestmark = pytest.mark.xdist_group("escapes")
-
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared"
 STRINGS = SHARED / "data" / "security" / "json-in-script-strings.json"
 HTML = {"Content-Type": "text/html; charset=utf-8"}

@@ -28,8 +28,6 @@ from tests.gateway.clients import CONFIG, ERAS, make_project, text
 from tests.serving.http_clients import TOKEN, names, say, served, talk
 
 eras = pytest.mark.parametrize("era", ERAS)
-pytestmark = pytest.mark.xdist_group("agents")
-
 MODERN = ERAS[0]
 WRITE = {"path": "a.txt", "content": "hi"}
 
