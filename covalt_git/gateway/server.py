@@ -330,12 +330,15 @@ class Faces:
                 group.cancel_scope.cancel()
 
     async def _tell_of_changes(self) -> None:
+        # Kept by the thread that makes them: who is cancelled meanwhile never has what it returns.
+        made: list[OfferChanges] = []
         try:
-            changes = await run_sync(OfferChanges, self._gateway)
-            self._mirrored = await run_sync(mirrored.schemas, changes.offer.tools.values())
-        finally:
-            self._follows.set()
-        try:
+            try:
+                await run_sync(lambda: made.append(OfferChanges(self._gateway)))
+                (changes,) = made
+                self._mirrored = await run_sync(mirrored.schemas, changes.offer.tools.values())
+            finally:
+                self._follows.set()
             wait = partial(run_sync, changes.wait, abandon_on_cancel=True, limiter=self._watching)
             while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
@@ -343,7 +346,8 @@ class Faces:
                 for event in _events(*changed):
                     await self._listeners.tell(event)
         finally:
-            changes.close()
+            for changes in made:
+                changes.close()
 
     async def _tell_of_files(self, result: types.CallToolResult) -> None:
         """Tell whoever listens of the files that a result links to because they changed."""

@@ -62,7 +62,7 @@ def wheel_scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def terminal(tmp_path: Path, checkout_scripts: Path) -> Terminal:
     folder = tmp_path / "here"
     folder.mkdir()
-    return Terminal(folder, checkout_scripts)
+    return Terminal(folder, checkout_scripts, forked=True)
 
 
 @pytest.fixture

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests import command
+
 
 @dataclass(frozen=True)
 class Terminal:
-    """Runs commands in ``folder`` with ``scripts`` first on the path."""
+    """Runs commands in ``folder`` with ``scripts`` first on the path.
+
+    With ``forked``, ours run in processes that have imported everything (:mod:`tests.command`).
+    """
 
     folder: Path
     scripts: Path
+    forked: bool = False
 
     def run(self, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         home = self.folder.parent / "home"
@@ -28,6 +34,8 @@ class Terminal:
             "HOME": str(home),
             "LANG": "C.UTF-8",
         }
+        if self.forked and argv[0] == "covalt-git" and not stdin:
+            return command.run(*argv[1:], cwd=self.folder, env=environment)
         return subprocess.run(
             argv,
             cwd=self.folder,
@@ -71,4 +79,4 @@ class Terminal:
             assert "Traceback" not in err
 
     def at(self, folder: Path) -> Terminal:
-        return Terminal(folder, self.scripts)
+        return Terminal(folder, self.scripts, self.forked)

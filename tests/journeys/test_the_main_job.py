@@ -1,11 +1,9 @@
-"""The main job from the command line, as the README tells it, in the checkout and from the wheel."""
+"""The main job from the command line, as the README tells it, from the wheel."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-
-import pytest
 
 from tests.journeys.terminal import Terminal
 
@@ -15,14 +13,10 @@ TOOL_CALL_COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize("installed", ["checkout", "wheel"])
-def test_a_person_edits_calls_branches_and_rebuilds(
-    installed: str, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    scripts: Path = request.getfixturevalue(f"{installed}_scripts")
+def test_a_person_edits_calls_branches_and_rebuilds(tmp_path: Path, wheel_scripts: Path) -> None:
     start = tmp_path / "start"
     start.mkdir()
-    terminal = Terminal(start, scripts)
+    terminal = Terminal(start, wheel_scripts)
 
     terminal.covalt("init", "demo")
     here = terminal.at(start / "demo")

@@ -51,6 +51,7 @@ def test_a_file_dropped_on_a_workspace_is_in_it(context: BrowserContext, root: P
         expect(page.get_by_text("Or drop files anywhere on this page.")).to_be_visible()
         drop(page, "dropped.txt", b"hello")
 
-        expect(page.get_by_text("dropped.txt").first).to_be_visible()
+        # The name is there at once; the link, once the file is.
+        expect(page.get_by_role("link", name="dropped.txt").first).to_be_visible()
         assert (root / "data/chats/drops/workspace/dropped.txt").read_bytes() == b"hello"
         assert errors == []
