@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import playwright.sync_api
 import pytest
 
 from tests.browser import Browser, find_browser, launched
+
+# A shell that runs the tests behind it has its programs ignore Ctrl-C, and they hand that on to
+# what they start: the tests press Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
