@@ -7,7 +7,8 @@ run.  Both servers run all the while and take turns, so that a busy machine is b
 is the SDK's own, for both the same.  Figures are medians in milliseconds.
 
 - *read a file*: ``workspace.read_file`` of one of 100 files, decided about by a role, beside the same.
-- *list tools*: all of ``--tools`` tools (10,000 unless named), page by page, beside the same.
+- *list tools*: all of ``--tools`` tools (10,000 unless named), page by page, beside the same.  The
+  other rows have 100 tools, as hosts' servers have, listed once before as every host does.
 - *recorded call*: a Python tool in the sandbox, its workspace saved and committed; FastMCP runs its own
   in its process and keeps nothing.  What it is measured by is what FastMCP takes and, in the same
   run, our own isolated call and snapshot of one changed file, which are the other two columns.
@@ -49,10 +50,15 @@ REPOSITORY = Path(__file__).parent.parent
 THEIRS = str(REPOSITORY / "bench" / "fastmcp_server.py")
 TOKEN = "token-of-the-benchmark"
 FILES = 100
+FEW_TOOLS = 100
+LISTING = "list tools"
+ROWS = ("read a file", LISTING, "recorded call")
+IN_A_TOOLSET = 1_000
+"""Tools of one toolset at most, so that its manifest stays within what one may hold."""
 CONFIG = """\
 version: 1
 default_role: agent
-roles: {agent: {allow: ["bench.*", "workspace.*"], deny: ["bench.hidden_*"]}}
+roles: {agent: {allow: ["bench*.*", "workspace.*"], deny: ["bench.hidden_*"]}}
 """
 PYTHON = '''\
 def echo(text: str) -> dict[str, str]:
@@ -67,12 +73,17 @@ def make_project(root: Path, tools: int) -> Path:
     """Make a project with so many tools and a chat of 100 files; return its workspace."""
     create_project(root)
     (root / "covalt.yaml").write_text(CONFIG)
-    folder = root / "toolsets" / "bench"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "tools" / "bench.py").write_text(PYTHON)
-    lines = [f"  - {{id: echo_{number}, entrypoint: tools.bench:echo}}" for number in range(tools)]
-    head = 'id: bench\nname: Bench\nversion: "1"\ntools:\n'
-    (folder / "toolset.yaml").write_text(head + "\n".join(lines) + "\n")
+    for first in range(0, tools, IN_A_TOOLSET):
+        toolset = f"bench_{first // IN_A_TOOLSET}" if first else "bench"
+        folder = root / "toolsets" / toolset
+        (folder / "tools").mkdir(parents=True)
+        (folder / "tools" / "bench.py").write_text(PYTHON)
+        lines = [
+            f"  - {{id: echo_{number}, entrypoint: tools.bench:echo}}"
+            for number in range(first, min(first + IN_A_TOOLSET, tools))
+        ]
+        head = f'id: {toolset}\nname: Bench\nversion: "1"\ntools:\n'
+        (folder / "toolset.yaml").write_text(head + "\n".join(lines) + "\n")
     with Project.open(root).chats.new("c1") as chat:
         make_files(chat.workspace, FILES)
         with Project.open(root).writing(chat) as writer:
@@ -110,14 +121,16 @@ def free_port() -> int:
 
 
 @contextmanager
-def over_http(args: argparse.Namespace, root: Path, workspace: Path) -> Iterator[dict[str, str]]:
+def over_http(
+    args: argparse.Namespace, root: Path, workspace: Path, tools: int
+) -> Iterator[dict[str, str]]:
     """Run both servers over HTTP; yield their addresses."""
     ours, theirs = free_port(), free_port()
     paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
     env = {**os.environ, "PYTHONPATH": paths, "COVALT_GIT_TOKEN": TOKEN}
     commands = [
         [sys.executable, "-m", "covalt_git", "-C", str(root), "serve", "--port", str(ours)],
-        [args.fastmcp, THEIRS, str(workspace), str(args.tools), str(theirs)],
+        [args.fastmcp, THEIRS, str(workspace), str(tools), str(theirs)],
     ]
     running = [
         subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -174,66 +187,66 @@ def own_pieces(root: Path) -> tuple[Side, Side]:
     return lambda: run_sync(run, job), lambda: run_sync(snapshot)
 
 
-async def measured(args: argparse.Namespace, root: Path, workspace: Path) -> dict[str, list[float]]:
+async def measured(
+    args: argparse.Namespace, root: Path, tools: int, names: list[str]
+) -> dict[str, list[float]]:
+    """Measure rows with a project of so many tools."""
+    workspace = make_project(root, tools)
     paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
     ours = StdioServerParameters(
         command=sys.executable,
         args=["-m", "covalt_git", "-C", str(root), "mcp", "--chat", "c1"],
         env={"PYTHONPATH": paths},
     )
-    theirs = StdioServerParameters(
-        command=args.fastmcp, args=[THEIRS, str(workspace), str(args.tools)]
-    )
+    theirs = StdioServerParameters(command=args.fastmcp, args=[THEIRS, str(workspace), str(tools)])
     found: dict[str, list[float]] = {}
-    async with Client(ours, cache=None) as we, Client(theirs, cache=None) as they:
-        await compared("stdio", args, root, (we, they), found)
-    with over_http(args, root, workspace) as urls:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
-            way = streamable_http_client(urls["ours"], http_client=http)
-            async with Client(way, cache=None) as we, Client(urls["theirs"], cache=None) as they:
-                await compared("HTTP", args, root, (we, they), found)
+    if over_stdio := [name for name in names if name.endswith("stdio")]:
+        async with Client(ours, cache=None) as we, Client(theirs, cache=None) as they:
+            found |= await compared(args, root, tools, (we, they), over_stdio)
+    if others := [name for name in names if name not in over_stdio]:
+        with over_http(args, root, workspace, tools) as urls:
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+                way = streamable_http_client(urls["ours"], http_client=http)
+                async with (
+                    Client(way, cache=None) as we,
+                    Client(urls["theirs"], cache=None) as they,
+                ):
+                    found |= await compared(args, root, tools, (we, they), others)
     return found
 
 
 async def compared(
-    way: str,
     args: argparse.Namespace,
     root: Path,
+    tools: int,
     clients: tuple[Client, Client],
-    found: dict[str, list[float]],
-) -> None:
-    """Measure the rows that are wanted with two clients that are connected."""
+    names: list[str],
+) -> dict[str, list[float]]:
+    """Measure rows with two clients that are connected."""
     we, they = clients
     path = path_of(FILES // 2)
-    few = max(3, args.rounds // 40)
-    rows: dict[str, tuple[list[Side], int]] = {
-        "read a file": (
-            [
-                lambda: we.call_tool("workspace.read_file", {"path": path}),
-                lambda: they.call_tool("read_file", {"path": path}),
-            ],
-            args.rounds,
-        ),
-        "list tools": ([lambda: listed(we), lambda: listed(they)], few),
-        "recorded call": (
-            [
-                lambda: we.call_tool("bench.echo_1", {"text": "x"}),
-                lambda: they.call_tool("echo_1", {"text": "x"}),
-                *own_pieces(root),
-            ],
-            args.rounds,
-        ),
+    rows: dict[str, list[Side]] = {
+        "read a file": [
+            lambda: we.call_tool("workspace.read_file", {"path": path}),
+            lambda: they.call_tool("read_file", {"path": path}),
+        ],
+        LISTING: [lambda: listed(we), lambda: listed(they)],
+        "recorded call": [
+            lambda: we.call_tool("bench.echo_1", {"text": "x"}),
+            lambda: they.call_tool("echo_1", {"text": "x"}),
+            *own_pieces(root),
+        ],
     }
-    for row, (sides, rounds) in rows.items():
-        name = f"{row}, {way}"
-        if args.rows and not any(wanted in name for wanted in args.rows):
-            continue
-        first = await sides[0]()
+    assert min(await listed(we), await listed(they)) >= tools
+    found: dict[str, list[float]] = {}
+    for name in names:
+        row = name.rpartition(", ")[0]
+        first = await rows[row][0]()
         assert not getattr(first, "is_error", False), first
-        if row == "list tools":
-            assert min(await sides[0](), await sides[1]()) >= args.tools
-        found[name] = await timed(sides, rounds)
+        rounds = max(3, args.rounds // 40) if row == LISTING else args.rounds
+        found[name] = await timed(rows[row], rounds)
+    return found
 
 
 def main() -> None:
@@ -244,10 +257,13 @@ def main() -> None:
     parser.add_argument("--tools", type=int, default=10_000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder) / "project"
-        workspace = make_project(root, args.tools)
-        found = anyio.run(measured, args, root, workspace)
+    rows = [f"{row}, {way}" for way in ("stdio", "HTTP") for row in ROWS]
+    wanted = [name for name in rows if not args.rows or any(one in name for one in args.rows)]
+    found: dict[str, list[float]] = {}
+    for tools in sorted({FEW_TOOLS, args.tools}):
+        names = [name for name in wanted if tools == (args.tools if LISTING in name else FEW_TOOLS)]
+        with tempfile.TemporaryDirectory() as folder:
+            found |= anyio.run(measured, args, Path(folder) / "project", tools, names)
     if args.json:
         print(json.dumps(found, indent=2))
         return
