@@ -16,3 +16,8 @@ def flush(path: Path | str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def flush_content(handle: int) -> None:
+    """Have an open file's content on the disk, without its times."""
+    getattr(os, "fdatasync", os.fsync)(handle)  # macOS has only the one

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from covalt_git import canonical_json
 from covalt_git.git_objects import BrokenStoreError
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
+from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chats import HEADS, finished_call, waiting_call
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
 
 def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
     """Bring in what happened in one chat since its refs were read last."""
-    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/")}
+    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/"), **_running(chat)}
     row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
     before = _refs_read_last(row)
     if before == refs:
@@ -70,6 +71,12 @@ def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
             _put_manifest(connection, chat, manifest)
         _put_leaf(connection, chat)
         _put_waiting(connection, chat)
+
+
+def _running(chat: ChatStore) -> dict[str, str]:
+    """Return the call that runs, as if it were a ref: when it changes, there is something to read."""
+    call = running_call.read(chat.store.path)
+    return {} if call is None else {running_call.NAME: call.id}
 
 
 def _refs_read_last(row: sqlite3.Row | None) -> dict[str, str]:

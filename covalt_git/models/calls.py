@@ -65,7 +65,7 @@ class ToolsetVersion(StrictModel):
 
 
 class PendingCall(StrictModel):
-    """A call that has not finished: the content of ``refs/covalt/calls/<call_id>``."""
+    """A call that waits or runs: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``."""
 
     v: Literal[1] = 1
     id: str

@@ -33,7 +33,7 @@ from covalt_git.models.chats import (
 )
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.names import is_id
-from covalt_git.workspaces import chat_folders, commits, trees
+from covalt_git.workspaces import chat_folders, commits, running_call, trees
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
@@ -355,11 +355,17 @@ class ChatStore:
     # Calls and approvals that wait
 
     def calls(self) -> list[PendingCall]:
-        """Return the calls that have not finished, oldest first."""
-        return self._stored_below(CALLS, PendingCall)
+        """Return the calls that wait, and the one that runs, oldest first."""
+        found = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
+        if (running := running_call.read(self.store.path)) is not None:
+            found[running.id] = running  # which waited before, perhaps
+        return [found[call_id] for call_id in sorted(found)]
 
     def call(self, call_id: str) -> PendingCall | None:
         """Return one call that has not finished, or None where this chat has none of that id."""
+        running = running_call.read(self.store.path)
+        if running is not None and running.id == call_id:
+            return running
         return self._stored_at(CALLS + call_id, PendingCall)
 
     def approvals(self) -> list[Approval]:

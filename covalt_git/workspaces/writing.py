@@ -23,7 +23,16 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, edits, materialize, snapshot, trees, uploads
+from covalt_git.workspaces import (
+    branches,
+    commits,
+    edits,
+    materialize,
+    running_call,
+    snapshot,
+    trees,
+    uploads,
+)
 from covalt_git.workspaces.chats import (
     APPROVALS,
     CALLS,
@@ -334,9 +343,14 @@ class Writer:
 
     def put_call(self, call: PendingCall) -> None:
         """Write down that a call waits or runs, before anything of it happens."""
+        store = self.chat.store
+        if call.status == "running":
+            running_call.put(store.path, call, durable=store.durable)
+            return
         ref = CALLS + call.id
-        if not self._move_stored(ref, self.chat.store.read_ref(ref), call):
+        if not self._move_stored(ref, store.read_ref(ref), call):
             raise MovedError(f"the call {call.id} has moved", hint="try again")
+        running_call.forget(store.path, call.id)  # its own code asked first
 
     def drop_call(self, call_id: str) -> None:
         """Forget a waiting or running call: its commit says all there is to say."""
@@ -344,6 +358,7 @@ class Writer:
         before = self.chat.store.read_ref(ref)
         if before is not None and self.chat.store.forget_ref(ref, before):
             self.chat.store.discard(before)
+        running_call.forget(self.chat.store.path, call_id)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
         """Write an approval if it is still as it was ``before``; return whether it was.

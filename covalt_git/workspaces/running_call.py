@@ -1,0 +1,81 @@
+"""The call that runs in a chat: one file beside the refs, written before the call acts.
+
+A chat has one writer, so that one call runs in it; and of each the note is on the disk before anything
+of it happens.  A file that is written over costs one flush, where a ref and the object that it leads to
+would cost nine.  Its first line is the SHA-256 of the call and, after a space, the call in canonical
+JSON; one that is empty, or is not what its digest says, as after a power cut, notes no call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from covalt_git import canonical_json
+from covalt_git.flushing import flush, flush_content
+from covalt_git.models.calls import PendingCall
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = "running-call"
+_LARGE = 1 << 16
+
+
+def put(store: Path, call: PendingCall, *, durable: bool) -> None:
+    """Write down that a call runs; only whoever holds the chat's lock may, as with :func:`forget`."""
+    line = canonical_json.dumps(call.model_dump(mode="json", exclude_none=True))
+    path = store / NAME
+    is_new = False
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        handle, is_new = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644), True
+    with os.fdopen(handle, "wb") as file:
+        file.write(b"%s %s\n" % (_digest(line), line))
+        file.flush()
+        if durable:
+            flush_content(handle)
+    if is_new and durable:
+        flush(store)
+
+
+def forget(store: Path, call_id: str) -> None:
+    """Note no call any more, if that one is noted.
+
+    It may be there again after a power cut: whoever finds it then finds its commit, too.
+    """
+    call = read(store)
+    if call is None or call.id != call_id:
+        return
+    path = store / NAME
+    if path.stat().st_size > _LARGE:
+        os.truncate(path, 0)
+        return
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, b"\n")
+    finally:
+        os.close(handle)
+
+
+def read(store: Path) -> PendingCall | None:
+    """Return the call that runs, or ran when its process ended."""
+    try:
+        content = (store / NAME).read_bytes()
+    except FileNotFoundError:
+        return None
+    digest, _, line = content.partition(b"\n")[0].partition(b" ")
+    if digest != _digest(line):
+        return None
+    try:
+        return PendingCall.model_validate(canonical_json.loads(line))
+    except (ValidationError, canonical_json.NotJsonError):  # by another version of ours
+        return None
+
+
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line).hexdigest().encode()
