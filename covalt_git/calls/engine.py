@@ -91,10 +91,13 @@ class Engine:
     follower: Follower = field(default_factory=Follower, compare=False)
     level: SandboxLevel | None = None
 
-    def call(self, chat: ChatStore, request: Request) -> CallOutcome:
+    def call(
+        self, chat: ChatStore, request: Request, checked: Checked | None = None
+    ) -> CallOutcome:
         """Make a call; it runs to its end, or waits for a person where one has to be asked.
 
-        One whose id was given before is returned as it stands, and does not run again.
+        One whose id was given before is returned as it stands, and does not run again.  Whoever has
+        the request ``checked`` already may say so.
 
         Raises:
             BadNameError: when the id given for the call is none.
@@ -107,15 +110,15 @@ class Engine:
             CancelledError: when the follower cancels while this waits for the chat.
         """
         with observed(chat.id, request.tool_id, request.call_id) as call:
-            outcome = self._made(chat, request)
+            outcome = self._made(chat, request, checked)
             call.ended(outcome)
             return outcome
 
-    def _made(self, chat: ChatStore, request: Request) -> CallOutcome:
+    def _made(self, chat: ChatStore, request: Request, checked: Checked | None) -> CallOutcome:
         repeated = self._made_before(chat, request)
         if repeated is not None:
             return repeated
-        checked = _Checked.before(self, request)
+        checked = checked or self.checked(request)
         found = checked.found
         if not self._reasons(found, request):
             self._prepare(chat, found)
@@ -142,7 +145,7 @@ class Engine:
     def _secret_command(self) -> SecretCommand | None:
         return SecretCommand.of(self.root, self.config.secret_command)
 
-    def _call(self, writer: Writer, request: Request, checked: _Checked) -> CallOutcome:
+    def _call(self, writer: Writer, request: Request, checked: Checked) -> CallOutcome:
         """Make a call in the chat that is held."""
         if self.follower.cancel.is_set():
             raise CancelledError("it was cancelled before it began")
@@ -243,6 +246,19 @@ class Engine:
         check_found(found, at=self.level)
         check_arguments(found.tool, request.args)
         return found
+
+    def checked(self, request: Request) -> Checked:
+        """Do what :meth:`check` does, after a look at the files of the toolset."""
+        name = request.tool_id.partition(":")[0]
+        toolsets = self.root / "toolsets"
+        files: tuple[Path, ...] = ()
+        if is_id(name):
+            state = toolsets / STATE_FOLDER / f"{name}.yaml"
+            files = (toolsets / name, state, lock_file(self.root, name))
+        seen = signature(*files) if files else None
+        found = self.check(request)
+        # A server's namespace may not be the name of the toolset that declares it.
+        return Checked(found, files, seen if found.toolset.id == name else None)
 
     def is_made(self, chat: ChatStore, request: Request) -> bool:
         """Tell whether :meth:`call` would return a call that was made before.
@@ -417,26 +433,12 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class Checked:
     """A tool that was checked, and what tells whether its toolset is as it was before that."""
 
     found: Found
     files: tuple[Path, ...]
     signature: str | None
-
-    @classmethod
-    def before(cls, engine: Engine, request: Request) -> _Checked:
-        """Check a request, after a look at the files of its toolset."""
-        name = request.tool_id.partition(":")[0]
-        toolsets = engine.root / "toolsets"
-        files: tuple[Path, ...] = ()
-        if is_id(name):
-            state = toolsets / STATE_FOLDER / f"{name}.yaml"
-            files = (toolsets / name, state, lock_file(engine.root, name))
-        seen = signature(*files) if files else None
-        found = engine.check(request)
-        # A server's namespace may not be the name of the toolset that declares it.
-        return cls(found, files, seen if found.toolset.id == name else None)
 
     def holds(self) -> bool:
         """Tell whether no file of the toolset has changed since; where in doubt, it does not."""

@@ -253,15 +253,16 @@ class Gateway:
     ) -> types.CallToolResult:
         request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
         engine = project.engine(follower=follower)
-        built_in = tool.tool_id in BUILTINS
         # What cannot be called needs no chat.
-        check_arguments(tool, asked.args) if built_in else engine.check(request)
+        checked = None if tool.tool_id in BUILTINS else engine.checked(request)
+        if checked is None:
+            check_arguments(tool, asked.args)
         where = self.chats.needed(project, asked.client, asked.chat_id)
         with project.chats.open(where.id) as chat:
             # The index is brought up to date by whoever reads of a chat in it.
-            if built_in:
+            if checked is None:
                 return results.of_workspace(run(engine, chat, tool, asked.args), where)
-            outcome = engine.call(chat, request)
+            outcome = engine.call(chat, request, checked)
         if outcome.approval is not None:
             outcome = approving.approved(
                 project, outcome, follower, pages=self.pages, ask_again=asked.modern
