@@ -210,8 +210,8 @@ def get_workspace_files(asked: GetWorkspaceFiles) -> WorkspaceFiles:
 def get_workspace_file(asked: GetWorkspaceFile) -> Response:
     """Send one file of a manifest, from the history, never from the folder.
 
-    Its ETag is git's id of its content, and ranges of it may be asked for.  PNG, JPEG, GIF, WebP and
-    AVIF are sent as such, UTF-8 text as text/plain, a symbolic link as its target in text, and
+    Its ETag is git's id of its content, and ranges of it may be asked for.  PNG, JPEG, GIF, WebP,
+    AVIF, WAV, MP3, Ogg and FLAC are sent as such, UTF-8 text as text/plain, a symbolic link as its target in text, and
     everything else as a download.
     """
     chat = current.chat(asked.chat_id)

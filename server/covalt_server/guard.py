@@ -195,6 +195,7 @@ def page_policy(nonce: str, frames: Iterable[str] = ()) -> str:
             "script-src 'self'",
             f"style-src 'self' 'nonce-{nonce}'",
             "img-src 'self' data:",
+            "media-src 'self'",
             "font-src 'self'",
             "connect-src 'self'",
             f"frame-src {embedded}",

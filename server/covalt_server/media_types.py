@@ -1,7 +1,7 @@
 """Which kinds of content are sent to a browser as what they are, found by looking at the content.
 
-A file's name says nothing here: whoever made the file chose it.  The few images are those that run
-nothing; SVG and HTML are text, and shown as text.
+A file's name says nothing here: whoever made the file chose it.  The few images and sounds are those
+that run nothing; SVG and HTML are text, and shown as text.
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ _IMAGES = (
     ("image/webp", re.compile(rb"RIFF.{4}WEBP", re.DOTALL)),
     ("image/avif", re.compile(rb".{4}ftypavi[fs]", re.DOTALL)),
 )
-SENT = (BYTES, TEXT, *(name for name, _ in _IMAGES))
+_SOUNDS = (
+    ("audio/wav", re.compile(rb"RIFF.{4}WAVE", re.DOTALL)),
+    ("audio/mpeg", re.compile(rb"ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb]")),
+    ("audio/ogg", re.compile(rb"OggS\0")),
+    ("audio/flac", re.compile(rb"fLaC")),
+)
+SENT = (BYTES, TEXT, *(name for name, _ in (*_IMAGES, *_SOUNDS)))
 """All that :func:`media_type` may answer."""
 
 
 def media_type(content: bytes) -> str:
-    """Return the type of an image that browsers show, of UTF-8 text, or of bytes."""
-    for name, first in _IMAGES:
+    """Return the type of an image or a sound that browsers know, of UTF-8 text, or of bytes."""
+    for name, first in (*_IMAGES, *_SOUNDS):
         if first.match(content):
             return name
     if b"\0" in content:

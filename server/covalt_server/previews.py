@@ -18,7 +18,9 @@ from covalt_server.media_types import TEXT, media_type
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["empty", "image", "document", "table", "json", "page", "text", "encoded", "binary"]
+Kind = Literal[
+    "empty", "image", "sound", "document", "table", "json", "page", "text", "encoded", "binary"
+]
 
 MAX_TEXT = 128 << 10
 """The characters of a text that a page shows."""
@@ -65,7 +67,7 @@ class Preview:
     @property
     def editable(self) -> bool:
         """Tell whether it is a text that an editor gives back as it was."""
-        return self.kind not in {"image", "binary", "encoded"} and self.whole
+        return self.kind not in {"image", "sound", "binary", "encoded"} and self.whole
 
 
 def preview(path: str, content: bytes) -> Preview:
@@ -75,6 +77,8 @@ def preview(path: str, content: bytes) -> Preview:
     media = media_type(content)
     if media.startswith("image/"):
         return Preview("image", whole=False)
+    if media.startswith("audio/"):
+        return Preview("sound", whole=False)
     if media != TEXT:
         if b"\0" in content or _CONTROL.search(content, 0, _SNIFFED):
             return Preview("binary", whole=False)

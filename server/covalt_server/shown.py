@@ -44,13 +44,22 @@ class Editable:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the things that a result is made of: words, JSON, or a file of the workspace, maybe a picture."""
+    """One of the things that a result is made of: words, JSON, or a file of the workspace, maybe a picture or a sound."""
 
     text: str = ""
     body: Markup | None = None
     path: str | None = None
     media_type: str = ""
-    is_picture: bool = False
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether a browser shows it."""
+        return self.media_type.startswith("image/")
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a browser plays it."""
+        return self.media_type.startswith("audio/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +128,7 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
     for value, path, state in zip(values, paths, states, strict=True):
         if path and state:
             media = media_type(chat.store.read_blob(state.oid))
-            parts.append(Part(path=path, media_type=media, is_picture=media.startswith("image/")))
+            parts.append(Part(path=path, media_type=media))
         elif isinstance(value, str):
             parts.append(Part(text=value))
         else:

@@ -89,6 +89,12 @@ KINDS = [
     pytest.param("a", b"GIF89a...", "image/gif", "inline", id="gif"),
     pytest.param("a", b"RIFF\0\0\0\0WEBPVP8 ", "image/webp", "inline", id="webp"),
     pytest.param("a", b"\0\0\0\x1cftypavif", "image/avif", "inline", id="avif"),
+    pytest.param("a", b"RIFF\0\0\0\0WAVEfmt ", "audio/wav", "inline", id="wav"),
+    pytest.param("a", b"ID3\x04\0\0", "audio/mpeg", "inline", id="mp3"),
+    pytest.param("a", b"\xff\xfb\x90\x64", "audio/mpeg", "inline", id="mp3-alone"),
+    pytest.param("a", b"OggS\0\x02", "audio/ogg", "inline", id="ogg"),
+    pytest.param("a", b"fLaC\0\0\0\x22", "audio/flac", "inline", id="flac"),
+    pytest.param("a.mp3", b"ID3 <script>", "text/plain; charset=utf-8", "inline", id="called-mp3"),
     pytest.param("a", b"\0\0\0\x1cftypisom", "application/octet-stream", "attachment", id="mp4"),
 ]
 

@@ -22,6 +22,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
         ("a.txt", b"", "empty"),
         ("a.png", PNG, "image"),
         ("a.txt", PNG, "image"),
+        ("a.bin", b"OggS\0\x02", "sound"),
         ("a.png", b"no image", "text"),
         ("a.txt", b"a\0b", "binary"),
         ("a.txt", b"caf\xe9\n", "encoded"),
