@@ -31,12 +31,16 @@ from covalt_server.call_streams import END, LOOK_S, CallStream, Followed, OnDisc
 from covalt_server.contract import Answer, Asked, InvalidRequestError, operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from covalt_git.calls.engine import Request
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import CallEvent
     from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
+
+    Waiting = Callable[[Place], None]
+    Make = Callable[[ChatStore, Waiting, Follower], CallOutcome]
 
 _ENDS = {
     "success": "ToolCallCompleted",
@@ -148,8 +152,36 @@ def begun(asked: StreamCall) -> CallStream:
     if made.call != call:
         raise IdTakenError(call_id, "another call")
     if is_new:
-        work = (opened, wanted, made, frozenset(asked.can_ask))
-        threading.Thread(target=_follow, args=work, name="covalt-git call").start()
+
+        def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
+            return opened.engine(waits, follower).call(chat, wanted)
+
+        _start(opened, make, made, asked.can_ask)
+    return made
+
+
+def approved(execution_id: str, *, can_ask: tuple[QuestionKind, ...]) -> CallStream:
+    """Approve a call and begin it; :meth:`Approvals.approve` says what it may end in.
+
+    Raises:
+        UnknownNameError: when nothing of that id was ever asked.
+    """
+    opened = current.project()
+    asked = opened.approvals().find(execution_id)
+    args = canonical_json.dumps(asked.args)
+    call = Followed(asked.call_id, asked.chat_id, asked.tool_id, args)
+    streams = current.streams()
+    made, is_new = streams.open(call, on_disconnect="continue", goes_on=True)
+    if is_new:
+
+        def approve(_: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
+            try:
+                return opened.approvals(waits, follower).approve(execution_id)
+            except CovaltError:
+                streams.drop(made)  # whoever follows the call follows it as it was
+                raise
+
+        _start(opened, approve, made, can_ask)
     return made
 
 
@@ -191,9 +223,14 @@ def _events(parts: Iterator[bytes]) -> Response:
     return Response(parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
-def _follow(
-    opened: Project, wanted: Request, made: CallStream, kinds: frozenset[QuestionKind]
+def _start(
+    opened: Project, make: Make, made: CallStream, can_ask: tuple[QuestionKind, ...]
 ) -> None:
+    work = (opened, make, made, frozenset(can_ask))
+    threading.Thread(target=_follow, args=work, name="covalt-git call").start()
+
+
+def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[QuestionKind]) -> None:
     """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
     call = made.call
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
@@ -210,9 +247,11 @@ def _follow(
             RUNNING.named(call.call_id, made.cancel),
             opened.chats.open(call.chat_id) as chat,
         ):
-            outcome = opened.engine(waits, follower).call(chat, wanted)
-            with suppress(IndexUnusableError), opened.index() as index:
-                index.sync_chat(chat)
+            try:
+                outcome = make(chat, waits, follower)
+            finally:  # a refusal may have settled an approval, too
+                with suppress(IndexUnusableError), opened.index() as index:
+                    index.sync_chat(chat)
             done = answer_of(chat, outcome)
     except CovaltError as error:
         made.end("ToolCallError", error, call=None, refusal=error.as_json())

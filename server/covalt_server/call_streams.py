@@ -185,12 +185,17 @@ class CallStreams:
         self._lock = threading.Lock()
         self._streams: dict[str, CallStream] = {}
 
-    def open(self, call: Followed, *, on_disconnect: OnDisconnect) -> tuple[CallStream, bool]:
-        """Return the stream of a call, and whether it is a new one."""
+    def open(
+        self, call: Followed, *, on_disconnect: OnDisconnect, goes_on: bool = False
+    ) -> tuple[CallStream, bool]:
+        """Return the stream of a call, and whether it is a new one.
+
+        Of a call that ``goes_on`` after it had waited for a person, what ended then is no stream.
+        """
         with self._lock:
             self._forget()
             found = self._streams.get(call.call_id)
-            if found is not None:
+            if found is not None and not (goes_on and found.ended_at is not None):
                 return found, False
             made = CallStream(call, on_disconnect=on_disconnect, grace_s=self.grace_s)
             self._streams[call.call_id] = made
@@ -201,6 +206,12 @@ class CallStreams:
         with self._lock:
             self._forget()
             return self._streams.get(call_id)
+
+    def drop(self, made: CallStream) -> None:
+        """Let go of a stream that told nothing of its call."""
+        with self._lock:
+            if self._streams.get(made.call.call_id) is made:
+                del self._streams[made.call.call_id]
 
     def _forget(self) -> None:
         """Let go of what ended long ago, and of the oldest where those are too many."""

@@ -8,7 +8,7 @@ from flask import Blueprint, render_template, request
 
 from covalt_git.calls.approvals import AskedAgainError
 from covalt_git.models.calls import ApprovalState
-from covalt_server import api_approvals, contract, shell
+from covalt_server import api_approvals, api_streams, contract, pages_questions, shell
 from covalt_server.shown import as_code
 
 if TYPE_CHECKING:
@@ -39,17 +39,16 @@ def approval(execution_id: str) -> str:
 
 @pages.post("/approvals/<execution_id>/approve")
 def approve(execution_id: str) -> Response:
-    """Approve a call: it runs now, and its result is the next page.
+    """Approve a call: it runs now, and the next page is its result, or what it asks meanwhile.
 
     Where the files or the tool changed since it was asked, nothing runs and the new question is.
     """
-    asked = api_approvals.ApproveCall(execution_id=execution_id)
+    made = api_streams.approved(execution_id, can_ask=pages_questions.KINDS)
     try:
-        done = api_approvals.approve_call(asked)
+        return pages_questions.onward(made)
     except AskedAgainError as again:
         new = again.execution_id
         return shell.back("approvals.approval", execution_id=new, said="asked_again")
-    return shell.back("calls.call", chat_id=done.chat_id, call_id=done.id)
 
 
 @pages.post("/approvals/<execution_id>/deny")

@@ -11,8 +11,9 @@ from playwright.sync_api import Browser, Page, expect
 from covalt_git.names import new_id
 from tests.server.api import Api, refused
 from tests.server.live import Live, live
-from tests.server.test_api_streams import coming, events, follow, names, until
+from tests.server.test_api_streams import coming, events, follow, names, resume, until
 from tests.server.test_api_toolsets import write
+from tests.server.visitor import Visitor
 
 QUIZ = """\
 id: quiz
@@ -23,6 +24,7 @@ tools:
   - {id: two, entrypoint: tools.quiz:two}
   - {id: page, entrypoint: tools.quiz:page}
   - {id: odd, entrypoint: tools.quiz:odd}
+  - {id: careful, entrypoint: tools.quiz:page, requires_confirmation: true}
 """
 QUIZ_PYTHON = """\
 from typing import Literal
@@ -222,3 +224,28 @@ def test_several_questions_are_asked_one_after_the_other(page: Page, served: Liv
     page.get_by_role("button", name="Agree").click()
 
     expect(page.locator("main")).to_contain_text('"accept",')
+
+
+def test_a_call_that_was_approved_asks_on_the_next_page(page: Page, served: Live) -> None:
+    page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
+    page.get_by_role("button", name="Ask to run").click()
+    page.get_by_role("button", name="Approve and run").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("quiz:careful asks")
+    page.get_by_role("button", name="Agree").click()
+
+    expect(page.get_by_role("heading", level=1)).to_contain_text("success")
+    expect(page.locator("main")).to_contain_text('"accept"')
+
+
+def test_an_approval_that_was_refused_is_not_the_end_of_the_call(quiz: Api) -> None:
+    call_id = new_id()
+    told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))
+    quiz.write("other.txt", "so that what was asked about has changed")
+    visitor = Visitor(quiz.app)
+    waits = visitor.open(f"/approvals/{told[-1][2]['call']['execution_id']}")
+    again = visitor.send(waits.form("/approve"), "Approve and run")
+    resumed = events(resume(quiz, call_id))
+
+    assert "what was asked about has changed" in again.text
+    assert [name for _, name, _ in resumed] == ["ApprovalRequired"]
+    assert resumed[-1][2]["call"]["execution_id"] in again.address
