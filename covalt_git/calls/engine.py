@@ -26,9 +26,6 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
-from covalt_git.files.tool_locks import lock_file
-from covalt_git.files.toolsets import STATE_FOLDER
-from covalt_git.index.signatures import signature
 from covalt_git.models.calls import (
     Approval,
     CallError,
@@ -38,7 +35,7 @@ from covalt_git.models.calls import (
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.project_config import DEFAULT_LIMITS
 from covalt_git.models.toolset_manifest import Limits
-from covalt_git.names import check_new_id, is_id, new_id
+from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox
 from covalt_git.secret_command import SecretCommand
 from covalt_git.workspaces import commits, conversation
@@ -91,13 +88,11 @@ class Engine:
     follower: Follower = field(default_factory=Follower, compare=False)
     level: SandboxLevel | None = None
 
-    def call(
-        self, chat: ChatStore, request: Request, checked: Checked | None = None
-    ) -> CallOutcome:
+    def call(self, chat: ChatStore, request: Request, found: Found | None = None) -> CallOutcome:
         """Make a call; it runs to its end, or waits for a person where one has to be asked.
 
-        One whose id was given before is returned as it stands, and does not run again.  Whoever has
-        the request ``checked`` already may say so.
+        One whose id was given before is returned as it stands, and does not run again.  ``found`` is
+        what :meth:`check` returned for the request, where somebody has checked it already.
 
         Raises:
             BadNameError: when the id given for the call is none.
@@ -110,16 +105,15 @@ class Engine:
             CancelledError: when the follower cancels while this waits for the chat.
         """
         with observed(chat.id, request.tool_id, request.call_id) as call:
-            outcome = self._made(chat, request, checked)
+            outcome = self._made(chat, request, found)
             call.ended(outcome)
             return outcome
 
-    def _made(self, chat: ChatStore, request: Request, checked: Checked | None) -> CallOutcome:
+    def _made(self, chat: ChatStore, request: Request, found: Found | None) -> CallOutcome:
         repeated = self._made_before(chat, request)
         if repeated is not None:
             return repeated
-        checked = checked or self.checked(request)
-        found = checked.found
+        found = found or self.check(request)
         if not self._reasons(found, request):
             self._prepare(chat, found)
         if self._may_run_beside(found, request):
@@ -131,9 +125,9 @@ class Engine:
                     if done is not None:
                         return done
                 else:
-                    return self._call(writer, request, checked)
+                    return self._call(writer, request, found)
         with self.writing(chat) as writer:
-            return self._call(writer, request, checked)
+            return self._call(writer, request, found)
 
     def _prepare(self, chat: ChatStore, found: Found) -> None:
         """Have there what a run needs and may take long the first time, while nobody waits for the chat."""
@@ -145,7 +139,7 @@ class Engine:
     def _secret_command(self) -> SecretCommand | None:
         return SecretCommand.of(self.root, self.config.secret_command)
 
-    def _call(self, writer: Writer, request: Request, checked: Checked) -> CallOutcome:
+    def _call(self, writer: Writer, request: Request, found: Found) -> CallOutcome:
         """Make a call in the chat that is held."""
         if self.follower.cancel.is_set():
             raise CancelledError("it was cancelled before it began")
@@ -153,7 +147,8 @@ class Engine:
         if repeated is not None:
             return repeated
         # The toolset may have been edited while this waited for the chat.
-        found = checked.found if checked.holds() else self.check(request)
+        if not self.catalog.holds(found):
+            found = self.check(request)
         reasons = self._reasons(found, request)
         call = self._new_call(writer.chat, found, request, base=writer.save_edits())
         if reasons:
@@ -246,19 +241,6 @@ class Engine:
         check_found(found, at=self.level)
         check_arguments(found.tool, request.args)
         return found
-
-    def checked(self, request: Request) -> Checked:
-        """Do what :meth:`check` does, after a look at the files of the toolset."""
-        name = request.tool_id.partition(":")[0]
-        toolsets = self.root / "toolsets"
-        files: tuple[Path, ...] = ()
-        if is_id(name):
-            state = toolsets / STATE_FOLDER / f"{name}.yaml"
-            files = (toolsets / name, state, lock_file(self.root, name))
-        seen = signature(*files) if files else None
-        found = self.check(request)
-        # A server's namespace may not be the name of the toolset that declares it.
-        return Checked(found, files, seen if found.toolset.id == name else None)
 
     def is_made(self, chat: ChatStore, request: Request) -> bool:
         """Tell whether :meth:`call` would return a call that was made before.
@@ -430,19 +412,6 @@ class Engine:
             warm=warm,
             command=self._secret_command(),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A tool that was checked, and what tells whether its toolset is as it was before that."""
-
-    found: Found
-    files: tuple[Path, ...]
-    signature: str | None
-
-    def holds(self) -> bool:
-        """Tell whether no file of the toolset has changed since; where in doubt, it does not."""
-        return self.signature is not None and signature(*self.files) == self.signature
 
 
 def is_read_only(tool: Tool) -> bool:

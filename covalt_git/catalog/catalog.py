@@ -179,6 +179,10 @@ class Catalog:
             )
         return Found(tool, toolset)
 
+    def holds(self, found: Found) -> bool:
+        """Tell whether no file of a toolset has changed since a tool of it was found."""
+        return read_once.toolset(self.root, found.toolset.id) is found.toolset
+
     def find_callable(self, text: str) -> Found:
         """Return the tool that ``text`` names if the principal may call it now.
 

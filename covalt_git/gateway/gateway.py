@@ -254,15 +254,15 @@ class Gateway:
         request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
         engine = project.engine(follower=follower)
         # What cannot be called needs no chat.
-        checked = None if tool.tool_id in BUILTINS else engine.checked(request)
-        if checked is None:
+        found = None if tool.tool_id in BUILTINS else engine.check(request)
+        if found is None:
             check_arguments(tool, asked.args)
         where = self.chats.needed(project, asked.client, asked.chat_id)
         with project.chats.open(where.id) as chat:
             # The index is brought up to date by whoever reads of a chat in it.
-            if checked is None:
+            if found is None:
                 return results.of_workspace(run(engine, chat, tool, asked.args), where)
-            outcome = engine.call(chat, request, checked)
+            outcome = engine.call(chat, request, found)
         if outcome.approval is not None:
             outcome = approving.approved(
                 project, outcome, follower, pages=self.pages, ask_again=asked.modern
