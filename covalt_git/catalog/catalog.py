@@ -56,10 +56,11 @@ def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
     It need not have such a tool.
     """
     ids = toolset_ids(root / "toolsets")
-    if tool_id.namespace in ids:
-        return read_once.toolset(root, tool_id.namespace)
-    owner = read_once.owner_of(root, tool_id.namespace)
-    return read_once.toolset(root, owner) if owner is not None and owner in ids else None
+    named = tool_id.namespace
+    owner = named if named in ids else read_once.owner_of(root, named)
+    return (
+        read_once.toolset_beside(root, owner, ids) if owner is not None and owner in ids else None
+    )
 
 
 def _disabled(found: Found) -> DisabledToolError:

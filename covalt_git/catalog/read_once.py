@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from covalt_git.files.reading import shown_path
@@ -17,7 +18,7 @@ from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
 from covalt_git.index.signatures import signature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
     from pathlib import Path
 
     from covalt_git.files.toolsets import Toolset
@@ -33,15 +34,23 @@ _kept: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
 
 def toolset(root: Path, toolset_id: str) -> Toolset:
     """Return a toolset as its files say now; see :func:`covalt_git.files.toolsets.read_toolset`."""
+    return toolset_beside(root, toolset_id, toolset_ids(root / "toolsets"))
+
+
+def toolset_beside(root: Path, toolset_id: str, others: Sequence[str]) -> Toolset:
+    """Do what :func:`toolset` does, where it is known which toolsets there are.
+
+    It matters to a toolset, as no server has the name of another one.
+    """
+    key, files = (root, toolset_id), _files_of(root, toolset_id)
+    return _once(key, files, lambda: read_toolset(root, toolset_id), beside=tuple(others))
+
+
+@lru_cache(maxsize=_MOST)
+def _files_of(root: Path, toolset_id: str) -> tuple[Path, ...]:
     toolsets = root / "toolsets"
-    files = (
-        toolsets / toolset_id,
-        toolsets / STATE_FOLDER / f"{toolset_id}.yaml",
-        toolsets / LOCK_FOLDER,
-    )
-    # No server has the name of another toolset.
-    others = tuple(toolset_ids(toolsets))
-    return _once((root, toolset_id), files, lambda: read_toolset(root, toolset_id), beside=others)
+    state = toolsets / STATE_FOLDER / f"{toolset_id}.yaml"
+    return toolsets / toolset_id, state, toolsets / LOCK_FOLDER
 
 
 def owner_of(root: Path, namespace: str) -> str | None:

@@ -494,7 +494,7 @@ class GitStore:
 
     def _packed_refs(self) -> Collection[bytes]:
         """Return the names of the refs that have no file of their own."""
-        if not (self.path / "packed-refs").exists():
+        if not os.path.exists(f"{self.path}/packed-refs"):  # noqa: PTH110 - beside the reading of refs
             return ()
         return self._repo.refs.get_packed_refs().keys()
 
