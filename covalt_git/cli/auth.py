@@ -6,15 +6,15 @@ import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.calls import mcp_calls
 from covalt_git.cli import output
-from covalt_git.cli.session import forbidden, json_option, project, wrong_call
+from covalt_git.cli.session import as_admin, json_option, wrong_call
 from covalt_git.errors import CovaltError
 from covalt_git.installs.decisions import find_server, find_toolset
 from covalt_git.secret_command import SecretCommand
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.project import Project
 
+_as_admin = partial(as_admin, "sign in to servers")
 _TITLES = ("SERVER", "ADDRESS", "SIGNED IN BY", "ALLOWS", "TOKEN")
 server_argument = click.argument("server", metavar="TOOLSET/SERVER")
 
@@ -196,10 +197,3 @@ def _token(one: JsonObject) -> str:
     if one["renewable"]:
         return "is renewed by itself"
     return f"ends {one['expires_at']}" if one["expires_at"] else "has no known end"
-
-
-def _as_admin() -> Project:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not sign in to servers")
-    return opened

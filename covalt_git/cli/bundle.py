@@ -9,10 +9,9 @@ from pathlib import Path
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import bundle_verify, output
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.session import as_admin, json_option, project
 from covalt_git.cli.toolset_update import named_source, tell, wanted
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundles import bundle_name, pack_bundle
@@ -130,9 +129,7 @@ def import_(
     not by one of `signers` in covalt.yaml as it is.  One that was imported before is updated, as by
     `toolset update`.
     """
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not take in toolsets")
+    opened = as_admin("take in toolsets")
     imported = import_toolset(
         opened.root,
         named_source(source),

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.session import as_admin, json_option
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import toolset_ids
 from covalt_git.installs.verifying import verify_file, verify_toolset
@@ -42,9 +41,7 @@ def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
     argument with a / or that ends in .zip is a FILE, and so is one that is there and no toolset is.
     Exits with 1 where something is not as recorded, and changes nothing.
     """
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not verify toolsets")
+    opened = as_admin("verify toolsets")
     if _is_file(opened.root, what):
         _verify_file(opened.root, Path(what), signature, as_json=as_json)
     elif signature:

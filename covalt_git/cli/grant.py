@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.session import as_admin, json_option
 from covalt_git.installs.decisions import (
     find_server,
     find_toolset,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.toolset_state import Grant
-    from covalt_git.project import Project
 
+_as_admin = partial(as_admin, "grant anything")
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
 some_hosts_argument = click.argument("hosts", metavar="[HOST...]", nargs=-1)
 server_argument = click.argument("server_id", metavar="SERVER")
@@ -287,10 +287,3 @@ def _what(grant: Grant) -> str:
             return command_line([grant.url])
         case _:
             return "no sandbox"
-
-
-def _as_admin() -> Project:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not grant anything")
-    return opened

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.access.grants import granted
 from covalt_git.cli import output
-from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.session import as_admin, json_option
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.secret_command import SecretCommand, SecretCommandError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.project import Project
 
+_as_admin = partial(as_admin, "see where secrets come from")
 _TITLES = ("SECRET", "TOOLSET", "MAY GO TO", "COMES FROM")
 
 
@@ -150,10 +151,3 @@ def _command(opened: Project) -> SecretCommand:
             hint="add a line to it: secret_command: [pass, show, '{name}']",
         )
     return printer
-
-
-def _as_admin() -> Project:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not see where secrets come from")
-    return opened

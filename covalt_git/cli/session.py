@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.progress import Bar
 from covalt_git.errors import CovaltError, WrongCallError
@@ -30,6 +31,18 @@ def project() -> Project:
     """Open the project that the command line names."""
     given = click.get_current_context().find_root().obj
     return replace(Project.open(given["root"], role=given["role"]), told=Bar("reading toolsets"))
+
+
+def as_admin(what: str) -> Project:
+    """Open the project to do what is for a role only that may do everything, as ``"grant anything"``.
+
+    Raises:
+        CovaltError: of the code ``forbidden``, when the principal may not.
+    """
+    opened = project()
+    if not sees_everything(opened.config, opened.principal):
+        raise forbidden(f"your role may not {what}")
+    return opened
 
 
 def waiting(place: Place) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.session import forbidden, json_option, project, wrong_call
+from covalt_git.cli.session import as_admin, json_option, wrong_call
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs.decisions import find_toolset
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.project import Project
 
+_as_admin = partial(as_admin, "look at sources")
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
 _MARKS = {"new": ("+", "green"), "gone": ("-", "red"), "changed": ("~", "yellow")}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -221,13 +221,6 @@ def _counted(source: ToolSource) -> str:
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _as_admin() -> Project:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not look at sources")
-    return opened
 
 
 def _index(opened: Project) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import UnknownRoleError, sees_everything
+from covalt_git.access import UnknownRoleError
 from covalt_git.cli import output
-from covalt_git.cli.session import forbidden, json_option, project, wrong_call
+from covalt_git.cli.session import as_admin, json_option, wrong_call
 from covalt_git.errors import CovaltError
 from covalt_git.files.agent_tokens import AgentTokens
 from covalt_git.names import suggest_id
@@ -19,8 +20,8 @@ from covalt_git.names import suggest_id
 if TYPE_CHECKING:
     from covalt_git.files.agent_tokens import AgentToken
     from covalt_git.models.base import JsonObject
-    from covalt_git.project import Project
 
+_as_admin = partial(as_admin, "let agents in")
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _MOST_DAYS = 3650
@@ -100,13 +101,6 @@ def revoke(named: str, *, as_json: bool) -> None:
         output.as_json(_shown(token))
     else:
         output.say(f"{token.name} opens nothing any more")
-
-
-def _as_admin() -> Project:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not let agents in")
-    return opened
 
 
 def _duration(text: str) -> timedelta | None:

@@ -11,7 +11,7 @@ from covalt_git import canonical_json
 from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import forbidden, json_option, project, wrong_call
+from covalt_git.cli.session import as_admin, json_option, project, wrong_call
 from covalt_git.errors import UnknownNameError
 from covalt_git.installs.overriding import Overrides, override_tool, overrides
 
@@ -133,9 +133,7 @@ def _show(tool_id: str, *, as_json: bool) -> None:
 
 
 def _write(tool_id: str, changes: dict[str, Any], cleared: Sequence[str], *, as_json: bool) -> None:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not change tools")
+    opened = as_admin("change tools")
     found = override_tool(opened.root, tool_id, changes, cleared)
     with opened.index() as index:
         index.sync_toolsets()

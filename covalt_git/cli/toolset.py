@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.first_steps import first_steps
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.session import as_admin, json_option, project
 from covalt_git.cli.toolset_update import diff_command, update_command
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
@@ -150,9 +149,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
 
     It has to be in the last commit as it is, so that Git can bring it back.
     """
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not remove toolsets")
+    opened = as_admin("remove toolsets")
     undo = undo_command(opened.root, toolset_id)
     gone = uninstall(opened.root, toolset_id, force=force)
     with opened.index() as index:
@@ -166,9 +163,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
 
 
 def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not switch toolsets")
+    opened = as_admin("switch toolsets")
     changed = set_enabled(opened.root, toolset_id, enabled=enabled)
     with opened.index() as index:
         index.sync_toolsets()

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output, render_text
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import forbidden, json_option, project
+from covalt_git.cli.session import as_admin, forbidden, json_option, project
 from covalt_git.errors import CovaltError
 from covalt_git.installs.asking import addresses_elsewhere, asked
 from covalt_git.installs.differences import differences
@@ -61,9 +60,7 @@ def update_command(
     key; where both sides changed the same, both are there as Git shows it, and the toolset waits
     until somebody decides.  Switches and local overrides stay, and so do grants of what did not change.
     """
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden("your role may not update toolsets")
+    opened = as_admin("update toolsets")
     found = update(
         opened.root,
         toolset_id,
