@@ -11,7 +11,7 @@ import click
 
 from covalt_git.cli import bundle_verify, output
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.session import as_admin, json_option, project
+from covalt_git.cli.session import as_admin, json_option, project, toolsets_indexed
 from covalt_git.cli.toolset_update import named_source, tell, wanted
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundles import bundle_name, pack_bundle
@@ -140,8 +140,7 @@ def import_(
     )
     toolset = imported.toolset
     if not dry_run:
-        with opened.index() as index:
-            index.sync_toolsets()
+        toolsets_indexed(opened)
     if imported.update is not None:
         tell(imported.update, opened.root, dry_run=dry_run, as_json=as_json)
         return

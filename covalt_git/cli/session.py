@@ -73,6 +73,12 @@ def indexed(opened: Project, chat: ChatStore) -> None:
         output.say(f"{error.message}; the next command brings it up to date", err=True, dim=True)
 
 
+def toolsets_indexed(opened: Project) -> None:
+    """Bring what was changed of toolsets into the index."""
+    with opened.index() as index:
+        index.sync_toolsets()
+
+
 def synced(index: Index) -> None:
     """Bring the index up to date, and name the chats that cannot be read; the others are shown."""
     for chat_id, error in index.sync():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option, wrong_call
+from covalt_git.cli.session import as_admin, json_option, toolsets_indexed, wrong_call
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs.decisions import find_toolset
@@ -88,7 +88,7 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
                 output.error(error, as_json=False)
             continue
         told.append(_settled(opened, found, accepts=accepts, check=check, as_json=as_json))
-    _index(opened)
+    toolsets_indexed(opened)
     if as_json:
         output.as_json(told)
     elif not chosen:
@@ -128,7 +128,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
     # One that is as it was accepted stays so; one that is none is told by whoever accepts.
     wanted |= {one: None for one in tools if source.lock is None or one not in source.lock.tools}
     done = accept(opened.root, toolset_id, namespace, wanted)
-    _index(opened)
+    toolsets_indexed(opened)
     if as_json:
         output.as_json(done.as_json() | {"changed": sorted(wanted)})
         return
@@ -221,8 +221,3 @@ def _counted(source: ToolSource) -> str:
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _index(opened: Project) -> None:
-    with opened.index() as index:
-        index.sync_toolsets()

@@ -11,7 +11,7 @@ from covalt_git import canonical_json
 from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import as_admin, json_option, project, wrong_call
+from covalt_git.cli.session import as_admin, json_option, project, toolsets_indexed, wrong_call
 from covalt_git.errors import UnknownNameError
 from covalt_git.installs.overriding import Overrides, override_tool, overrides
 
@@ -135,8 +135,7 @@ def _show(tool_id: str, *, as_json: bool) -> None:
 def _write(tool_id: str, changes: dict[str, Any], cleared: Sequence[str], *, as_json: bool) -> None:
     opened = as_admin("change tools")
     found = override_tool(opened.root, tool_id, changes, cleared)
-    with opened.index() as index:
-        index.sync_toolsets()
+    toolsets_indexed(opened)
     _print(found, as_json=as_json, written=True)
     if not as_json:
         print_problems(found.warnings, opened.root)

@@ -10,7 +10,7 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.first_steps import first_steps
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import as_admin, json_option, project
+from covalt_git.cli.session import as_admin, json_option, project, toolsets_indexed
 from covalt_git.cli.toolset_update import diff_command, update_command
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
@@ -152,8 +152,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
     opened = as_admin("remove toolsets")
     undo = undo_command(opened.root, toolset_id)
     gone = uninstall(opened.root, toolset_id, force=force)
-    with opened.index() as index:
-        index.sync_toolsets()
+    toolsets_indexed(opened)
     if as_json:
         output.as_json({"toolset_id": toolset_id, "digest": gone.digest})
         return
@@ -165,8 +164,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
 def _switch(toolset_id: str, *, enabled: bool, as_json: bool) -> None:
     opened = as_admin("switch toolsets")
     changed = set_enabled(opened.root, toolset_id, enabled=enabled)
-    with opened.index() as index:
-        index.sync_toolsets()
+    toolsets_indexed(opened)
     if as_json:
         output.as_json({"toolset_id": toolset_id, "enabled": enabled, "changed": changed})
         return

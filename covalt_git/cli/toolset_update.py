@@ -10,7 +10,7 @@ import click
 from covalt_git.cli import output, render_text
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import as_admin, forbidden, json_option, project
+from covalt_git.cli.session import as_admin, forbidden, json_option, project, toolsets_indexed
 from covalt_git.errors import CovaltError
 from covalt_git.installs.asking import addresses_elsewhere, asked
 from covalt_git.installs.differences import differences
@@ -71,8 +71,7 @@ def update_command(
         accept_signer=accept_signer,
     )
     if not dry_run:
-        with opened.index() as index:
-            index.sync_toolsets()
+        toolsets_indexed(opened)
     tell(found, opened.root, dry_run=dry_run, as_json=as_json)
 
 
