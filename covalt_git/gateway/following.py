@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git.asking import Inquiry, Respondent
 from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import client_questions
+from covalt_git.gateway.eras import is_modern
 from covalt_git.runtime.jobs import Log, Progress
 
 if TYPE_CHECKING:
@@ -143,17 +143,17 @@ class Calls:
             UnknownCallError: where the call that the request goes on with is not known any more.
             MCPError: where it failed for want of something that the client did not say it can do.
         """
-        is_modern = ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        state = client_questions.state_of(ctx) if is_modern else None
+        modern = is_modern(ctx)
+        state = client_questions.state_of(ctx) if modern else None
         if state is None:
-            early = client_questions.responses_of(ctx) if is_modern else {}
+            early = client_questions.responses_of(ctx) if modern else {}
             call: _Call[Result] = self._begun(ctx, work, early)
         else:
             call = self._known(state[0])
             if call.inquiry is not None and call.inquiry.id == state[1]:
                 client_questions.deliver(call.inquiry, client_questions.responses_of(ctx))
         try:
-            needed = await self._followed(ctx, call, is_modern=is_modern)
+            needed = await self._followed(ctx, call, modern=modern)
         except anyio.get_cancelled_exc_class():
             call.follower.cancel.set()
             with anyio.CancelScope(shield=True):
@@ -164,7 +164,7 @@ class Calls:
             return needed
         if isinstance(call.outcome, Exception):
             raise call.outcome
-        if is_modern:
+        if modern:
             client_questions.check_capabilities(call.outcome, call.lacking)
         assert call.outcome is not None
         return call.outcome
@@ -205,7 +205,7 @@ class Calls:
             del self._asking[oldest.token]
 
     async def _followed(
-        self, ctx: ServerRequestContext[Any, Any], call: _Call[Any], *, is_modern: bool
+        self, ctx: ServerRequestContext[Any, Any], call: _Call[Any], *, modern: bool
     ) -> types.InputRequiredResult | None:
         """Wait until a call has ended; or return what it asks, for a client that then comes again."""
         send, receive = anyio.create_memory_object_stream[CallEvent](float("inf"))
@@ -232,7 +232,7 @@ class Calls:
                 inquiry = call.open_inquiry()
                 if inquiry is None:
                     break
-                if is_modern:
+                if modern:
                     needed = client_questions.input_required(call.token, inquiry)
                 else:
                     await client_questions.put(ctx, inquiry)

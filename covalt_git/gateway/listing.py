@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import mcp_types as types
 from mcp import MCPError
@@ -13,7 +13,7 @@ from mcp import MCPError
 from covalt_git.files.icons import data_address
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.models.base import JsonObject
@@ -25,12 +25,13 @@ PAGE = 1000
 TOOL_ID = "covalt-git/tool_id"
 """Where a tool whose name is not its path says its id, in ``_meta``."""
 
+CHAT_ARGUMENT = "covalt_chat"
+"""The argument in which a client names its chat whose requests nothing holds together."""
 
 _SHOWN = ("https://", "data:image/")
 """What hosts show: the specification lets no other address of an icon be one."""
 
-CHAT_ARGUMENT = "covalt_chat"
-"""The argument in which a client names its chat whose requests nothing holds together."""
+Described = TypeVar("Described")
 
 
 def described(
@@ -91,6 +92,18 @@ _CHAT_SCHEMA: JsonObject = {
     "type": "string",
     "description": "The chat to work in, as an earlier result told it; left out, a new one is made.",
 }
+
+
+def page_of(
+    listed: Mapping[str, Callable[[], Described]], params: types.PaginatedRequestParams | None
+) -> tuple[list[Described], str | None]:
+    """Return what is on the page that a client asks for, described, and the cursor of the next one.
+
+    Raises:
+        MCPError: for a cursor that is none of ours.
+    """
+    where, following = page([*listed], None if params is None else params.cursor)
+    return [describe() for describe in [*listed.values()][where]], following
 
 
 def page(keys: Sequence[str], cursor: str | None, size: int = PAGE) -> tuple[slice, str | None]:

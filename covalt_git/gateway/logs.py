@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import mcp_types as types
 from mcp.server.connection import allowed_log_levels
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from covalt_git.gateway.eras import is_modern
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -35,7 +36,7 @@ async def tell(
 def _wanted(
     ctx: ServerRequestContext[Any, Any], session_level: types.LoggingLevel | None
 ) -> frozenset[types.LoggingLevel]:
-    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+    if is_modern(ctx):
         return allowed_log_levels(ctx.protocol_version, ctx.meta)
     if session_level is None:
         return frozenset()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from covalt_git.gateway.eras import is_modern
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -29,7 +30,7 @@ async def answered(
     capabilities = ctx.session.client_capabilities
     if not open_ones or capabilities is None or capabilities.elicitation is None:
         return args
-    if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+    if not is_modern(ctx):
         for one in open_ones:
             answer = await ctx.session.elicit_form(
                 one.ask or "", _form(one), related_request_id=ctx.request_id

@@ -19,7 +19,6 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
     ToolsListChanged,
 )
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
@@ -37,6 +36,7 @@ from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import OfferChanges
 from covalt_git.gateway.client_chats import Client
 from covalt_git.gateway.completing import completed
+from covalt_git.gateway.eras import is_modern
 from covalt_git.gateway.following import Calls
 from covalt_git.gateway.gateway import Asked, Gateway, NoSuchToolError
 from covalt_git.gateway.listeners import Listeners
@@ -175,8 +175,7 @@ class Faces:
                 apps=client_supports_apps(ctx),
             )
         )
-        where, following = listing.page([*listed], None if params is None else params.cursor)
-        told = [describe() for describe in [*listed.values()][where]]
+        told, following = listing.page_of(listed, params)
         return types.ListToolsResult(tools=told, next_cursor=following)
 
     async def _call_tool(
@@ -211,8 +210,7 @@ class Faces:
     ) -> types.ListResourcesResult:
         self._seen(ctx)
         listed = await self._looked_up(lambda: self._resources(ctx).listed())
-        where, following = listing.page([*listed], None if params is None else params.cursor)
-        told = [describe() for describe in [*listed.values()][where]]
+        told, following = listing.page_of(listed, params)
         return types.ListResourcesResult(resources=told, next_cursor=following)
 
     async def _list_templates(
@@ -252,8 +250,7 @@ class Faces:
     ) -> types.ListPromptsResult:
         self._seen(ctx)
         listed = await self._looked_up(lambda: self._gateway_of(ctx).prompts().listed())
-        where, following = listing.page([*listed], None if params is None else params.cursor)
-        told = [describe() for describe in [*listed.values()][where]]
+        told, following = listing.page_of(listed, params)
         return types.ListPromptsResult(prompts=told, next_cursor=following)
 
     async def _get_prompt(
@@ -387,11 +384,6 @@ def _events(before: Offer, now: Offer) -> Iterator[ServerEvent]:
     for uri in before.resources.keys() & now.resources.keys():
         if before.resources[uri] != now.resources[uri]:
             yield ResourceUpdated(uri=uri)
-
-
-def is_modern(ctx: ServerRequestContext[None]) -> bool:
-    """Tell whether a request is of the stateless era."""
-    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
 def _chat_named(ctx: ServerRequestContext[None]) -> str | None:
