@@ -11,6 +11,7 @@ import mcp_types as types
 
 from covalt_git import json_schema
 from covalt_git.gateway.listing import with_chat
+from covalt_git.gateway.object_schemas import object_schema
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
@@ -23,25 +24,18 @@ MOST_FOUND = 50
 _READS = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 
 
-def _object(required: tuple[str, ...] = (), **properties: JsonObject) -> JsonObject:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
 _NAME = {"type": "string", "description": "The tool's name, as search_tools tells it."}
 
 SEARCH = types.Tool(
     name="search_tools",
     title="Search Tools",
     description="Find tools by words of what they do, the best first. Call one with call_tool.",
-    input_schema=_object(
-        ("query",),
-        query={"type": "string", "description": "Words, or a question."},
-        limit={"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "default": 10},
+    input_schema=object_schema(
+        {
+            "query": {"type": "string", "description": "Words, or a question."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "default": 10},
+        },
+        ["query"],
     ),
     annotations=_READS,
 )
@@ -49,26 +43,27 @@ READ = types.Tool(
     name="read_tool",
     title="Read Tool",
     description="Tell all about one tool: what it does, and the schema of its arguments.",
-    input_schema=_object(("name",), name=_NAME),
+    input_schema=object_schema({"name": _NAME}),
     annotations=_READS,
 )
 CALL = types.Tool(
     name="call_tool",
     title="Call Tool",
     description="Call a tool that search_tools found, with the arguments that read_tool tells of.",
-    input_schema=_object(
-        ("name",),
-        name=_NAME,
-        arguments={"type": "object", "description": "The tool's arguments.", "default": {}},
+    input_schema=object_schema(
+        {
+            "name": _NAME,
+            "arguments": {"type": "object", "description": "The tool's arguments.", "default": {}},
+        },
+        ["name"],
     ),
 )
 RESUME = types.Tool(
     name="resume",
     title="Resume",
     description="Get the result of a call that waited for a person, once a person has approved it.",
-    input_schema=_object(
-        ("execution_id",),
-        execution_id={"type": "string", "description": "As the call that waits told it."},
+    input_schema=object_schema(
+        {"execution_id": {"type": "string", "description": "As the call that waits told it."}}
     ),
     annotations=_READS,
 )

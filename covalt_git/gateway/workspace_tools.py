@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access import confirmation
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.bundle_files import readable
+from covalt_git.gateway.object_schemas import object_schema
 from covalt_git.git_objects import blob_id, is_binary_content
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
@@ -64,15 +65,6 @@ class Done:
     manifest_id: str | None = None
 
 
-def _object(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties] if required is None else [*required],
-        "additionalProperties": False,
-    }
-
-
 def _text(description: str, **more: Any) -> JsonObject:
     return {"type": "string", "description": description, **more}
 
@@ -85,7 +77,7 @@ _MANIFEST = _text(
 )
 _CHANGES: JsonObject = {
     "type": "array",
-    "items": _object(
+    "items": object_schema(
         {
             "path": {"type": "string"},
             "kind": {"enum": ["added", "deleted", "modified"]},
@@ -263,16 +255,16 @@ def _builtin(
         toolset_id=BUILTIN_NAMESPACE,
         name=name.replace("_", " ").title(),
         description=description,
-        input_schema=_object(takes, needed),
+        input_schema=object_schema(takes, needed),
         schema_is_declared=True,
-        output_schema=_object(gives),
+        output_schema=object_schema(gives),
         annotations=annotations,
     )
 
 
 _FILES: JsonObject = {
     "type": "array",
-    "items": _object({"path": {"type": "string"}, "oid": {"type": "string"}}),
+    "items": object_schema({"path": {"type": "string"}, "oid": {"type": "string"}}),
 }
 _MOVED: JsonObject = {"branch": {"type": "string"}, "manifest_id": _OR_NULL, "changes": _CHANGES}
 
