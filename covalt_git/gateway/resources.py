@@ -6,15 +6,16 @@ has no such resource.
 
 from __future__ import annotations
 
-import base64
 import json
 import mimetypes
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import mcp_types as types
 
+from covalt_git.catalog.given import Content
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import addresses, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
@@ -157,31 +158,23 @@ def _has(chat: ChatStore, manifest_id: str) -> bool:
 
 
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:
-    if manifest_id is not None:
-        found = trees.find(chat.store, chat.state(manifest_id).tree, path)
-        if found is not None:
-            return chat.store.read_blob(found.oid)
-        raise _no_such(uri)
-    with chat.looking() as seen:
+    look = chat.looking() if manifest_id is None else nullcontext(chat.state(manifest_id))
+    with look as seen:
         found = trees.find(chat.store, seen.tree, path)
-        if found is not None:
-            return chat.store.read_blob(found.oid)
-    raise _no_such(uri)
+        if found is None:
+            raise _no_such(uri)
+        return chat.store.read_blob(found.oid)
 
 
 def _contents(
     uri: str, path: str, content: bytes
 ) -> types.TextResourceContents | types.BlobResourceContents:
     guessed = mimetypes.guess_type(path)[0]
+    told = Content(guessed or _BYTES, None, content)
     if not is_binary_content(content):
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            pass
-        else:
-            return types.TextResourceContents(uri=uri, mime_type=guessed or _TEXT, text=text)
-    blob = base64.b64encode(content).decode()
-    return types.BlobResourceContents(uri=uri, mime_type=guessed or _BYTES, blob=blob)
+        with suppress(UnicodeDecodeError):
+            told = Content(guessed or _TEXT, content.decode())
+    return toolset_resources.contents(uri, told)
 
 
 def _file(uri: str, path: str) -> types.Resource:
