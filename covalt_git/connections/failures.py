@@ -19,6 +19,7 @@ CONNECTION_CLOSED = -32000
 
 _SESSION_GONE = "Session terminated"
 _UNAUTHORIZED = 401
+_MOST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def of_start(
     elif isinstance(cause, MCPError):
         why = f"it answered: {cause.message}" + (f" ({heard.status})" if heard.status else "")
     else:
-        why = str(cause).partition("\n")[0][:300] or type(cause).__name__
+        why = _in_words(cause)
     return ServerFailedError(
         definition.mask.text(f"the MCP server {name} cannot be used: {why}{_told(said)}"),
         hint=hint or f"covalt-git source list {name.toolset_id}",
@@ -134,9 +135,12 @@ def of_request(
     if isinstance(cause, MCPError):
         why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
         return ServerRefusedError(definition.mask.text(why))
-    unreachable = why_unreachable(cause)
-    why = unreachable or str(cause).partition("\n")[0][:300] or type(cause).__name__
+    why = why_unreachable(cause) or _in_words(cause)
     return ServerRefusedError(definition.mask.text(f"the MCP server {name}: {why}"))
+
+
+def _in_words(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:_MOST_WORDS] or type(error).__name__
 
 
 def _told(said: str) -> str:
