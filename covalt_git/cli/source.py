@@ -11,8 +11,6 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.session import as_admin, json_option, toolsets_indexed, wrong_call
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolsets import read_toolset, toolset_ids
-from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.definition_lines import definition_lines
 from covalt_git.installs.refreshing import (
     ToolDifference,
@@ -190,15 +188,14 @@ def _progress(what: str) -> None:
 
 def _named(root: Path, names: Sequence[str]) -> list[ToolSource]:
     if not names:
-        every = (read_toolset(root, one) for one in toolset_ids(root / "toolsets"))
-        return sources(root, every)
+        return sources(root)
     found = []
     for name in names:
         toolset_id, slash, namespace = name.partition("/")
         if slash:
             found.append(find_source(root, toolset_id, namespace))
         else:
-            found += sources(root, [find_toolset(root, toolset_id)])
+            found += sources(root, toolset_id)
     return found
 
 

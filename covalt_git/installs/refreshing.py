@@ -13,6 +13,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.reading import shown_path
 from covalt_git.files.state_files import read_lock, write_lock
 from covalt_git.files.tool_locks import lock_file, lock_namespaces
+from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs.changing import one_at_a_time
 from covalt_git.installs.decisions import changeable, find_toolset, put_state
 from covalt_git.models.server_definition import command_line
@@ -134,8 +135,18 @@ class Refreshed:
     drift: tuple[ToolDifference, ...]
 
 
-def sources(root: Path, toolsets: Iterable[Toolset]) -> list[ToolSource]:
-    """Return the MCP servers of toolsets that have a namespace of their own, in the order of the manifests."""
+def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
+    """Return the MCP servers of one toolset, or of all, that have a namespace of their own.
+
+    They are in the order of the manifests.
+
+    Raises:
+        UnknownNameError: naming the nearest toolset.
+    """
+    if toolset_id is None:
+        toolsets = [read_toolset(root, one) for one in toolset_ids(root / "toolsets")]
+    else:
+        toolsets = [find_toolset(root, toolset_id)]
     found = []
     for toolset in toolsets:
         if toolset.manifest is None:
@@ -155,7 +166,7 @@ def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:
     Raises:
         UnknownNameError: naming the nearest toolset, or namespace.
     """
-    every = {one.namespace: one for one in sources(root, [find_toolset(root, toolset_id)])}
+    every = {one.namespace: one for one in sources(root, toolset_id)}
     if namespace not in every:
         raise UnknownNameError(
             "source", namespace, every, list_with=f"covalt-git source list {toolset_id}"

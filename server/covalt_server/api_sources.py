@@ -10,9 +10,7 @@ from pydantic import Field, JsonValue
 
 from covalt_git.calls import mcp_health
 from covalt_git.calls.mcp_listing import listed
-from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs import refreshing
-from covalt_git.installs.decisions import find_toolset
 from covalt_git.secret_command import SecretCommand
 from covalt_server import current
 from covalt_server.admin import as_admin
@@ -111,7 +109,9 @@ class SourceRefreshed(Answer):
 def list_sources(asked: ListSources) -> SourceList:
     """List the MCP servers of all toolsets or of one, and what they gave that is not accepted."""
     root = as_admin("see sources").root
-    return SourceList(sources=tuple(_row(one) for one in found_sources(root, asked.toolset_id)))
+    return SourceList(
+        sources=tuple(_row(one) for one in refreshing.sources(root, asked.toolset_id))
+    )
 
 
 @operation("POST", errors=(404, 409, 502))
@@ -136,14 +136,6 @@ def accept_tools(asked: AcceptTools) -> SourceRow:
     found = refreshing.accept(root, asked.toolset_id, asked.namespace, asked.tools)
     current.index().sync_toolsets()
     return _row(found)
-
-
-def found_sources(root: Path, toolset_id: str | None) -> list[refreshing.ToolSource]:
-    """Return the MCP servers of all toolsets, or of one."""
-    if toolset_id is not None:
-        return refreshing.sources(root, [find_toolset(root, toolset_id)])
-    every = (read_toolset(root, one) for one in toolset_ids(root / "toolsets"))
-    return refreshing.sources(root, every)
 
 
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:

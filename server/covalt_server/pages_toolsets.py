@@ -12,6 +12,7 @@ from covalt_git.git_objects import is_binary_content
 from covalt_git.installs import incoming
 from covalt_git.installs.definition_lines import definition_lines
 from covalt_git.installs.incoming import Bundle
+from covalt_git.installs.refreshing import sources
 from covalt_git.installs.removing import NotInGitError, is_in_git, paths_of, undo_command
 from covalt_server import (
     api_bundles,
@@ -235,7 +236,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
         toolset=shown,
         source_of=_source_of(toolset_id),
         groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
-        given=api_sources.found_sources(root, toolset_id) if shown.files else (),
+        given=sources(root, toolset_id) if shown.files else (),
         live=live,
         lines=definition_lines,
         admin=is_admin(),

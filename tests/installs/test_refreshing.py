@@ -273,7 +273,7 @@ def test_a_server_that_lists_a_name_twice_is_refused(root: Path) -> None:
 
 
 def test_sources_are_named_by_toolset_and_namespace(root: Path) -> None:
-    (one,) = sources(root, [read_toolset(root, "gear")])
+    (one,) = sources(root, "gear")
 
     assert one.shown_id == "gear/disk"
     assert one.lock is None
