@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset
 from covalt_git.index.signatures import signature
 from covalt_git.models.calls import CallError
+from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.questions import Question
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
@@ -173,7 +174,7 @@ def run(
         inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
         inquiries.append(inquiry)
         wanted.add_done_callback(lambda _: inquiry.withdraw())
-        return inquiry.wait(limits.answer_s or 300.0, follower.cancel)["asked"]
+        return inquiry.wait(limits.answer_s or DEFAULT_ANSWER_S, follower.cancel)["asked"]
 
     outcome = mcp_tool.run(
         mcp_tool.McpJob(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.asking import CannotAskError, NotAnsweredError, inquire
 from covalt_git.gateway.resuming import StillRunningError, as_it_stands
+from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.questions import Question
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def approved(
             break
         try:
             inquiry = inquire(follower.respondent, {KEY: _question(waiting.approval, page)})
-            answer = inquiry.wait(project.config.limits.answer_s or 300.0, follower.cancel)[KEY]
+            patience_s = project.config.limits.answer_s or DEFAULT_ANSWER_S
+            answer = inquiry.wait(patience_s, follower.cancel)[KEY]
         except (CannotAskError, NotAnsweredError):
             break
         if answer["action"] != "accept":

@@ -13,7 +13,10 @@ from covalt_git.models.base import Bool, Id, Int, One, Pattern, StrictModel, Tex
 from covalt_git.models.toolset_manifest import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
-DEFAULT_LIMITS = Limits(timeout_s=60, answer_s=300, output_mb=16)
+DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16
+DEFAULT_LIMITS = Limits(
+    timeout_s=DEFAULT_TIMEOUT_S, answer_s=DEFAULT_ANSWER_S, output_mb=DEFAULT_OUTPUT_MB
+)
 """What a call may take where neither the tool nor ``covalt.yaml`` says."""
 
 

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from covalt_git import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
+from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime import process_tree, wire
 from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.runtime.tool_questions import ToolQuestions
@@ -118,7 +119,7 @@ class AwaitedCall:
         self.room_is_good = False
         self._room = room
         self._job = job
-        self._most = (job.limits.output_mb or 16) * MIB
+        self._most = (job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB
         self._unsent = memoryview(wire.packed(_request(job)))
         self._frames = wire.Unpacking()
         self._printed = Printed()
@@ -183,7 +184,7 @@ class AwaitedCall:
         """Send and take until the call has ended; return why it was stopped, if it was."""
         limits, cancel = self._job.limits, self._job.cancel
         looked = time.monotonic()
-        end = looked + (limits.timeout_s or 60.0)
+        end = looked + (limits.timeout_s or DEFAULT_TIMEOUT_S)
         cancelled, patience = False, end
         while self._status is None and not self._room_is_gone:
             now = time.monotonic()

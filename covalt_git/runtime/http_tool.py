@@ -16,6 +16,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
 from covalt_git.http_client import Answer, HttpClient, HttpError, Patience, Request, resolve
 from covalt_git.models.calls import CallError
+from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime.http_answer import BadResultError, error_of, result_of
 from covalt_git.runtime.http_request import BadRequestError, build
 from covalt_git.runtime.http_retries import Retries, asked_to_wait
@@ -97,13 +98,13 @@ class _Exchange:
         self._log: list[str] = []
         cancel = job.cancel
         self._patience = Patience(
-            job.limits.timeout_s or 60.0,
+            job.limits.timeout_s or DEFAULT_TIMEOUT_S,
             cancelled=cancel.is_set if cancel is not None else lambda: False,
             sleep=surroundings.sleep,
         )
         self._client = HttpClient(
             job.granted.reach,
-            most=(job.limits.output_mb or 16) * MIB,
+            most=(job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB,
             resolve=surroundings.resolve,
             trust=surroundings.trust,
         )

@@ -19,6 +19,7 @@ from covalt_git.connections.live import CONNECTIONS
 from covalt_git.connections.waiting import Hears
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
+from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime.http_files import file_name
 from covalt_git.runtime.jobs import MIB, Log, LogLevel, Outcome, Progress, limit_error
 
@@ -86,7 +87,7 @@ def run(job: McpJob) -> Outcome:
         job.tool.upstream or job.tool.id.name,
         job.digest,
         job.args,
-        job.limits.timeout_s or 60.0,
+        job.limits.timeout_s or DEFAULT_TIMEOUT_S,
         repeatable=hints.read_only is True or hints.idempotent is True,
     )
 
@@ -134,7 +135,7 @@ class _Result:
         Raises:
             CovaltError: when the workspace cannot hold a file of it.
         """
-        if self._size > (self._job.limits.output_mb or 16) * MIB:
+        if self._size > (self._job.limits.output_mb or DEFAULT_OUTPUT_MB) * MIB:
             return Outcome("error", error=limit_error("limit_output", self._job.limits))
         shown = [self._shown(block) for block in self._blocks]
         texts = [one for one in shown if isinstance(one, str)]

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from covalt_git.asking import CannotAskError, asked, too_late
 from covalt_git.errors import CovaltError
+from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.questions import Question
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ToolQuestions:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._limit_s = job.limits.answer_s or 300.0
+        self._limit_s = job.limits.answer_s or DEFAULT_ANSWER_S
         self._inquiry: Inquiry | None = None
         self._since = 0.0
         self._before_s = 0.0
