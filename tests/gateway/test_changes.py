@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import anyio
@@ -12,31 +11,21 @@ from mcp import Client
 from covalt_git.files.new_project import create_project
 from covalt_git.gateway.gateway import Gateway
 from covalt_git.gateway.server import Faces
-
-
-def queues() -> int:
-    """Return how many of the kernel's queues of file events this process has open."""
-    found = 0
-    for link in Path("/proc/self/fd").iterdir():
-        try:
-            found += "inotify" in os.readlink(link)  # noqa: PTH115 - it leads to no file
-        except OSError:
-            continue
-    return found
+from tests.kernel_queues import open_queues
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
 def test_a_server_that_ends_while_it_begins_leaves_no_queue_of_events(tmp_path: Path) -> None:
     create_project(tmp_path)
-    before = queues()
+    before = open_queues()
 
     async def main() -> None:
         async with Client(Faces(Gateway(tmp_path), only_client="here").server(), cache=None):
             with anyio.fail_after(20):
                 # Until it has begun to look, and no longer: nothing but the kernel tells.
-                while queues() == before:  # noqa: ASYNC110 - of which there is no event
+                while open_queues() == before:  # noqa: ASYNC110 - of which there is no event
                     await anyio.sleep(0.001)
 
     anyio.run(main)
 
-    assert queues() == before
+    assert open_queues() == before

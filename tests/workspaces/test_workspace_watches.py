@@ -19,6 +19,7 @@ from covalt_git.workspaces import watches
 from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.watches import Watch, watch_of
 from covalt_git.workspaces.writing import writing
+from tests.kernel_queues import open_queues
 from tests.workspaces.stores import (
     branch_off,
     checkout,
@@ -87,17 +88,6 @@ def doubtful(chat: ChatStore) -> dict[str, set[str]] | None:
 def look(chat: ChatStore) -> Snapshot:
     with chat.looking() as seen:
         return seen
-
-
-def queues() -> int:
-    """Return how many of the kernel's queues this process has open."""
-    found = 0
-    for link in Path("/proc/self/fd").iterdir():
-        try:
-            found += "inotify" in os.readlink(link)  # noqa: PTH115 - it leads to no file
-        except OSError:
-            continue
-    return found
 
 
 def is_seen(one: tuple[str, str, str, bytes]) -> bool:
@@ -440,7 +430,7 @@ def test_a_file_system_that_others_write_to_is_not_watched(
 
     assert [watch.since() for _ in range(3)] == [None] * 3
     assert len(caplog.messages) <= 1
-    assert queues() == 0
+    assert open_queues() == 0
 
 
 LIMITED = """
@@ -504,16 +494,16 @@ def test_only_chats_in_use_are_watched(chats: Chats) -> None:
     for chat in opened:
         put(chat.workspace, {"a": ("file", b"1")})
         save(chat)
-    assert queues() == 0
+    assert open_queues() == 0
     for chat in opened:
         save(chat)
         save(chat)
-    assert 0 < queues() <= 16
+    assert 0 < open_queues() <= 16
     for chat in opened:
         assert look(chat) == read_everything(chat)
         chat.store.close()
     watches.end()
-    assert queues() == 0
+    assert open_queues() == 0
 
 
 @pytest.mark.parametrize("seed", range(2))
