@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser, BrowserContext, Page
 
+from tests.browser import console_errors
 from tests.server.api import Api, make_project
+from tests.server.live import Live, live
 
 
 @pytest.fixture
@@ -30,6 +32,23 @@ def sample_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def root(sample_project: Path, tmp_path: Path) -> Path:
     """A project with the sample toolsets and no chat."""
     return Path(shutil.copytree(sample_project, tmp_path / "project"))
+
+
+@pytest.fixture
+def served(root: Path) -> Iterator[Live]:
+    """The pages of the project, on a port of their own; some modules have more in it."""
+    with live(root) as own:
+        yield own
+
+
+@pytest.fixture
+def page(context: BrowserContext, served: Live) -> Iterator[Page]:
+    """A signed-in page; whatever its console calls an error fails the test."""
+    page = context.new_page()
+    errors = console_errors(page)
+    page.goto(served.door)
+    yield page
+    assert errors == []
 
 
 @pytest.fixture

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser import console_errors
 from tests.server.api import Api
-from tests.server.live import live
+from tests.server.live import Live
 from tests.server.test_api_bundles import DEMO
 
 
@@ -27,31 +25,20 @@ def drop(page: Page, name: str, content: bytes) -> None:
     )
 
 
-def test_a_dropped_bundle_is_looked_at_as_a_chosen_one(context: BrowserContext, root: Path) -> None:
-    with live(root) as served:
-        page = context.new_page()
-        errors = console_errors(page)
-        page.goto(served.door)
-        page.goto(f"{served.url}/imports")
-        expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
-        drop(page, "demo.zip", DEMO)
-        page.wait_for_url("**/imports/*")
+def test_a_dropped_bundle_is_looked_at_as_a_chosen_one(page: Page, served: Live) -> None:
+    page.goto(f"{served.url}/imports")
+    expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
+    drop(page, "demo.zip", DEMO)
+    page.wait_for_url("**/imports/*")
 
-        expect(page.get_by_role("heading", name="What it would be able to do")).to_be_visible()
-        assert errors == []
+    expect(page.get_by_role("heading", name="What it would be able to do")).to_be_visible()
 
 
-def test_a_file_dropped_on_a_workspace_is_in_it(context: BrowserContext, root: Path) -> None:
-    Api.of(root).post("create_chat", chat_id="drops")
-    with live(root) as served:
-        page = context.new_page()
-        errors = console_errors(page)
-        page.goto(served.door)
-        page.goto(f"{served.url}/chats/drops/files")
-        expect(page.get_by_text("Or drop files anywhere on this page.")).to_be_visible()
-        drop(page, "dropped.txt", b"hello")
+def test_a_file_dropped_on_a_workspace_is_in_it(api: Api, page: Page, served: Live) -> None:
+    page.goto(f"{served.url}/chats/c1/files")
+    expect(page.get_by_text("Or drop files anywhere on this page.")).to_be_visible()
+    drop(page, "dropped.txt", b"hello")
 
-        # The name is there at once; the link, once the file is.
-        expect(page.get_by_role("link", name="dropped.txt").first).to_be_visible()
-        assert (root / "data/chats/drops/workspace/dropped.txt").read_bytes() == b"hello"
-        assert errors == []
+    # The name is there at once; the link, once the file is.
+    expect(page.get_by_role("link", name="dropped.txt").first).to_be_visible()
+    assert (api.root / "data/chats/c1/workspace/dropped.txt").read_bytes() == b"hello"

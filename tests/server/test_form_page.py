@@ -20,19 +20,6 @@ def served(api: Api) -> Iterator[Live]:
         yield own
 
 
-@pytest.fixture
-def page(chromium: Browser, served: Live) -> Iterator[Page]:
-    """A signed-in page; whatever its console calls an error fails the test."""
-    with chromium.new_context() as context:
-        page = context.new_page()
-        errors: list[str] = []
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(served.door)
-        yield page
-        assert errors == []
-
-
 def open_form(page: Page, served: Live, tool_id: str) -> None:
     page.goto(f"{served.url}/tools/{tool_id}?chat=c1")
 

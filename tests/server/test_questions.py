@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from covalt_git.names import new_id
 from tests.server.api import Api, refused
@@ -146,18 +146,6 @@ def test_an_answer_to_nothing_is_refused(quiz: Api, made_up: str) -> None:
 def served(quiz: Api) -> Iterator[Live]:
     with live(quiz.root) as own:
         yield own
-
-
-@pytest.fixture
-def page(chromium: Browser, served: Live) -> Iterator[Page]:
-    with chromium.new_context() as context:
-        page = context.new_page()
-        errors: list[str] = []
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.goto(served.door)
-        yield page
-        assert errors == []
 
 
 def run(page: Page, served: Live, name: str) -> None:
