@@ -76,8 +76,8 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-def make_asking_project(root: Path) -> Path:
-    make_project(root)
+def make_asking_project(root: Path, *, roles: str = "") -> Path:
+    make_project(root, roles=roles)
     add_toolset(root, "quiz", MANIFEST, TOOLS)
     return root
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -90,21 +91,27 @@ def numbers() -> list[int]:
 '''
 
 
-def make_project(root: Path) -> Path:
-    """Make a project with a toolset of every kind of tool, and two roles."""
+def make_project(root: Path, *, roles: str = "") -> Path:
+    """Make a project with a toolset of every kind of tool, and two roles; ``roles`` are lines of more."""
     create_project(root)
-    (root / "covalt.yaml").write_text(CONFIG)
+    (root / "covalt.yaml").write_text(CONFIG + roles)
     for name in ("app-builder", "data-lab", "text-kit"):
         _remove(root / "toolsets" / name)
     add_toolset(root, "demo", MANIFEST, TOOLS)
     return root
 
 
-def add_toolset(root: Path, name: str, manifest: str, code: str) -> None:
+def add_toolset(
+    root: Path, name: str, manifest: str, code: str, files: Mapping[str, bytes] | None = None
+) -> None:
+    """Write a toolset with one file of Python; ``files`` are further ones."""
     folder = root / "toolsets" / name
     (folder / "tools").mkdir(parents=True)
     (folder / "tools" / f"{name}.py").write_text(code)
     (folder / "toolset.yaml").write_text(manifest)
+    for path, content in (files or {}).items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_bytes(content)
 
 
 def _remove(folder: Path) -> None:
@@ -145,6 +152,28 @@ def talk(
             return await said(client)
 
     return anyio.run(main)
+
+
+class ToolNews:
+    """Whether a client was told that its tools have changed; ``hear`` is for it as message handler."""
+
+    def __init__(self) -> None:
+        self._told = anyio.Event()
+
+    async def hear(self, message: Any) -> None:
+        """Take note of what the client is told."""
+        if "tools/list_changed" in str(message):
+            self._told.set()
+
+    async def wait(self) -> None:
+        """Wait until it was."""
+        with anyio.fail_after(20):
+            await self._told.wait()
+
+
+def listening(client: Client, era: str) -> AbstractAsyncContextManager[object]:
+    """Have a client told meanwhile of changed tools: before 2026-07-28 it need not ask for that."""
+    return nullcontext() if era == "legacy" else client.listen(tools_list_changed=True)
 
 
 def over_stdio(

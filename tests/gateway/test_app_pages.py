@@ -44,13 +44,8 @@ ROLE = """\
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = make_project(tmp_path / "project")
-    add_toolset(made, "pages", MANIFEST, TOOLS)
-    page = made / "toolsets/pages/artifacts/a chart.html"
-    page.parent.mkdir()
-    page.write_text(PAGE)
-    with (made / "covalt.yaml").open("a") as config:
-        config.write(ROLE)
+    made = make_project(tmp_path / "project", roles=ROLE)
+    add_toolset(made, "pages", MANIFEST, TOOLS, {"artifacts/a chart.html": PAGE.encode()})
     return made
 
 

@@ -105,10 +105,7 @@ def policy(csp: dict[str, list[str]]) -> str:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("apps") / "project"
     create_project(made)
-    add_toolset(made, "probe", MANIFEST, TOOLS)
-    page = made / "toolsets/probe/artifacts/tell.html"
-    page.parent.mkdir()
-    page.write_text(TELL)
+    add_toolset(made, "probe", MANIFEST, TOOLS, {"artifacts/tell.html": TELL.encode()})
     return made
 
 

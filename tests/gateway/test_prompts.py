@@ -51,15 +51,9 @@ resources:
 
 
 def with_guide(root: Path) -> Path:
-    make_project(root)
-    add_toolset(root, "guide", GUIDE, "def nothing() -> None: ...\n")
-    for path, content in {"assets/dot.png": PNG, "chapters/one.md": b"# One\n"}.items():
-        file = root / "toolsets" / "guide" / path
-        file.parent.mkdir(exist_ok=True)
-        file.write_bytes(content)
-    config = (root / "covalt.yaml").read_text()
-    allow = "  guest: {allow: [guide.*], deny: [guide.off, guide.dot]}\n"
-    (root / "covalt.yaml").write_text(config + allow)
+    make_project(root, roles="  guest: {allow: [guide.*], deny: [guide.off, guide.dot]}\n")
+    files = {"assets/dot.png": PNG, "chapters/one.md": b"# One\n"}
+    add_toolset(root, "guide", GUIDE, "def nothing() -> None: ...\n", files)
     return root
 
 

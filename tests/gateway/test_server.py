@@ -11,7 +11,16 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, MANIFEST, add_toolset, make_project, talk, text
+from tests.gateway.clients import (
+    ERAS,
+    MANIFEST,
+    ToolNews,
+    add_toolset,
+    listening,
+    make_project,
+    talk,
+    text,
+)
 
 eras = pytest.mark.parametrize("era", ERAS)
 
@@ -228,31 +237,16 @@ def test_a_client_of_one_chat_cannot_name_another(own: Path) -> None:
 
 @eras
 def test_a_client_is_told_when_tools_change(own: Path, era: str) -> None:
-    told: list[anyio.Event] = []
-
-    async def hear(message: Any) -> None:
-        if "tools/list_changed" in str(message):
-            told[0].set()
+    news = ToolNews()
 
     async def said(client: Client) -> list[str]:
-        told.append(anyio.Event())
-        async with anyio.create_task_group() as group:
-            if era != "legacy":
-                await group.start(_listening, client)
+        async with listening(client, era):
             await client.list_tools()
             add_toolset(own, "more", MORE, "def wave() -> str:\n    return 'o/'\n")
-            with anyio.fail_after(20):
-                await told[0].wait()
-            group.cancel_scope.cancel()
+            await news.wait()
         return [tool.name for tool in (await client.list_tools()).tools]
 
-    assert "more.wave" in talk(own, said, era=era, hears=hear)
-
-
-async def _listening(client: Client, task_status: Any) -> None:
-    async with client.listen(tools_list_changed=True):
-        task_status.started()
-        await anyio.sleep_forever()
+    assert "more.wave" in talk(own, said, era=era, hears=news.hear)
 
 
 MORE = """\

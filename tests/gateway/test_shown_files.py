@@ -47,20 +47,15 @@ def shows(workspace: Path, path: str, content: str = "") -> None:
         (workspace / path).write_text(content)
 '''
 PAGE = "<!doctype html><title>chart</title>\n"
-READER = """\
+BUILDER = """\
   builder: {allow: ["pages.shows", "workspace.**"]}
 """
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = make_project(tmp_path / "project")
-    add_toolset(made, "pages", MANIFEST, TOOLS)
-    page = made / "toolsets/pages/artifacts/chart.html"
-    page.parent.mkdir()
-    page.write_text(PAGE)
-    with (made / "covalt.yaml").open("a") as config:
-        config.write(READER)
+    made = make_project(tmp_path / "project", roles=BUILDER)
+    add_toolset(made, "pages", MANIFEST, TOOLS, {"artifacts/chart.html": PAGE.encode()})
     return made
 
 

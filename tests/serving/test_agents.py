@@ -24,7 +24,7 @@ from covalt_git.workspaces.deleting import delete
 from covalt_server.app import create_app
 from tests.command import run
 from tests.gateway.asking_tools import make_asking_project
-from tests.gateway.clients import CONFIG, ERAS, make_project, text
+from tests.gateway.clients import CONFIG, ERAS, listening, make_project, text
 from tests.serving.http_clients import TOKEN, names, say, served, talk
 
 eras = pytest.mark.parametrize("era", ERAS)
@@ -34,10 +34,8 @@ WRITE = {"path": "a.txt", "content": "hi"}
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = make_asking_project(tmp_path_factory.mktemp("agents") / "project")
     writer = '  writer: {allow: ["demo.*", "quiz.*", "workspace.**"]}\n'
-    (made / "covalt.yaml").write_text(CONFIG + writer)
-    return made
+    return make_asking_project(tmp_path_factory.mktemp("agents") / "project", roles=writer)
 
 
 @pytest.fixture(scope="module")
@@ -365,15 +363,12 @@ def test_only_who_has_a_tool_hears_of_it(
                 heard.set()
 
         async def said(client: Client) -> None:
-            async with anyio.create_task_group() as group:
-                if era != "legacy":
-                    await group.start(_listening, client)
+            async with listening(client, era):
                 await names(client)
                 ready[who].set()
                 with anyio.fail_after(20):
                     await heard.wait()
                 await anyio.sleep(0.5)
-                group.cancel_scope.cancel()
 
         await say(port, said, era=era, token=token, hears=hear)
 
@@ -390,12 +385,6 @@ def test_only_who_has_a_tool_hears_of_it(
     anyio.run(main)
     assert told["writer"] >= 1
     assert told["reader"] == 0
-
-
-async def _listening(client: Client, task_status: Any) -> None:
-    async with client.listen(tools_list_changed=True):
-        task_status.started()
-        await anyio.sleep_forever()
 
 
 # Chats

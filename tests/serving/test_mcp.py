@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import mcp_types as types
 import pytest
@@ -17,7 +16,7 @@ from mcp.client.auth.utils import extract_resource_metadata_from_www_auth
 
 from covalt_git.project import Project
 from tests.gateway.asking_tools import Person, accept, make_asking_project
-from tests.gateway.clients import ERAS, add_toolset, make_project, text
+from tests.gateway.clients import ERAS, ToolNews, add_toolset, listening, make_project, text
 from tests.serving.http_clients import TOKEN, names, served, talk
 
 eras = pytest.mark.parametrize("era", ERAS)
@@ -177,33 +176,18 @@ def test_an_address_names_the_chat_for_all_its_calls(root: Path, port: int, era:
 @eras
 def test_a_client_hears_over_http_that_tools_changed(root: Path, port: int, era: str) -> None:
     name = f"more{len(era)}"
-    told: list[anyio.Event] = []
-
-    async def hear(message: Any) -> None:
-        if "tools/list_changed" in str(message):
-            told[0].set()
+    news = ToolNews()
 
     async def said(client: Client) -> list[str]:
-        told.append(anyio.Event())
-        async with anyio.create_task_group() as group:
-            if era != "legacy":
-                await group.start(_listening, client)
+        async with listening(client, era):
             await names(client)
             manifest = f'id: {name}\nname: More\nversion: "1"\n'
             manifest += f"tools: [{{id: wave, entrypoint: 'tools.{name}:wave'}}]\n"
             add_toolset(root, name, manifest, "def wave() -> str:\n    return 'o/'\n")
-            with anyio.fail_after(20):
-                await told[0].wait()
-            group.cancel_scope.cancel()
+            await news.wait()
         return await names(client)
 
-    assert f"{name}.wave" in talk(port, said, era=era, hears=hear)
-
-
-async def _listening(client: Client, task_status: Any) -> None:
-    async with client.listen(tools_list_changed=True):
-        task_status.started()
-        await anyio.sleep_forever()
+    assert f"{name}.wave" in talk(port, said, era=era, hears=news.hear)
 
 
 DISCOVER = {
