@@ -82,7 +82,8 @@ def command(
     """Call TOOL in CHAT with ARGS, a JSON object.
 
     A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
-    approval list`.  So does what the tool itself asks.  Exits with 1 when the call failed or waits.
+    approval list`.  What the tool itself asks is asked at a terminal, too; elsewhere, and with --json,
+    nobody answers it.  Exits with 1 when the call failed or waits.
 
     With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
     also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
