@@ -207,7 +207,7 @@ def _of_call(
 
 
 def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
-    """Return the secrets that a toolset declares; all where, as the specification's own, it has no such list."""
+    """Return the secrets that a toolset declares; all ``names`` where it has no such list."""
     manifest = toolset.manifest
     if manifest is None or "secrets" not in manifest.model_fields_set:
         return frozenset(names)

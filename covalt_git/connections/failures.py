@@ -24,7 +24,7 @@ _MOST_WORDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What was heard of HTTP: the last status, whether it wanted a better token, and what is wrong with ours."""
+    """What was heard of HTTP: the last status, whether a better token is wanted, what is wrong with ours."""
 
     status: int | None = None
     wants_token: bool = False

@@ -55,8 +55,9 @@ class HostFile:
 def with_server(host: Host, root: Path, server: Sequence[str] | str, name: str) -> HostFile:
     """Return the file of a host with the server of the project at ``root``.
 
-    ``server`` are the arguments that the host starts it with, or the address that it is served at.  What else is in the file stays.  Files of a project are checked in, so that none has a path of this
-    machine in it.
+    ``server`` are the arguments that the host starts it with, or the address that it is served at.  What
+    else is in the file stays.  Files of a project are checked in, so that none has a path of this machine
+    in it.
 
     Raises:
         HostFileError: when the file holds something else than an object of JSON, or the host knows no

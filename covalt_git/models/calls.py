@@ -18,12 +18,14 @@ class CallError(StrictModel):
 
     ``code`` is one of: ``tool_raised``, ``bad_result``, ``tool_died``, ``cannot_load``,
     ``limit_time``, ``limit_cpu``, ``limit_memory``, ``limit_processes``, ``limit_written``,
-    ``limit_output``, ``limit_files``, ``sandbox_failed``, ``cannot_install``, ``workspace_deleted``, ``workspace_not_storable``, ``denied``,
-    ``expired``, ``cancelled``, ``interrupted``, ``not_read_only``, ``invalid_arguments``, ``cannot_ask``,
-    ``not_answered``; and of HTTP tools ``http_404``
+    ``limit_output``, ``limit_files``, ``sandbox_failed``, ``cannot_install``, ``workspace_deleted``,
+    ``workspace_not_storable``, ``denied``, ``expired``, ``cancelled``, ``interrupted``,
+    ``not_read_only``, ``invalid_arguments``, ``cannot_ask``, ``not_answered``; of HTTP tools ``http_404``
     and the like, ``grant_needed``, ``secret_missing``, ``secrets_file``, ``no_such_file``,
     ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``, ``bad_redirect``,
-    ``bad_answer``, ``bad_host``, ``bad_url_template``.
+    ``bad_answer``, ``bad_host``, ``bad_url_template``; and of tools of MCP servers, beside what they share
+    with those, ``tool_failed``, ``server_failed``, ``server_ended``, ``server_error``, ``no_server``,
+    ``server_in_workspace``, ``sign_in_needed``, ``definition_changed``.
     """
 
     code: str

@@ -22,7 +22,8 @@ _UNAUTHORIZED = 401
 class Guarded:
     """An app whose requests are checked by their headers, which ``check`` raises a CovaltError for.
 
-    What it returns stands in the scope under :data:`CHECKED`.  Who has no token is told where the ``metadata`` of the resource is, a path of this server.
+    What it returns stands in the scope under :data:`CHECKED`.  Who has no token is told where the
+    ``metadata`` of the resource is, a path of this server.
     """
 
     def __init__(

@@ -187,7 +187,8 @@ def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
 def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
     """Return tools by the toolset or MCP server that they belong to, in their order within it.
 
-    Toolsets are in the order of the first tools.  ``whole`` tells whether groups are listed that have none of them, too.
+    Toolsets are in the order of the first tools.  ``whole`` tells whether groups are listed that have
+    none of them, too.
     """
     of_toolset: dict[str, list[Tool]] = {}
     for tool in tools:

@@ -1,7 +1,8 @@
 """What a call's render plan shows, made ready for the page.
 
-These are the specification's four renderers, and the others that toolset authors use.  A plan is kept with its call, so what is shown is what there was then: files from the state after
-the call, an artifact from the chat's records, never from the folder or the toolset as it is now.
+These are the specification's four renderers, and the others that toolset authors use.  A plan is kept
+with its call, so what is shown is what there was then: files from the state after the call, an artifact
+from the chat's records, never from the folder or the toolset as it is now.
 """
 
 from __future__ import annotations
