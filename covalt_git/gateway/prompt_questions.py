@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
+from covalt_git.gateway.client_questions import kinds_of
 from covalt_git.gateway.eras import is_modern
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ async def answered(
     """Return the arguments with those that a person has told, or what has to be asked first."""
     args = {**(params.arguments or {})}
     open_ones = [one for one in given.what.arguments if one.ask and one.name not in args]
-    capabilities = ctx.session.client_capabilities
-    if not open_ones or capabilities is None or capabilities.elicitation is None:
+    if not open_ones or "form" not in kinds_of(ctx):
         return args
     if not is_modern(ctx):
         for one in open_ones:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
+import subprocess
+import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import anyio
@@ -12,7 +16,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from tests.gateway.clients import ERAS, add_toolset, make_project, talk
+from tests.gateway.clients import ERAS, add_toolset, command, make_project, talk
 
 eras = pytest.mark.parametrize("era", ERAS)
 
@@ -151,6 +155,26 @@ def test_a_person_is_asked_for_what_was_not_given(
     if answers:
         field = {"type": "string", "enum": ["Rome", "Paris"]}
         assert forms[0]["properties"] == {"city": field}
+
+
+def test_who_can_only_open_addresses_is_asked_for_no_argument(root: Path) -> None:
+    how = command(root)
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": ERAS[0],
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}},
+    }
+    params = {"name": "guide.asks", "_meta": meta}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": params}
+    with subprocess.Popen(
+        [sys.executable, *how.args], stdin=PIPE, stdout=PIPE, env=how.env, text=True
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(asked) + "\n")
+        server.stdin.flush()
+        told = json.loads(server.stdout.readline())
+
+    assert "'guide:asks' needs city" in told["error"]["message"]
 
 
 @eras
