@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mimetypes
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -51,18 +52,18 @@ class NoSuchFile(ValueError):  # noqa: N818 - it names what is wrong, as authors
     """A result refers to what is no file of the workspace."""
 
 
-class Reference:
+class Reference(ABC):
     """A value whose JSON names what it holds."""
 
     SCHEMA: ClassVar[dict[str, Any]] = FILE_SCHEMA
 
+    @abstractmethod
     def reference(self) -> dict[str, Any]:
         """Return what a caller receives.
 
         Raises:
             RuntimeError: outside of a call.
         """
-        raise NotImplementedError
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> Any:
