@@ -49,9 +49,9 @@ class Guarded:
         """Return what was asked of the authorization server."""
         return list(json.loads(visit(f"{self.issuer}/log")))
 
-    def defined(self, root: Path, *, server_id: str = "remote") -> Definition:
+    def defined(self, root: Path) -> Definition:
         """Return how the server is reached."""
-        name = Name(root, "demo", server_id, "c1")
+        name = Name(root, "demo", "remote", "c1")
         reach = Reach.of(f"http://127.0.0.1:{self.port}")
         return Definition(name, "streamable-http", url=self.url, reach=reach)
 
