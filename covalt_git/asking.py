@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 MOST_MESSAGE = 2_000
 """How much of what a person was told is kept in a record, in characters."""
 
+WHERE_TO_ASK = "call it at a terminal, on its page, or from an MCP client that can be asked"
+MORE_TIME = "raise limits.answer_s of the tool or of covalt.yaml"
+"""What somebody can do where nobody was there, or nobody answered in time."""
+
 _LOOK_S = 0.05
 _WORDS = {
     "form": "to fill in a form",
@@ -278,7 +282,7 @@ def too_late(limit_s: float) -> NotAnsweredError:
     """Return the error of a question that nobody answered in time."""
     return NotAnsweredError(
         f"nobody has answered within {limit_s:g} s",
-        hint="raise limits.answer_s of the tool or of covalt.yaml",
+        hint=MORE_TIME,
     )
 
 
@@ -286,5 +290,5 @@ def _nobody(kind: str) -> CannotAskError:
     wanted = f" {_WORDS[kind]}" if kind else ""
     return CannotAskError(
         f"nobody is there who could be asked{wanted}",
-        hint="call it at a terminal, on its page, or from an MCP client that can be asked",
+        hint=WHERE_TO_ASK,
     )

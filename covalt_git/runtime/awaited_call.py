@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from covalt_git import canonical_json
+from covalt_git.asking import MORE_TIME, WHERE_TO_ASK, CannotAskError, NotAnsweredError
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
@@ -42,8 +43,8 @@ _OWN_PROCESSES = 4
 
 
 _HINTS = {
-    "cannot_ask": "call it at a terminal, on its page, or from an MCP client that can be asked",
-    "not_answered": "call it again, or raise limits.answer_s of the tool or of covalt.yaml",
+    CannotAskError.code: WHERE_TO_ASK,
+    NotAnsweredError.code: f"call it again, or {MORE_TIME}",
 }
 
 
