@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 
 from covalt_git.gateway import addresses
-from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +48,7 @@ def reader(project: Project, call: ToolCall) -> Read:
         if call.post_manifest_id is None:
             return None
         with project.chats.open(call.chat_id) as chat:
-            found = trees.find(chat.store, chat.state(call.post_manifest_id).tree, path)
+            found = chat.find_file(call.post_manifest_id, path)
             return None if found is None else chat.store.read_blob(found.oid)
 
     return read

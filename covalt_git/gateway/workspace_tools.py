@@ -118,7 +118,7 @@ def _content(chat: ChatStore, path: str, named: str | None) -> bytes | None:
         return None
     if named is not None or not chat.workspace.is_dir():
         oid = chat.head() if named is None else chat.resolve(named)
-        state = trees.find(chat.store, chat.state(oid).tree, path)
+        state = chat.find_file(oid, path)
         return None if state is None else chat.store.read_blob(state.oid)
     try:
         with Folder.opened(chat.workspace) as root, root.parent_of(path) as (parent, name):
@@ -135,7 +135,7 @@ def write_file(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
     path = args["path"]
     with engine.writing(chat) as writer:
         before = writer.save_edits()
-        found = trees.find(chat.store, chat.state(before).tree, path)
+        found = chat.find_file(before, path)
         oid = None if found is None else found.oid
         now = writer.edit_file(path, args["content"].encode(), before=args.get("base", oid))
     head = chat.head()

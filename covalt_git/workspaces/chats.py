@@ -311,13 +311,17 @@ class ChatStore:
         """Return the files of a manifest by path."""
         return trees.files(self.store, self.state(oid).tree)
 
+    def find_file(self, oid: str | None, path: str) -> FileState | None:
+        """Return one file of a manifest, or None where there is none at that path."""
+        return trees.find(self.store, self.state(oid).tree, path)
+
     def read_file(self, oid: str | None, path: str) -> bytes:
         """Return a file's content at a manifest, from the store, never from the folder.
 
         Raises:
             UnknownNameError: naming the nearest path.
         """
-        found = trees.find(self.store, self.state(oid).tree, path)
+        found = self.find_file(oid, path)
         if found is None:
             raise UnknownNameError(
                 "file", path, self.files(oid), list_with=f"covalt-git chat files {self.id}"

@@ -15,7 +15,7 @@ from werkzeug.wrappers import Response
 from covalt_git.errors import UnknownNameError
 from covalt_git.files.bundle_files import readable
 from covalt_git.git_objects import EXECUTABLE, LINK, is_binary_content
-from covalt_git.workspaces import commits, trees
+from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.edits import check_portable
 from covalt_git.workspaces.uploads import Upload
@@ -216,7 +216,7 @@ def get_workspace_file(asked: GetWorkspaceFile) -> Response:
     """
     chat = current.chat(asked.chat_id)
     manifest_id = state_id(chat, asked.manifest)
-    file = trees.find(chat.store, chat.state(manifest_id).tree, asked.path)
+    file = chat.find_file(manifest_id, asked.path)
     if file is None:
         known = [readable(path) for path in chat.files(manifest_id)]
         listed = f"covalt-git chat files {chat.id}"

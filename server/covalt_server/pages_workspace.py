@@ -11,7 +11,6 @@ from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
-from covalt_git.workspaces import trees
 from covalt_server import api_chats, api_workspace, current, highlight, markdown, shell
 from covalt_server.file_history import file_history
 from covalt_server.file_tree import tree
@@ -172,7 +171,7 @@ def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
 
 
 def _found(chat: ChatStore, manifest_id: str | None, path: str) -> FileState:
-    found = trees.find(chat.store, chat.state(manifest_id).tree, path)
+    found = chat.find_file(manifest_id, path)
     if found is None:
         known = chat.files(manifest_id)
         raise UnknownNameError("file", path, known, list_with=f"covalt-git chat files {chat.id}")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.artifact_checks import artifact_problems
 from covalt_git.git_objects import is_binary_content
-from covalt_git.workspaces import trees
 from covalt_server import artifacts, highlight, markdown
 from covalt_server.media_types import media_type
 
@@ -122,7 +121,7 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
     """Return what a result is made of that refers to files, as the results of MCP tools do; else nothing."""
     values = call.result if isinstance(call.result, list) else [call.result]
     paths = [_referred(value) for value in values]
-    states = [path and _file_state(chat, call.post_manifest_id, path) for path in paths]
+    states = [path and chat.find_file(call.post_manifest_id, path) for path in paths]
     if not any(states):
         return ()
     parts = []
@@ -170,7 +169,7 @@ def _text(
         if not isinstance(content, str):
             return Shown(renderer=plan.renderer, body=as_code(content))
         return Shown(renderer=plan.renderer, body=made(content, language=language))
-    state = _file_state(chat, call.post_manifest_id, path)
+    state = chat.find_file(call.post_manifest_id, path)
     if state is None:
         trouble = f"there is no file {path!r} in the state after the call"
         return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=trouble)
@@ -190,7 +189,7 @@ def _editable(
     chat: ChatStore, path: str, state: FileState, content: bytes, plan: RenderPlan, language: str
 ) -> Editable | None:
     """Offer a file to be edited while it is still what the call left."""
-    now = _file_state(chat, chat.head(), path)
+    now = chat.find_file(chat.head(), path)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -272,10 +271,6 @@ def _workspace_path(plan: RenderPlan) -> str | None:
         if isinstance(value, str) and value.startswith("workspace:"):
             return value.removeprefix("workspace:")
     return None
-
-
-def _file_state(chat: ChatStore, manifest_id: str | None, path: str) -> FileState | None:
-    return trees.find(chat.store, chat.state(manifest_id).tree, path)
 
 
 def _is_yes(value: object) -> bool:
