@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from covalt_git import canonical_json
+from covalt_git import canonical_json, times
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.flushing import flush
 from covalt_git.models.base import Digest, Id, One, StrictModel, Time
@@ -78,7 +78,7 @@ class AgentToken(StrictModel):
     @property
     def is_expired(self) -> bool:
         """Whether its time is over."""
-        return self.expires_at is not None and self.expires_at <= _told(datetime.now(UTC))
+        return self.expires_at is not None and self.expires_at <= times.now()
 
 
 class AgentTokens:
@@ -114,8 +114,8 @@ class AgentTokens:
             chat=None if chat is None else chat[0],
             chat_created_at=None if chat is None else chat[1],
             digest=_digest(text),
-            created_at=_told(now),
-            expires_at=None if lasts is None else _told(now + lasts),
+            created_at=times.written(now),
+            expires_at=None if lasts is None else times.written(now + lasts),
         )
         self._write(token)
         return token, text
@@ -227,10 +227,6 @@ def _usable(path: str) -> AgentToken | None:
 
 def _digest(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def _told(moment: datetime) -> str:
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _failed(file: Path, error: OSError) -> AgentTokenError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from covalt_git import times
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.state_files import read_state, write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
@@ -290,8 +290,7 @@ def _with(kept: tuple[str, ...], hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _now(by: str) -> _GivenBy:
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {"granted_at": now, "granted_by": by}
+    return {"granted_at": times.now(), "granted_by": by}
 
 
 def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:

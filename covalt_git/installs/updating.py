@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from covalt_git import times
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_reading import Entry, digest_of_entries, read_folder
 from covalt_git.files.toolsets import Toolset, read_toolset
@@ -152,7 +152,7 @@ def merge_incoming(
 
 def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
     """Return the state of a toolset that came here now, with what was decided about it before."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    now = times.now()
     return before.model_copy(
         update={
             "source_type": new.source_type,

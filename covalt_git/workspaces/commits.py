@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
-from covalt_git import canonical_json
+from covalt_git import canonical_json, times
 from covalt_git.git_objects import CommitObject
 from covalt_git.models.calls import RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
@@ -39,8 +39,8 @@ _MAX_SUBJECT = 100
 
 
 def now() -> str:
-    """Return this moment in UTC, to the millisecond: ``2026-11-20T17:24:00.123Z``."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Return this moment as records have it."""
+    return times.now()
 
 
 def one_line(text: str) -> str:
