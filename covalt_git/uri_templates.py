@@ -1,8 +1,7 @@
 """Addresses of resources with variables in them: ``docs://{chapter}/{+path}`` (RFC 6570, levels 1 and 2).
 
 ``{name}`` stands for one part of an address, with no ``/`` in it, ``{+name}`` for any number of them.
-Which values an address has is read from right to left by nobody: of two that would do, the first
-variable has the longest.
+Where an address can be read in two ways, the first variable has the longest value.
 """
 
 from __future__ import annotations

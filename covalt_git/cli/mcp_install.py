@@ -77,11 +77,20 @@ def command(
         raise SystemExit(1)
 
 
+def _before(ctx: click.Context) -> click.Context:
+    """Return where the options of `covalt-git mcp` are, which stand before."""
+    assert ctx.parent is not None  # it is a command of a group
+    return ctx.parent
+
+
+def _role(ctx: click.Context) -> str | None:
+    role: str | None = _before(ctx).params["role"] or ctx.find_root().obj["role"]
+    return role
+
+
 def _args(ctx: click.Context) -> list[str]:
     """Return the arguments that a host starts the server with: those that stand before."""
-    given = ctx.parent
-    assert given is not None  # it is a command of a group
-    role = given.params["role"] or ctx.find_root().obj["role"]
+    given, role = _before(ctx), _role(ctx)
     args = []
     for name, option in (("chat_id", "--chat"), ("mode", "--mode")):
         if _was_given(given, name):
@@ -94,8 +103,7 @@ def _args(ctx: click.Context) -> list[str]:
 
 def _address(ctx: click.Context) -> str:
     """Return where the project is served, with the chat that is named before."""
-    given = ctx.parent
-    assert given is not None  # it is a command of a group
+    given = _before(ctx)
     for name, option in (("mode", "--mode"), ("style", "--names")):
         if _was_given(given, name):
             raise wrong_call(f"{option} goes with a server that the host starts, not with --http")
@@ -111,12 +119,9 @@ def _address(ctx: click.Context) -> str:
 
 def _token_command(ctx: click.Context, host: Host) -> str:
     """Return what makes the token that the host sends."""
-    given = ctx.parent
-    assert given is not None  # it is a command of a group
-    role = given.params["role"] or ctx.find_root().obj["role"] or "ROLE"
-    chat = given.params["chat_id"]
+    chat = _before(ctx).params["chat_id"]
     one = "" if chat is None else f" --chat {chat}"
-    return f"covalt-git token new --role {role} --name {host}{one}"
+    return f"covalt-git token new --role {_role(ctx) or 'ROLE'} --name {host}{one}"
 
 
 def _tell_token(command: str | None) -> None:
