@@ -123,15 +123,24 @@ def answer_question(asked: AnswerQuestion) -> QuestionsLeft:
 
     An answer that does not fit its question is refused with ``invalid_answer``, and may be given again.
     """
-    made = current.streams().get(asked.call_id)
-    if made is None or not current.catalog().sees(made.call.tool_id):
-        raise _unknown(asked.call_id)
-    inquiry = made.asking()
+    inquiry = followed(asked.call_id).asking()
     if inquiry is None or inquiry.id != asked.question_id:
         raise NotAskedError("that is not asked any more")
     for key, one in asked.answers.items():
         inquiry.answer(key, one)
     return QuestionsLeft(open=tuple(inquiry.open()))
+
+
+def followed(call_id: str) -> CallStream:
+    """Return a call that is followed here.
+
+    Raises:
+        UnknownNameError: where there is none, or its tool does not exist for the role.
+    """
+    made = current.streams().get(call_id)
+    if made is None or not current.catalog().sees(made.call.tool_id):
+        raise _unknown(call_id)
+    return made
 
 
 def begun(asked: StreamCall) -> CallStream:
@@ -295,7 +304,7 @@ def _chat_of(asked: ResumeStream) -> str:
 
 
 def _unknown(call_id: str) -> UnknownNameError:
-    return UnknownNameError("call", call_id, (), list_with="list_calls")
+    return UnknownNameError("call", call_id[:200], (), list_with="list_calls")
 
 
 def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from flask import Blueprint, jsonify, render_template, request
 from covalt_git.asking import NotAskedError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.question_forms import form_fields
-from covalt_server import current, form_values, shell
+from covalt_server import api_streams, form_values, shell
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -80,9 +80,7 @@ def answer(call_id: str, question_id: str, key: str) -> Response | str:
 
 def _found(call_id: str, question_id: str) -> tuple[CallStream, Inquiry | None]:
     """Return a call that is followed here, and what it asks under that id, if it still does."""
-    made = current.streams().get(call_id)
-    if made is None or not current.catalog().sees(made.call.tool_id):
-        raise UnknownNameError("call", call_id[:200], (), list_with="list_calls")
+    made = api_streams.followed(call_id)
     asks = made.asking()
     return made, asks if asks is not None and asks.id == question_id else None
 
