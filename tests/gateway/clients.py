@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
@@ -22,6 +23,7 @@ from covalt_git.gateway.server import Faces
 Result = TypeVar("Result")
 
 ERAS = ("2026-07-28", "legacy")
+eras = pytest.mark.parametrize("era", ERAS)
 REPOSITORY = Path(__file__).parent.parent.parent
 
 CONFIG = """\

@@ -14,9 +14,8 @@ from mcp import Client, MCPError
 from covalt_git.gateway import approving
 from covalt_git.project import Project
 from covalt_git.serving.announced import announced
-from tests.gateway.clients import ERAS, make_project, over_stdio, talk
+from tests.gateway.clients import eras, make_project, over_stdio, talk
 
-eras = pytest.mark.parametrize("era", ERAS)
 ARGS = {"path": "a.txt", "content": "hi"}
 PAGES = "http://127.0.0.1:1/approvals/"
 ACCEPT = {"approval": {"action": "accept"}}

@@ -13,9 +13,7 @@ from mcp import Client, MCPError
 
 from covalt_git.project import Project
 from tests.gateway.asking_tools import ANSWERS, Person, accept, make_asking_project
-from tests.gateway.clients import ERAS, over_stdio, talk, text
-
-eras = pytest.mark.parametrize("era", ERAS)
+from tests.gateway.clients import eras, over_stdio, talk, text
 
 
 @pytest.fixture

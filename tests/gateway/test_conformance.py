@@ -12,9 +12,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.files.toolsets import read_toolset
-from tests.gateway.clients import ERAS, REPOSITORY, make_project, talk, text
-
-eras = pytest.mark.parametrize("era", ERAS)
+from tests.gateway.clients import REPOSITORY, eras, make_project, talk, text
 
 FIXTURE = REPOSITORY / "fixtures" / "toolsets" / "conformance"
 

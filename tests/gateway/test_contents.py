@@ -13,9 +13,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from covalt_git.gateway import contents
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, add_toolset, make_project, talk, text
-
-eras = pytest.mark.parametrize("era", ERAS)
+from tests.gateway.clients import ERAS, add_toolset, eras, make_project, talk, text
 
 MANIFEST = """\
 id: show

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 from covalt_git.gateway.kept import Kept
-
-
-def settle(file: Path) -> None:
-    """Wait until the file's last change is past for the file system's clock."""
-    while time.time_ns() - file.stat().st_ctime_ns < 30_000_000:
-        time.sleep(0.01)
+from tests.settling import settle
 
 
 def test_what_was_made_is_kept_until_a_file_changes(tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, make_project, talk
-
-eras = pytest.mark.parametrize("era", ERAS)
+from tests.gateway.clients import eras, make_project, talk
 
 
 @pytest.fixture

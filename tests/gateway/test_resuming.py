@@ -9,9 +9,8 @@ import pytest
 from mcp import Client
 
 from covalt_git.project import Project
-from tests.gateway.clients import CONFIG, ERAS, make_project, talk, text
+from tests.gateway.clients import CONFIG, eras, make_project, talk, text
 
-eras = pytest.mark.parametrize("era", ERAS)
 ARGS = {"path": "a.txt", "content": "hi"}
 
 

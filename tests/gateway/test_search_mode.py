@@ -9,9 +9,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, make_project, talk, text
-
-eras = pytest.mark.parametrize("era", ERAS)
+from tests.gateway.clients import eras, make_project, talk, text
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,12 @@ from tests.gateway.clients import (
     MANIFEST,
     ToolNews,
     add_toolset,
+    eras,
     listening,
     make_project,
     talk,
     text,
 )
-
-eras = pytest.mark.parametrize("era", ERAS)
 
 
 @pytest.fixture(scope="module")

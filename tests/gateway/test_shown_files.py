@@ -10,9 +10,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, add_toolset, make_project, talk
-
-eras = pytest.mark.parametrize("era", ERAS)
+from tests.gateway.clients import add_toolset, eras, make_project, talk
 
 MANIFEST = """\
 id: pages

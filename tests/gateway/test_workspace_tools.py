@@ -11,9 +11,8 @@ from mcp import Client, MCPError
 
 from covalt_git.project import Project
 from tests.command import run
-from tests.gateway.clients import CONFIG, ERAS, make_project, talk, text
+from tests.gateway.clients import CONFIG, eras, make_project, talk, text
 
-eras = pytest.mark.parametrize("era", ERAS)
 Said = Callable[[Client], Awaitable[Any]]
 NAMES = [
     *("branch", "checkout", "diff", "list_files"),

@@ -13,6 +13,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.models.project_config import ServerConfig
+from covalt_git.serving.asgi import App
 from covalt_git.serving.listening import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
@@ -22,19 +23,26 @@ Result = TypeVar("Result")
 TOKEN = "a-token-of-the-tests"
 
 
-def served(root: Path, role: str | None = None) -> Iterator[int]:
-    """Yield the port that a project is served at, by who has :data:`TOKEN`."""
+def served(
+    root: Path, role: str | None = None, *, seen_by: Callable[[App], App] = lambda app: app
+) -> Iterator[int]:
+    """Yield the port that a project is served at, by who has :data:`TOKEN`.
+
+    ``seen_by`` returns the app as those see it who ask.
+    """
     listener = listen(ServerConfig(), host=None, port=0)
     ready = threading.Event()
-    app = faces(root, token=TOKEN, port=listener.port, role=role)
+    app = seen_by(faces(root, token=TOKEN, port=listener.port, role=role))
     server = Server(app, ready.set, grace_s=1)
     thread = threading.Thread(target=server.run, args=([listener.socket],))
     with listener.socket:
         thread.start()
-        assert ready.wait(30)
-        yield listener.port
-        server.should_exit = True
-        thread.join(30)
+        try:
+            assert ready.wait(30)
+            yield listener.port
+        finally:
+            server.should_exit = True
+            thread.join(30)
         assert not thread.is_alive()
 
 

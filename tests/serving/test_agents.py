@@ -24,10 +24,9 @@ from covalt_git.workspaces.deleting import delete
 from covalt_server.app import create_app
 from tests.command import run
 from tests.gateway.asking_tools import make_asking_project
-from tests.gateway.clients import CONFIG, ERAS, listening, make_project, text
+from tests.gateway.clients import CONFIG, ERAS, eras, listening, make_project, text
 from tests.serving.http_clients import TOKEN, names, say, served, talk
 
-eras = pytest.mark.parametrize("era", ERAS)
 MODERN = ERAS[0]
 WRITE = {"path": "a.txt", "content": "hi"}
 

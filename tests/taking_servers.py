@@ -1,0 +1,16 @@
+"""MCP servers that toolsets declare, taken as a person takes them who accepts whatever they give."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from covalt_git.calls.mcp_listing import listed
+from covalt_git.installs.refreshing import accept, find_source, refresh
+
+
+def take(root: Path, toolset_id: str, namespace: str) -> None:
+    """Ask a server that is granted for its tools, and accept all of them."""
+    refresh(root, find_source(root, toolset_id, namespace), partial(listed, root=root))
+    given = find_source(root, toolset_id, namespace).to_accept
+    accept(root, toolset_id, namespace, {one.name: one.digest for one in given})
