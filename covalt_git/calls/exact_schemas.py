@@ -21,9 +21,9 @@ from covalt_git.calls import python_calls
 from covalt_git.calls.differences import Difference, differences
 from covalt_git.calls.engine import check_runnable, limits_of
 from covalt_git.errors import CovaltError
-from covalt_git.files.state_files import write_whole
 from covalt_git.models.base import JsonObject, StrictModel
 from covalt_git.runtime import sandbox
+from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.cli import output
 from covalt_git.errors import CovaltError
 from covalt_git.files.fixes import Fixed, fix_text, fixable_files
-from covalt_git.files.state_files import write_whole
+from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,7 +16,6 @@ from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.progress import passing
 from covalt_git.errors import WrongCallError
 from covalt_git.files.project_files import CONFIG, ProjectReading, find_root, read_project
-from covalt_git.files.state_files import write_whole
 from covalt_git.installs.standing import lacking
 from covalt_git.reports import repository_prefix
 from covalt_git.reports.baselines import (
@@ -27,6 +26,7 @@ from covalt_git.reports.baselines import (
     updated,
 )
 from covalt_git.reports.github_commands import github_command
+from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import os
-import shutil
-import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.files.reading import Reading, check, read_yaml
-from covalt_git.flushing import flush
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.names import new_id
+from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-_AN_HOUR = 3600
 
 HEADER = (
     "Written by covalt-git: what this project decided about the toolset. Check it in.\n"
@@ -84,29 +76,3 @@ def write_state(file: Path, state: ToolsetState) -> None:
         return
     parts = [yaml_text.dump({name: facts[name]}) for name in sorted(facts)]
     write_whole(file, "\n".join([yaml_text.comment(HEADER), *parts]))
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Put a text at ``file``, durable and never half of it; who may read it stays."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    _clear(file)
-    temporary = file.with_name(f".{file.name}.{new_id()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as out:
-            out.write(text)
-            with contextlib.suppress(FileNotFoundError):
-                shutil.copymode(file, temporary)
-            out.flush()
-            os.fsync(out.fileno())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush(file.parent)
-
-
-def _clear(file: Path) -> None:
-    """Remove what writers of a file left who were killed: nobody needs an hour to write one."""
-    for left in file.parent.glob(f".{glob.escape(file.name)}.*.tmp"):
-        with contextlib.suppress(OSError):
-            if left.stat().st_mtime < time.time() - _AN_HOUR:
-                left.unlink()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
-from covalt_git.flushing import flush
-from covalt_git.names import new_id
+from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,20 +83,11 @@ def write(file: HostFile) -> None:
     """
     if _read(file.path) != file.before:
         raise HostFileError(f"{str(file.path)!r} has changed meanwhile", hint="try again")
-    temporary = file.path.with_name(f".{file.path.name}.{new_id()}")
     try:
-        file.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(file.after, encoding="utf-8")
-        if file.before:
-            temporary.chmod(file.path.stat().st_mode & 0o777)
-        flush(temporary)
-        temporary.replace(file.path)
-        flush(file.path.parent)
+        write_whole(file.path, file.after)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise HostFileError(f"{str(file.path)!r} cannot be written: {why}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _served(host: Host, address: str) -> JsonObject:

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from pydantic import ValidationError
 
 from covalt_git.files.bundle_files import read_bundle_files
-from covalt_git.files.state_files import write_state, write_whole
+from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.flushing import flush
 from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
+from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
