@@ -160,12 +160,6 @@ def normal_host(text: str) -> str:
     return host
 
 
-def why_kept(address: str) -> str:
-    """Return what an address is kept for, when it is not one of the public network; else nothing."""
-    ip = _ip(address)
-    return "no address" if ip is None else _why_kept(ip)
-
-
 def is_local(host: str) -> bool:
     """Tell whether a normal host means this machine or a private network by its very name."""
     ip = _ip(host)

@@ -182,6 +182,7 @@ def test_no_authorization_server_is_gone_to_that_nobody_may_reach(
     liar = Liar(resource={"authorization_servers": [server]})
 
     assert "an authorization server" in refused(liar, tmp_path)
+    assert "/mcp" in liar.asked
     assert all("oauth-protected-resource" in path or path == "/mcp" for path in liar.asked)
 
 
