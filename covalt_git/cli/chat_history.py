@@ -84,7 +84,10 @@ def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
         if len(shown.parents) > 1:
             joined = " and ".join(oid[: output.SHORT] for oid in shown.parents)
             output.say(f"joins {joined}")
-        origin = chat.card().forked_from
+        card = chat.card()
+        if card.made_by is not None:
+            output.say(f"in a chat that {card.made_by} made")
+        origin = card.forked_from
         if origin is not None and shown.id == origin.manifest_id:
             output.say(f"forked here from {origin.chat_id}")
         if shown.message_id is not None:

@@ -183,8 +183,11 @@ COMMANDS = (fork, export, import_chat, gc, delete)
 
 def title_of(row: JsonObject) -> str:
     """Return what a list says a chat is about, and where it comes from."""
-    origin = row["forked_from"]
-    return row["title"] if origin is None else f"{row['title']} (forked from {origin['chat_id']})"
+    origin, maker = row["forked_from"], row["made_by"]
+    where = (
+        f"(forked from {origin['chat_id']})" if origin else f"(made by {maker})" if maker else ""
+    )
+    return " ".join(filter(None, (row["title"], where)))
 
 
 def _collect(opened: Project, chat_id: str, *, now: bool) -> Collected:

@@ -139,6 +139,7 @@ def _put_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, s
         "active_manifest_id": refs.get(refs["HEAD"]),
         "active_leaf_message_id": None,
         "forked_from": card.forked_from and as_text(card.forked_from.model_dump()),
+        "made_by": card.made_by,
         "refs": as_text(refs),
     }
     columns = ", ".join(row)

@@ -342,7 +342,7 @@ class Index:
         return self._read(
             f"""
             SELECT id, title, created_at, active_branch, active_manifest_id, active_leaf_message_id,
-                   forked_from,
+                   forked_from, made_by,
                    (SELECT count(*) FROM workspace_manifests WHERE chat_id = c.id) AS manifests,
                    (SELECT count(*) FROM tool_calls WHERE chat_id = c.id) AS tool_calls
             FROM chats AS c WHERE {where} ORDER BY created_at DESC, id LIMIT ?

@@ -119,6 +119,7 @@ CREATE TABLE chats (
     active_leaf_message_id   TEXT,
     active_manifest_id       TEXT,
     forked_from              TEXT CHECK (forked_from IS NULL OR json_valid(forked_from)),  -- + {chat_id, manifest_id}
+    made_by                  TEXT,                -- + the agent that made it, agent:NAME; else a person did
     refs                     TEXT NOT NULL CHECK (json_valid(refs))  -- + HEAD and every ref, as read
 ) STRICT, WITHOUT ROWID;
 

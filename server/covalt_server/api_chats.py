@@ -105,6 +105,9 @@ class ChatFacts(Answer):
     active_manifest_id: str | None
     active_leaf_message_id: str | None
     forked_from: Origin | None = Field(description="The chat that it was forked from, and where.")
+    made_by: str | None = Field(
+        description="The agent that made it and works in it, `agent:NAME`; null where a person did."
+    )
     manifests: int
     tool_calls: int
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from covalt_git.files.new_project import create_project
 from tests import command
-from tests.workspaces.stores import git
+from tests.workspaces.stores import git, open_chats
 
 
 @pytest.fixture
@@ -55,6 +56,18 @@ def test_a_fork_is_a_chat_of_its_own(root: Path) -> None:
     assert "Garden (forked from c1)" in covalt(root, "chat", "list")
     assert "forked here from c1" in covalt(root, "chat", "show", "c2")
     assert len(told(root, "chat", "branch", "c2")) == 2
+
+
+def test_a_chat_that_an_agent_made_says_so(root: Path) -> None:
+    with replace(open_chats(root / "data"), maker="agent:cursor").new() as chat:
+        (chat.workspace / "a.txt").write_text("one\n", encoding="utf-8")
+    covalt(root, "chat", "branch", chat.id, "start")
+
+    listed = {chat["id"]: chat["made_by"] for chat in told(root, "chat", "list")}
+    assert listed == {"c1": None, "c2": "agent:cursor"}
+    assert "(made by agent:cursor)" in covalt(root, "chat", "list")
+    assert "in a chat that agent:cursor made" in covalt(root, "chat", "show", "c2")
+    assert "made" not in covalt(root, "chat", "show", "c1")
 
 
 def test_a_fork_at_a_state_has_the_files_of_then(root: Path) -> None:

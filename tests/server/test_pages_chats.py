@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from covalt_git.project import Project
 from covalt_git.workspaces.writing import writing
 from tests.server.api import Api, configure
 from tests.server.visitor import Page, Visitor
+from tests.workspaces.stores import open_chats
 
 WRITE = "app-builder:write_file"
 
@@ -67,6 +69,16 @@ def test_chats_are_listed_with_where_they_are_and_how_much_happened(
 
     assert page.link("A chat") == "/chats/c1"
     assert "c1 on main , 2 states, 2 calls" in page.text
+
+
+def test_a_chat_that_an_agent_made_says_so(visitor: Visitor, api: Api, root: Path) -> None:
+    with replace(open_chats(root / "data"), maker="agent:cursor").new() as chat:
+        pass
+
+    assert [one["made_by"] for one in api.get("list_chats")["chats"]] == ["agent:cursor", None]
+    assert visitor.open("/chats").text.count("by agent:cursor") == 1
+    assert "agent:cursor made it and works in it" in visitor.open(f"/chats/{chat.id}").text
+    assert "made it" not in visitor.open("/chats/c1").text
 
 
 @pytest.mark.usefixtures("api")
