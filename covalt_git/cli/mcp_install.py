@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from typing import TYPE_CHECKING, get_args
+from urllib.parse import urlencode
 
 import click
 
@@ -97,24 +98,28 @@ def _args(ctx: click.Context) -> list[str]:
             args += [option, given.params[name]]
     if role is not None:
         args += ["--role", role]
-    style = given.params["style"] if _was_given(given, "style") else "underscore"
-    return [*args, "--names", style]
+    return [*args, "--names", _style(given)]
 
 
 def _address(ctx: click.Context) -> str:
-    """Return where the project is served, with the chat that is named before."""
+    """Return where the project is served, with the options of the server that stand before."""
     given = _before(ctx)
-    for name, option in (("mode", "--mode"), ("style", "--names")):
-        if _was_given(given, name):
-            raise wrong_call(f"{option} goes with a server that the host starts, not with --http")
     config = project().config.server
     if not config.port:
         raise wrong_call(
             "the server has another port each time: write one under server in covalt.yaml"
         )
-    chat = given.params["chat_id"]
-    query = "" if chat is None else f"?chat={chat}"
-    return f"http://127.0.0.1:{config.port}/mcp{query}"
+    query = {}
+    for name, option in (("chat_id", "chat"), ("mode", "mode")):
+        if _was_given(given, name):
+            query[option] = given.params[name]
+    query["names"] = _style(given)
+    return f"http://127.0.0.1:{config.port}/mcp?{urlencode(query)}"
+
+
+def _style(given: click.Context) -> str:
+    """Return how tools are called: unless that was said, as every host takes it."""
+    return str(given.params["style"]) if _was_given(given, "style") else "underscore"
 
 
 def _token_command(ctx: click.Context, host: Host) -> str:

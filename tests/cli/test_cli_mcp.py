@@ -91,7 +91,7 @@ def test_a_host_may_be_given_the_address_of_the_server(
     assert json.loads(done.stdout) == {
         "covalt-git": {
             **kind,
-            "url": "http://127.0.0.1:8787/mcp?chat=c1",
+            "url": "http://127.0.0.1:8787/mcp?chat=c1&names=underscore",
             "headers": {"Authorization": f"Bearer {token}"},
         }
     }
@@ -99,6 +99,14 @@ def test_a_host_may_be_given_the_address_of_the_server(
     assert done.stderr.endswith(told)
     made = run("-C", str(root), *shlex.split(told)[1:])
     assert made.stdout.startswith("cvg_"), made.stderr
+
+
+def test_an_address_says_the_options_that_stand_before(root: Path) -> None:
+    options = ("--mode", "search", "--names", "short")
+    done = install(root, *options, "install", "cursor", "--http", "--print")
+
+    address = json.loads(done.stdout)["covalt-git"]["url"]
+    assert address == "http://127.0.0.1:8787/mcp?mode=search&names=short"
 
 
 def test_what_is_written_is_told_with_what_makes_its_token(root: Path) -> None:
@@ -113,14 +121,12 @@ def test_what_is_written_is_told_with_what_makes_its_token(root: Path) -> None:
 
 def test_what_an_address_cannot_say_is_told(root: Path) -> None:
     desktop = install(root, "install", "claude-desktop", "--http", "--yes")
-    moded = install(root, "--mode", "search", "install", "cursor", "--http", "--yes")
     with (root / "covalt.yaml").open("a") as config:
         config.write("server: {port: 0}\n")
     anywhere = install(root, "install", "cursor", "--http", "--yes")
 
-    assert (desktop.returncode, moded.returncode, anywhere.returncode) == (1, 2, 2)
+    assert (desktop.returncode, anywhere.returncode) == (1, 2)
     assert "hint: leave --http out" in desktop.stderr
-    assert "--mode goes with a server that the host starts" in moded.stderr
     assert "another port each time" in anywhere.stderr
     assert not (root / ".cursor").exists()
 
