@@ -16,6 +16,7 @@ import mcp_types as types
 from mcp import Client, MCPError
 from mcp.shared.exceptions import UrlElicitationRequiredError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import failures
@@ -404,6 +405,8 @@ class Connection:
     async def _noticed(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
+        if isinstance(message, ValidationError) and self.definition.transport == "stdio":
+            self._words.stray(self.definition.mask.text(str(message.errors()[0]["input"])))
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
         told = self.definition.mask.text(message or "")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 KEPT_BYTES = 4096
 _SHOWN_LINES = 12
+_STRAY = 200
+"""How much is shown of a line that is no message, in characters."""
 
 
 class LastWords:
@@ -56,6 +58,11 @@ class LastWords:
         finally:
             loop.remove_reader(ours)
             os.close(ours)
+
+    def stray(self, line: str) -> None:
+        """Note a line of the other stream that is no message of the protocol: a server that prints."""
+        begin = "\n" if self._line else ""
+        self._heard(f"{begin}no message, on its standard output: {line[:_STRAY]}\n".encode())
 
     def _heard(self, found: bytes) -> None:
         self._kept = (self._kept + found)[-KEPT_BYTES:]

@@ -152,7 +152,7 @@ def check_docstrings(
         said = {"name": source.name, "description": source.description} if source else {}
         for what, words in said.items():
             for one in islice(hidden_characters(words or ""), 1):
-                message = f"its {what} holds {one.message}"
+                message = f"in its {what} {one.message}"
                 at = ("tools", position, "entrypoint")
                 yield reading.problem(
                     codes.HIDDEN_CHARACTER, at, message, hint="remove it from the function"

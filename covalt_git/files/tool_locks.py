@@ -181,7 +181,7 @@ def _tool_problems(lock: Reading[ToolLock], loc: Loc, tool: LockedTool) -> Itera
                 yield lock.problem(
                     codes.HIDDEN_CHARACTER,
                     loc,
-                    f"its {'.'.join(map(str, place))} holds {one.message}",
+                    f"in its {'.'.join(map(str, place))} {one.message}",
                     hint="read it with `covalt-git source diff` before you accept it",
                     key=True,
                     severity="warning",

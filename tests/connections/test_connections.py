@@ -249,6 +249,29 @@ def test_a_program_that_ends_at_once_is_told_with_its_last_words(
     assert (health.state, health.failures) == ("failed", 1)
 
 
+def test_what_a_program_prints_that_is_no_message_is_told(
+    connections: Connections, first_era: Definition
+) -> None:
+    program = "import os; print('debug', os.environ['KEY'], flush=True); input(); print('{}')"
+    wrong = replace(
+        first_era,
+        argv=(sys.executable, "-c", program),
+        env={"KEY": "sk-very-secret"},
+        secrets=("sk-very-secret",),
+    )
+    heard: list[str] = []
+
+    with pytest.raises(ServerFailedError) as caught:
+        connections.begin(wrong, hears=Hears(starting=heard.append))
+
+    told = [
+        "no message, on its standard output: debug ***",
+        "no message, on its standard output: {}",
+    ]
+    assert heard == told
+    assert caught.value.message.endswith("\n".join(told))
+
+
 def test_a_server_that_fails_is_started_again_after_growing_pauses(
     connections: Connections, first_era: Definition
 ) -> None:
