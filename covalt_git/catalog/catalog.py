@@ -68,10 +68,19 @@ def _disabled(found: Found) -> DisabledToolError:
     what, hint = f"{tool.tool_id} is disabled", f"covalt-git tool enable {tool.tool_id}"
     if not toolset.enabled:
         hint = f"covalt-git toolset enable {toolset.id}"
+    elif _server_is_off(found):
+        what += f": its MCP server {tool.server!r} is off"
+        hint = f"write enabled: true of it under mcp_servers in toolsets/{toolset.id}/toolset.yaml"
     elif tool.held_back is not None:
         what += f": {WHY_HELD_BACK[tool.held_back]}"
         hint = f"covalt-git source diff {toolset.id}/{tool.id.namespace}"
     return DisabledToolError(what, hint=hint)
+
+
+def _server_is_off(found: Found) -> bool:
+    manifest = found.toolset.manifest
+    servers = manifest.mcp_servers if manifest is not None else ()
+    return any(one.id == found.tool.server and not one.enabled for one in servers)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -235,4 +244,17 @@ class Catalog:
         same = [one for one in known if one.partition(":")[2] == text]
         if same:
             error.hint = f"did you mean {same[0]!r}? list them with `{list_with}`"
+        elif sees_everything(self.config, self.principal):
+            error.hint = self._never_asked(namespace) or error.hint
         return error
+
+    def _never_asked(self, namespace: str) -> str:
+        """Return what asks the server of a namespace for its tools, where nobody did that."""
+        if read_once.owner_of(self.root, namespace) is not None:
+            return ""
+        try:
+            with Index.of_project(self.root, self.config.workspace) as index:
+                found = index.toolsets_with_server(namespace)
+        except IndexUnusableError:
+            return ""
+        return f"covalt-git source refresh {found[0]}/{namespace}" if found else ""

@@ -259,6 +259,11 @@ class Index:
         )
         return dict(found)
 
+    def toolsets_with_server(self, server_id: str) -> list[str]:
+        """Return the toolsets that declare an MCP server of that id."""
+        query = "SELECT toolset_id FROM toolset_mcp_servers WHERE id = ? ORDER BY toolset_id"
+        return self._read(query, (server_id,), convert=lambda row: str(row["toolset_id"]))
+
     def tools(self, toolset_id: str | None = None) -> list[Tool]:
         """Return every tool by id, or those of one toolset.
 

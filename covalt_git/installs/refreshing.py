@@ -193,7 +193,10 @@ def refresh(root: Path, source: ToolSource, listed: Listed, *, write: bool = Tru
         ChangedSinceError: when the toolset declares another server by now.
     """
     if not source.server.enabled:
-        raise CovaltError(f"the MCP server {source.server.id!r} is off", hint="enabled: true")
+        raise CovaltError(
+            f"the MCP server {source.server.id!r} is off",
+            hint=f"write enabled: true of it under mcp_servers in toolsets/{source.toolset.id}/toolset.yaml",
+        )
     given = _named(source.server, listed(source.toolset, source.server))
     return _put(root, source, given) if write else _compared(source, given)
 

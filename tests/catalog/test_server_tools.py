@@ -76,6 +76,30 @@ def test_another_name_is_unknown_and_the_nearest_is_told(root: Path, text: str) 
     assert "web:search" in refused.value.hint
 
 
+def test_a_server_that_nobody_asked_is_told_with_how_to_ask_it(root: Path) -> None:
+    declared = MANIFEST.replace("web-server}", "web-server}\n  - {id: far, command: far-server}")
+    (root / "toolsets/demo/toolset.yaml").write_text(declared, encoding="utf-8")
+    with (root / "covalt.yaml").open("a") as config:
+        config.write("roles: {owner: {admin: true}, some: {allow: ['far.**']}}\n")
+    hints = {}
+    for role in ("owner", "some"):
+        with pytest.raises(UnknownNameError) as refused:
+            catalog(root, role).find("far:search")
+        hints[role] = refused.value.hint
+
+    assert hints["owner"] == "covalt-git source refresh demo/far"
+    assert "refresh" not in hints["some"]
+
+
+def test_a_tool_of_a_server_that_is_off_says_so(root: Path) -> None:
+    declared = MANIFEST.replace("web-server}", "web-server, enabled: false}")
+    (root / "toolsets/demo/toolset.yaml").write_text(declared, encoding="utf-8")
+
+    with pytest.raises(DisabledToolError, match="is disabled: its MCP server 'web' is off") as off:
+        catalog(root).find_callable("web:search")
+    assert "mcp_servers in toolsets/demo/toolset.yaml" in off.value.hint
+
+
 def test_a_tool_that_changed_is_disabled_and_says_why(root: Path) -> None:
     lock(root, mutated(("description",), "Another."))
 

@@ -227,8 +227,9 @@ def test_nothing_is_asked_without_a_grant_or_of_a_server_that_is_off(root: Path)
     with pytest.raises(GrantNeededError, match="may not start"):
         asked(root)
     declare(root, ", enabled: false")
-    with pytest.raises(CovaltError, match="the MCP server 'disk' is off"):
+    with pytest.raises(CovaltError, match="the MCP server 'disk' is off") as off:
         asked(root)
+    assert "under mcp_servers in toolsets/gear/toolset.yaml" in off.value.hint
     assert lock_text(root) == ""
     with pytest.raises(NoLockError, match="nobody asked the MCP server 'disk'") as refused:
         accept(root, "gear", "disk", {})
