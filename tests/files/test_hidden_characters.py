@@ -61,7 +61,7 @@ def test_a_docstring_that_agents_read_hides_nothing_either(tmp_path: Path) -> No
     assert problem.code == codes.HIDDEN_CHARACTER
     assert problem.path == "toolsets/hello/toolset.yaml"
     assert problem.message.startswith(
-        "tools[greet].entrypoint: its description holds the character U+200B"
+        "tools[greet].entrypoint: in its description the character U+200B"
     )
 
 
