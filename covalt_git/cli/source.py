@@ -119,7 +119,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
     opened = _as_admin()
     toolset_id, slash, namespace = name.partition("/")
     if not slash:
-        raise wrong_call(f"say which server: {toolset_id}/NAMESPACE")
+        raise wrong_call(f"say which server: {_first_source(opened.root, toolset_id)}")
     source = find_source(opened.root, toolset_id, namespace)
     shown = {one.name: one.digest for one in source.to_accept}
     wanted = {one: shown[one] for one in shown if not tools or one in tools}
@@ -130,8 +130,8 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
     if as_json:
         output.as_json(done.as_json() | {"changed": sorted(wanted)})
         return
-    for tool in sorted(wanted):
-        output.say(f"accepted {namespace}:{tool}")
+    for tool, digest in sorted(wanted.items()):
+        output.say(f"accepted {namespace}:{tool}{' as gone' if digest is None else ''}")
     if not wanted:
         output.say(f"all of {name} was accepted already")
 
@@ -197,6 +197,13 @@ def _named(root: Path, names: Sequence[str]) -> list[ToolSource]:
         else:
             found += sources(root, toolset_id)
     return found
+
+
+def _first_source(root: Path, text: str) -> str:
+    """Return what somebody meant who named a toolset, or a server, alone."""
+    every = sources(root, (read_toolset(root, one) for one in toolset_ids(root / "toolsets")))
+    meant = [one.shown_id for one in every if text in (one.namespace, one.toolset.id)]
+    return meant[0] if meant else f"{text}/NAMESPACE"
 
 
 def _is_on(source: ToolSource) -> bool:

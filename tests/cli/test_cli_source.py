@@ -78,6 +78,10 @@ def test_a_check_writes_nothing_and_fails_where_a_lock_is_old(root: Path, covalt
     assert code == 0
     assert "gear/disk: 3 tools, as its lock says" in said
 
+    offer(root, READ, WIPE)
+    covalt("source", "refresh", "gear")
+    assert covalt("source", "accept", "gear/disk")[1] == "accepted disk:list as gone\n"
+
 
 @pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1)])
 def test_on_a_terminal_a_person_is_asked(root: Path, typed: str, code: int) -> None:
@@ -125,7 +129,9 @@ def test_a_role_without_admin_may_do_none_of_it(root: Path, covalt: Covalt) -> N
     ("words", "message"),
     [
         ("refresh --check --accept", "--check writes nothing"),
-        ("accept gear", "say which server: gear/NAMESPACE"),
+        ("accept gear", "say which server: gear/disk\n"),
+        ("accept disk", "say which server: gear/disk\n"),
+        ("accept dsk", "say which server: dsk/NAMESPACE"),
         ("accept gear/dsk", "did you mean 'disk'?"),
         ("refresh gaer", "did you mean 'gear'?"),
         ("accept gear/disk", "nobody asked the MCP server 'disk' for its tools yet"),
