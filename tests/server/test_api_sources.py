@@ -82,11 +82,12 @@ def test_the_page_shows_what_differs_and_accepts_exactly_that(api: Api) -> None:
 
     fields = re.findall(r'name="tool" value="([^"]+)"', shown)
     assert posted(api, "accept", tool=fields).status_code == 303
-    assert "3 of 3 tools are as accepted" in page(api)
+    assert "3 of 3 tools are as accepted.</p>" in page(api)
 
     offer(api.root, READ | {"description": "<b>All\u200b</b>"}, LIST)
     posted(api, "refresh")
     shown = page(api)
+    assert "as accepted; the others are off.</p>" in shown
     assert re.search(r'class="line add">\+ &lt;b&gt;All\\u200b&lt;/b&gt;', shown)
     late = posted(api, "accept", tool=fields)
     assert late.status_code == 409
