@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from typing import Literal, get_args
 
 import click
 
 from covalt_git.access import UnknownRoleError
-from covalt_git.cli import mcp_install
-from covalt_git.cli.session import project
+from covalt_git.cli import mcp_install, output
+from covalt_git.cli.session import project, tell_roleless
 
 Mode = Literal["direct", "search", "both"]
 Style = Literal["dots", "short", "underscore"]
@@ -53,6 +54,12 @@ def command(
         opened.chats.path(chat_id)
     if ctx.invoked_subcommand is not None:
         return
+    tell_roleless(opened, under, "covalt-git mcp --role ROLE")
+    if sys.stdin.isatty():
+        output.say(
+            "waiting for MCP on standard input, as a host starts it; Ctrl-D ends it", err=True
+        )
+        output.say("  hint: covalt-git mcp install claude-code", err=True)
     # Only now, as they take half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project, wrong_call
+from covalt_git.cli.session import json_option, project, tell_roleless, wrong_call
 from covalt_git.gateway import host_files
 from covalt_git.gateway.host_files import Host
 
@@ -56,6 +56,8 @@ def command(
     server = _address(ctx) if served else _args(ctx)
     file = host_files.with_server(host, project().root, server, name)
     token = _token_command(ctx, host) if served else None
+    if not served:
+        tell_roleless(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host}")
     if only_print:
         output.as_json({name: file.entry})
         _tell_token(token)
@@ -85,6 +87,7 @@ def _before(ctx: click.Context) -> click.Context:
 
 
 def _role(ctx: click.Context) -> str | None:
+    """Return the role that stands before, of the server or of every command."""
     role: str | None = _before(ctx).params["role"] or ctx.find_root().obj["role"]
     return role
 

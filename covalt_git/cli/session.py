@@ -97,3 +97,13 @@ def forbidden(message: str) -> CovaltError:
     error = CovaltError(message, hint="a role with admin: true may")
     error.code = "forbidden"
     return error
+
+
+def tell_roleless(opened: Project, role: str | None, command: str) -> bool:
+    """Tell whoever acts under no role, where there are roles, why no tool is there; return whether so."""
+    config = opened.config
+    if role is not None or config.default_role is not None or not config.roles:
+        return False
+    output.say("no tools: no role was named, and covalt.yaml has no default_role", err=True)
+    output.say(f"  hint: {command.replace('ROLE', min(config.roles))}", err=True)
+    return True

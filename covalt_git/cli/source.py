@@ -201,7 +201,7 @@ def _named(root: Path, names: Sequence[str]) -> list[ToolSource]:
 
 def _first_source(root: Path, text: str) -> str:
     """Return what somebody meant who named a toolset, or a server, alone."""
-    every = sources(root, (read_toolset(root, one) for one in toolset_ids(root / "toolsets")))
+    every = sources(root)
     meant = [one.shown_id for one in every if text in (one.namespace, one.toolset.id)]
     return meant[0] if meant else f"{text}/NAMESPACE"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output, tool_override, tool_test
-from covalt_git.cli.session import json_option, project
+from covalt_git.cli.session import json_option, project, tell_roleless
 from covalt_git.models.http_placement import placement
 from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.models.toolset_state import LocalOverride
@@ -46,7 +46,7 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
         return
     if tools:
         output.table([_line(tool, broken) for tool in tools], titles=_TITLES)
-    else:
+    elif not tell_roleless(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
         output.say("no tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
     for name in broken:
         output.say(f"{name} has errors, its tools are as they were: covalt-git validate", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shlex
 import subprocess
 import sys
@@ -107,6 +108,34 @@ def test_an_address_says_the_options_that_stand_before(root: Path) -> None:
 
     address = json.loads(done.stdout)["covalt-git"]["url"]
     assert address == "http://127.0.0.1:8787/mcp?mode=search&names=short"
+
+
+def test_who_has_no_role_where_there_are_roles_is_told_that_there_is_no_tool(root: Path) -> None:
+    told = "no tools: no role was named, and covalt.yaml has no default_role\n  hint: covalt-git "
+    (root / "covalt.yaml").write_text("version: 1\nroles: {reader: {allow: ['**']}}\n")
+    roleless = install(root, "install", "cursor", "--print")
+    named = install(root, "--role", "reader", "install", "cursor", "--print")
+    listed = run("-C", str(root), "tool", "list")
+    started = run("-C", str(root), "mcp")
+
+    role = "--role reader"
+    assert roleless.stderr == f"{told}mcp {role} install cursor\n"
+    assert named.stderr == ""
+    assert (listed.stdout, listed.stderr) == ("", f"{told}{role} tool list\n")
+    assert started.stderr == f"{told}mcp {role}\n"
+
+
+def test_who_starts_it_by_hand_is_told_what_it_waits_for(root: Path) -> None:
+    ours, theirs = pty.openpty()
+    program = [sys.executable, "-m", "covalt_git", "-C", str(root), "mcp", "--role", "reader"]
+    done = subprocess.Popen(
+        program, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    os.write(ours, b"\x04")
+    said = done.communicate(timeout=30)
+
+    assert said[0] == ""
+    assert "hint: covalt-git mcp install claude-code" in said[1]
 
 
 def test_what_is_written_is_told_with_what_makes_its_token(root: Path) -> None:
