@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 
 import playwright.sync_api
@@ -14,6 +15,14 @@ from tests.browser import Browser, find_browser, launched
 # what they start: the tests press Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _connections_end() -> Iterator[None]:
+    """Have no module leave a thread to the next: a process that has threads does not fork."""
+    yield
+    if (live := sys.modules.get("covalt_git.connections.live")) is not None:
+        live.CONNECTIONS.close()
 
 
 @pytest.fixture(scope="session")
