@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json, json_schema
+from covalt_git import canonical_json, json_schema, times
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import beside, http_calls, mcp_calls, python_calls
 from covalt_git.calls.given_ids import GivenId
@@ -290,7 +290,7 @@ class Engine:
             message_id=call.message_id,
             base=call.base,
             created_at=created,
-            expires_at=expires.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            expires_at=times.written(expires),
         )
         waits = call.model_copy(update={"status": "pending", "execution_id": approval.execution_id})
         # The call first: killed in between, it is a call whose approval is gone, and recorded so.

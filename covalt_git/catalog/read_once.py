@@ -6,30 +6,22 @@ hundreds of tools takes longer than most calls.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from covalt_git.files.reading import shown_path
 from covalt_git.files.state_files import read_lock
 from covalt_git.files.tool_locks import LOCK_FOLDER, lock_file
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
-from covalt_git.index.signatures import signature
+from covalt_git.index.kept import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from covalt_git.files.toolsets import Toolset
 
-Read = TypeVar("Read")
-
-_MOST = 64
-"""How many readings are kept; the one that was longest not asked for goes."""
-
-_lock = threading.Lock()
-_kept: OrderedDict[Hashable, tuple[Hashable, Any]] = OrderedDict()
+_READ = Kept()
 
 
 def toolset(root: Path, toolset_id: str) -> Toolset:
@@ -43,10 +35,10 @@ def toolset_beside(root: Path, toolset_id: str, others: Sequence[str]) -> Toolse
     It matters to a toolset, as no server has the name of another one.
     """
     key, files = (root, toolset_id), _files_of(root, toolset_id)
-    return _once(key, files, lambda: read_toolset(root, toolset_id), beside=tuple(others))
+    return _READ.of(key, files, lambda: read_toolset(root, toolset_id), beside=tuple(others))
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=64)
 def _files_of(root: Path, toolset_id: str) -> tuple[Path, ...]:
     toolsets = root / "toolsets"
     state = toolsets / STATE_FOLDER / f"{toolset_id}.yaml"
@@ -61,27 +53,4 @@ def owner_of(root: Path, namespace: str) -> str | None:
         lock = read_lock(file, shown_path(file, root)).value if file.exists() else None
         return None if lock is None else lock.toolset_id
 
-    return _once((file,), (file,), read)
-
-
-def _once(
-    key: Hashable, files: tuple[Path, ...], read: Callable[[], Read], *, beside: Hashable = ()
-) -> Read:
-    """Return what was read of files, if they are as they were then."""
-    # Before they are read: what changes meanwhile makes the signature an old one.
-    now = signature(*files)
-    seen = (now, beside)
-    with _lock:
-        kept = _kept.get(key)
-        if kept is not None and kept[0] == seen:
-            _kept.move_to_end(key)
-            found: Read = kept[1]
-            return found
-    found = read()
-    if now is not None:
-        with _lock:
-            _kept[key] = (seen, found)
-            _kept.move_to_end(key)
-            if len(_kept) > _MOST:
-                _kept.popitem(last=False)
-    return found
+    return _READ.of((file,), (file,), read)

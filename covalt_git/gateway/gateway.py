@@ -28,10 +28,10 @@ from covalt_git.gateway import (
 from covalt_git.gateway.app_pages import AppPages
 from covalt_git.gateway.changes import Offer
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
-from covalt_git.gateway.kept import Kept
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.workspace_tools import BUILTINS, run
+from covalt_git.index.kept import Kept
 from covalt_git.index.signatures import signature
 from covalt_git.names import new_id
 from covalt_git.project import Project

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from covalt_git.gateway.kept import Kept
+from covalt_git.index.kept import Kept
 from tests.settling import settle
 
 
