@@ -22,7 +22,7 @@ from covalt_git.secret_command import SecretCommand
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.kept_sign_ins import ClientChoice, KeptSignIn
-    from covalt_git.hosts import Origin
+    from covalt_git.hosts import Origin, Reach
     from covalt_git.models.base import JsonObject
     from covalt_git.project import Project
 
@@ -60,6 +60,11 @@ def login(
 
     opened = _as_admin()
     defined = _defined(opened, server)
+    if not defined.may_sign_in:
+        raise CovaltError(
+            f"{server} is told who asks by its header 'Authorization', and by no sign-in",
+            hint=f"take the header out of toolsets/{defined.name.toolset_id}/toolset.yaml",
+        )
     choice = _choice(client_id, client_secret, client_metadata)
     person = Person(_visits, _asked, _nothing if no_browser else _open)
     kept = sign_in(defined, person, choice)
@@ -92,16 +97,32 @@ def list_sign_ins(*, as_json: bool) -> None:
 @server_argument
 @json_option
 def logout(server: str, *, as_json: bool) -> None:
-    """Forget what signing in to the MCP server TOOLSET/SERVER left here."""
+    """Forget what signing in to the MCP server TOOLSET/SERVER left here, and have it taken back there."""
     from covalt_git.connections.kept_sign_ins import kept_sign_ins  # noqa: PLC0415 - as above
+    from covalt_git.connections.sign_out import sign_out  # noqa: PLC0415 - it loads the SDK
 
-    was = [file for file, kept in kept_sign_ins(_as_admin().root) if _name(kept) == server]
-    for file in was:
-        file.forget()
+    opened = _as_admin()
+    was = [(file, kept) for file, kept in kept_sign_ins(opened.root) if _name(kept) == server]
+    wrong = []
+    for file, kept in was:
+        why = sign_out(file, _granted(opened, server))
+        if why:
+            wrong.append(f"{kept.issuer} did not take its tokens back: {why}")
     if as_json:
-        output.as_json({"server": server, "was_signed_in": bool(was)})
-    else:
-        output.say(f"signed out of {server}" if was else f"you were not signed in to {server}")
+        told = {"server": server, "was_signed_in": bool(was), "not_taken_back": wrong}
+        output.as_json(told)
+        return
+    output.say(f"signed out of {server}" if was else f"you were not signed in to {server}")
+    for why in wrong:
+        output.say(why, err=True)
+
+
+def _granted(opened: Project, server: str) -> Reach | None:
+    """Return what may be reached for a server, if it is there and granted still."""
+    try:
+        return _defined(opened, server).reach
+    except CovaltError:
+        return None
 
 
 def _defined(opened: Project, text: str) -> Definition:

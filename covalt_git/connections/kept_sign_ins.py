@@ -68,6 +68,7 @@ class KeptSignIn(StrictModel):
     issuer: str
     origins: tuple[str, ...]
     token_endpoint: str
+    revocation_endpoint: str | None = None
     resource: str | None
     choice: ClientChoice = ClientChoice()
     client_id: str

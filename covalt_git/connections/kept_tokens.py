@@ -115,7 +115,7 @@ class KeptTokens:
 
     async def _exchanged(self, kept: KeptSignIn, refresh_token: str) -> KeptSignIn:
         """Return what is to be kept: with a new token, or without the means of having one."""
-        context = _context(kept)
+        context = client_context(kept)
         form = {
             "grant_type": "refresh_token",
             "refresh_token": refresh_token,
@@ -125,7 +125,7 @@ class KeptTokens:
             form["resource"] = kept.resource  # RFC 8707
         plain = {"Accept": "application/json", "Accept-Encoding": "identity"}
         form, headers = context.prepare_token_auth(form, plain)
-        reach = _reach(kept, self._definition.reach)
+        reach = reach_of(kept, kept.token_endpoint, self._definition.reach)
         async with (
             agent_client(reach, headers) as http,
             http.stream("POST", kept.token_endpoint, data=form) as response,
@@ -179,7 +179,7 @@ def secret_of(name: str) -> str:
     return value
 
 
-def _context(kept: KeptSignIn) -> OAuthContext:
+def client_context(kept: KeptSignIn) -> OAuthContext:
     """Return what the SDK wants to know to have a client prove who it is."""
     secret = kept.client_secret
     if kept.choice.secret_name is not None:
@@ -192,9 +192,13 @@ def _context(kept: KeptSignIn) -> OAuthContext:
     return context
 
 
-def _reach(kept: KeptSignIn, granted: Reach | None) -> Reach:
-    """Return the reach of a renewal: the origins that were gone to, in granted networks as well."""
-    origin, _ = origin_of(kept.token_endpoint)
+def reach_of(kept: KeptSignIn, url: str, granted: Reach | None) -> Reach:
+    """Return the reach of a request to whoever gave a token, in granted networks as well.
+
+    Raises:
+        RenewalError: when nobody went there to sign in.
+    """
+    origin, _ = origin_of(url)
     if str(origin) not in kept.origins:
         raise RenewalError(f"{origin} was not part of signing in")
     networks = [rule for rule in (granted or Reach()).rules if rule.network is not None]

@@ -53,6 +53,7 @@ _URL_FIELDS = (
     "authorization_endpoint",
     "token_endpoint",
     "registration_endpoint",
+    "revocation_endpoint",
 )
 _IN_URLS = frozenset("-._~:/?#[]@&+,=%")
 """Beside letters and digits; no character that a shell would take for its own but what queries need."""
@@ -287,6 +288,7 @@ class _Errand:
             raise SignInFailedError("it gave no token")
         metadata = context.oauth_metadata
         endpoint = str(metadata.token_endpoint) if metadata else f"{self._own}/token"
+        revocation = metadata.revocation_endpoint if metadata else None
         named = context.should_include_resource_param(context.protocol_version)
         generated = None if self._secret else client.client_secret
         return with_token(
@@ -298,6 +300,7 @@ class _Errand:
                 issuer=str(metadata.issuer) if metadata else str(self._own),
                 origins=tuple(self._origins),
                 token_endpoint=endpoint,
+                revocation_endpoint=str(revocation) if revocation else None,
                 resource=context.get_resource_url() if named else None,
                 choice=self._client,
                 client_id=client.client_id,

@@ -93,7 +93,9 @@ def test_a_person_signs_in_sees_it_and_signs_out(
 
     out = command.run("auth", "logout", "demo/far", cwd=root, env=env)
 
-    assert out.stdout == "signed out of demo/far\n"
+    assert (out.stdout, out.stderr) == ("signed out of demo/far\n", "")
+    who = secrets["client_id"]
+    assert server.log()[-2:] == [f"revoke refresh of {who}", f"revoke access of {who}"]
     assert list((tmp_path / "config").rglob("*.json")) == []
     again = command.run("auth", "logout", "demo/far", cwd=root, env=env)
     assert again.stdout == "you were not signed in to demo/far\n"
@@ -184,6 +186,39 @@ def test_a_sign_in_that_is_not_what_it_should_be_is_told_in_a_line(
         "nobody is signed in to demo/far: Authorization response iss mismatch"
     )
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_not_taken_back_is_forgotten_all_the_same(
+    root: Path, env: dict[str, str], server: Guarded, tmp_path: Path
+) -> None:
+    server.set(wrong="unrevoked")
+    try:
+        command.run("auth", "login", "demo/far", cwd=root, env=env)
+    finally:
+        server.set()
+
+    out = command.run("auth", "logout", "demo/far", cwd=root, env=env)
+
+    why = "https://tokens.example was not part of signing in"
+    assert out.stdout == "signed out of demo/far\n"
+    assert out.stderr == f"{server.issuer} did not take its tokens back: {why}\n"
+    assert list((tmp_path / "config").rglob("*.json")) == []
+
+
+def test_a_server_that_a_header_tells_who_asks_is_not_signed_in_to(
+    root: Path, env: dict[str, str], server: Guarded
+) -> None:
+    manifest = root / "toolsets/demo/toolset.yaml"
+    said = manifest.read_text().replace('/mcp"}', '/mcp", headers: {authorization: "Bearer 1"}}')
+    manifest.write_text(said)
+    command.run("grant", "add", "demo", "server", "far", cwd=root)
+    before = server.log()
+
+    done = command.run("auth", "login", "demo/far", cwd=root, env=env)
+
+    assert done.returncode == 1
+    assert "by its header 'Authorization', and by no sign-in" in done.stderr
+    assert server.log() == before
 
 
 def test_ctrl_c_ends_the_waiting_and_leaves_nothing(
