@@ -161,9 +161,12 @@ def test_a_tool_that_asks_first_waits_and_the_next_page_is_the_question(
     form = visitor.open("/tools/app-builder:run_command?chat=c1").form("run_command")
 
     asked = visitor.send(form, "Ask to run", **{"args/command": "echo hi > said.txt"})
+    listed = visitor.open("/approvals")
     done = visitor.send(asked.form("/approve"), "Approve and run")
 
     assert "Nothing has run yet" in asked.text
+    assert '{"command":"echo hi > said.txt"}' in listed.text
+    assert "asked by local" in listed.text
     assert "app-builder:run_command success" in done.text
     assert api.read("said.txt").get_data() == b"hi\n"
 
