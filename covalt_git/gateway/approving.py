@@ -29,6 +29,10 @@ KEY = "approval"
 PATIENCE_S = 30.0
 """How long the record is looked at once the page was opened, before the client is told something."""
 
+MOST_TIMES = 8
+"""How often a client is asked to open the page: the SDK's give up after ten rounds, and would not learn
+under which id the call waits."""
+
 _LOOK_S = 0.25
 
 
@@ -45,7 +49,9 @@ def approved(
     It waits still where ``pages`` has no address for it, where the client cannot lead anybody there or
     does not want to, and unless ``ask_again`` where nobody has settled it when patience is at its end.
     """
-    while waiting.approval is not None and not follower.cancel.is_set():
+    for _ in range(MOST_TIMES if ask_again else 1):
+        if waiting.approval is None or follower.cancel.is_set():
+            break
         page = pages(waiting.approval.execution_id)
         if page is None:
             break
@@ -58,8 +64,6 @@ def approved(
         if answer["action"] != "accept":
             break
         waiting = _settled(project, waiting, waiting.approval, follower)
-        if not ask_again:
-            break
     return waiting
 
 

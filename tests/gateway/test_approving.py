@@ -100,6 +100,21 @@ def test_a_client_of_the_first_era_is_asked_once(root: Path) -> None:
     assert commits(root) == 0
 
 
+def test_a_client_is_asked_no_oftener_than_it_bears_and_has_the_id_to_resume(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approving, "PATIENCE_S", 0.01)
+    visitor = Visitor(root)
+
+    result = talk(root, asked, era="2026-07-28", can=visitor.can(), pages=page)
+
+    assert result.structured_content["error"] == "approval_needed"
+    assert (
+        visitor.urls == [PAGES + result.structured_content["execution_id"]] * approving.MOST_TIMES
+    )
+    assert commits(root) == 0
+
+
 def raw(root: Path, said: Any) -> Any:
     return talk(root, said, can=Visitor(root).can(), pages=page)
 
