@@ -7,6 +7,7 @@ schemas and expressions hold, is for :mod:`covalt_git.files` to check.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -310,6 +311,12 @@ class McpServer(StrictModel):
                     "hint": "stdio goes with 'command', sse and streamable-http with 'url'",
                     "at": ("transport",),
                 },
+            )
+        if "@" in re.split(r"[/?#]", (self.url or "").partition("://")[2])[0]:
+            # It would not be sent, and stand in grants and messages.
+            hint = 'write headers: {Authorization: "Bearer ${NAME}"}'
+            raise PydanticCustomError(
+                "one_of", "the address names a user", {"hint": hint, "at": ("url",)}
             )
         return self
 

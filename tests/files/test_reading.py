@@ -125,6 +125,12 @@ def test_list_items_are_named_by_their_id_where_that_is_a_text() -> None:
             id="address",
         ),
         pytest.param(
+            f"{HEAD}\nmcp_servers: [{{id: a, url: 'https://me:word@example.com/@x'}}]\n",
+            "mcp_servers[a].url: the address names a user | "
+            'write headers: {Authorization: "Bearer ${NAME}"}',
+            id="address-with-a-user",
+        ),
+        pytest.param(
             f"{HEAD}\nsources: [{{id: a, type: OpenAPI}}]\n",
             "sources[a].type: 'OpenAPI' is not allowed | "
             "write openapi; one of: openapi, graphql, mcp, plugin",
