@@ -11,6 +11,7 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.session import as_admin, json_option, toolsets_indexed, wrong_call
 from covalt_git.errors import CovaltError
+from covalt_git.files.toolsets import toolset_ids
 from covalt_git.installs.definition_lines import definition_lines
 from covalt_git.installs.refreshing import (
     ToolDifference,
@@ -119,7 +120,8 @@ def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
     opened = _as_admin()
     toolset_id, slash, namespace = name.partition("/")
     if not slash:
-        raise wrong_call(f"say which server: {_first_source(opened.root, toolset_id)}")
+        meant = _meant(opened.root, toolset_id) or f"{toolset_id}/NAMESPACE"
+        raise wrong_call(f"say which server: {meant}")
     source = find_source(opened.root, toolset_id, namespace)
     shown = {one.name: one.digest for one in source.to_accept}
     wanted = {one: shown[one] for one in shown if not tools or one in tools}
@@ -194,16 +196,17 @@ def _named(root: Path, names: Sequence[str]) -> list[ToolSource]:
         toolset_id, slash, namespace = name.partition("/")
         if slash:
             found.append(find_source(root, toolset_id, namespace))
+        elif name not in toolset_ids(root / "toolsets") and (meant := _meant(root, name)):
+            raise wrong_call(f"say which server: {meant}")
         else:
             found += sources(root, toolset_id)
     return found
 
 
-def _first_source(root: Path, text: str) -> str:
-    """Return what somebody meant who named a toolset, or a server, alone."""
+def _meant(root: Path, text: str) -> str:
+    """Return the source that somebody meant who named a toolset, or a server, alone; or nothing."""
     every = sources(root)
-    meant = [one.shown_id for one in every if text in (one.namespace, one.toolset.id)]
-    return meant[0] if meant else f"{text}/NAMESPACE"
+    return next((one.shown_id for one in every if text in (one.namespace, one.toolset.id)), "")
 
 
 def _is_on(source: ToolSource) -> bool:

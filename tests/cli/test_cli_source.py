@@ -131,6 +131,7 @@ def test_a_role_without_admin_may_do_none_of_it(root: Path, covalt: Covalt) -> N
         ("refresh --check --accept", "--check writes nothing"),
         ("accept gear", "say which server: gear/disk\n"),
         ("accept disk", "say which server: gear/disk\n"),
+        ("refresh disk", "say which server: gear/disk\n"),
         ("accept dsk", "say which server: dsk/NAMESPACE"),
         ("accept gear/dsk", "did you mean 'disk'?"),
         ("refresh gaer", "did you mean 'gear'?"),
