@@ -14,6 +14,7 @@ import jsonschema_rs
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError, Problem, nearest_name
+from covalt_git.names import BUILTIN_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,9 +107,11 @@ class InvalidArgumentsError(CovaltError):
 
     def __init__(self, tool_id: str, found: Sequence[tuple[str, str]]) -> None:
         problems = [Problem(path, 0, 0, "invalid_arguments", message) for path, message in found]
+        namespace, _, name = tool_id.partition(":")
+        is_shown = name and namespace != BUILTIN_NAMESPACE
         super().__init__(
             f"{tool_id} does not take these arguments",
-            hint=f"covalt-git tool show {tool_id}",
+            hint=f"covalt-git tool show {tool_id}" if is_shown else "",
             problems=problems,
         )
 

@@ -106,6 +106,7 @@ class Connection:
         self._one_at_a_time = asyncio.Lock()
         self._voice: Voice | None = None
         self._clock: asyncio.Timeout | None = None
+        self._is_unasked = False
         self._tools: list[JsonObject] | None = None
         self._words = LastWords(self._said)
         self._waiting: set[Voice] = set()
@@ -181,19 +182,23 @@ class Connection:
             try:
                 return await self._called(asked, voice)
             except failures.ServerEndedError:
-                if not asked.repeatable or self._stop.is_set():
+                may_repeat = asked.repeatable or self._is_unasked
+                if not may_repeat or self._stop.is_set():
                     raise
             return await self._called(asked, voice)
 
     async def _called(self, asked: Asked, voice: Voice) -> JsonObject:
+        self._is_unasked = False
         client = await self._client(voice)
         loop = asyncio.get_running_loop()
         self._voice = voice
+        self._is_unasked = True  # it may have ended, and nobody heard of that yet
         self._listen_anew()
         try:
             async with asyncio.timeout(asked.timeout_s) as clock:
                 self._clock = clock
                 await self._check(client, asked)
+                self._is_unasked = False
                 try:
                     result = await self._request(client, asked)
                 except MCPError as error:

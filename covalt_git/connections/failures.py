@@ -116,7 +116,7 @@ def of_start(
         why = _in_words(cause)
     return ServerFailedError(
         definition.mask.text(f"the MCP server {name} cannot be used: {why}{_told(said)}"),
-        hint=hint or f"covalt-git source list {name.toolset_id}",
+        hint=hint or f"covalt-git source refresh {name.toolset_id}",
     )
 
 

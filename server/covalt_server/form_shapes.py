@@ -281,10 +281,8 @@ class _Reader:
     def _shape(self, flat: JsonObject) -> Shape:
         if "const" in flat:
             return replace(self._json(flat), kind=Kind.CONSTANT, options=(_option(flat["const"]),))
-        options = list_at(flat, "enum")
-        if options:
-            shown = tuple(_option(value) for value in options)
-            return replace(self._json(flat), kind=Kind.CHOICE, options=shown)
+        if list_at(flat, "enum"):
+            return replace(self._json(flat), kind=Kind.CHOICE, options=_enumerated(flat))
         for union in _UNION:
             branches = list_at(flat, union)
             if branches:
@@ -314,8 +312,7 @@ class _Reader:
         if kind is Kind.LIST and flat.get("uniqueItems") is True and "prefixItems" not in flat:
             items = self._flat(flat.get("items", True)) or {}
             if list_at(items, "enum") and "const" not in items:
-                shown = tuple(_option(value) for value in list_at(items, "enum"))
-                return replace(shape, kind=Kind.CHOICES, options=shown)
+                return replace(shape, kind=Kind.CHOICES, options=_enumerated(items))
         return shape
 
     def _union(self, flat: JsonObject, branches: list[Any]) -> Shape | None:
@@ -370,6 +367,16 @@ def _named(option: Option, shape: Shape) -> Option:
     """Return an option under the title of the only branch that has it: the labels of an enum."""
     title = text_at(shape.schema, "title")
     return replace(option, label=title) if title and shape.kind is Kind.CONSTANT else option
+
+
+def _enumerated(schema: JsonObject) -> tuple[Option, ...]:
+    """Return the options of an enum, under its ``enumNames`` where each has a name of its own."""
+    options = tuple(_option(value) for value in list_at(schema, "enum"))
+    names = list_at(schema, "enumNames")
+    texts = {name for name in names if isinstance(name, str) and name.strip()}
+    if not len(options) == len(names) == len(texts):
+        return options
+    return tuple(replace(one, label=name) for one, name in zip(options, names, strict=True))
 
 
 def _option(value: Any) -> Option:

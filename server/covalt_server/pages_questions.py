@@ -112,15 +112,16 @@ def _schema(asked: Question) -> JsonObject:
         plain = {
             name: value
             for name, value in schema["properties"][field.name].items()
-            if name not in {"oneOf", "enumNames"}
+            if name != "oneOf"
         }
-        values = [value for value, _ in field.options]
-        titled = [f"{value}: {title}" for value, title in field.options if value != title]
+        choice = {
+            "enum": [value for value, _ in field.options],
+            "enumNames": [title for _, title in field.options],
+        }
         if field.kind == "choice":
-            plain["enum"] = values
+            plain |= choice
         elif field.kind == "choices":
-            plain |= {"items": {"type": "string", "enum": values}, "uniqueItems": True}
-        plain["description"] = ". ".join(filter(None, [field.description, ", ".join(titled)]))
+            plain |= {"items": {"type": "string", **choice}, "uniqueItems": True}
         properties[field.name] = plain
     required = schema.get("required", [])
     return {"type": "object", "properties": properties, "required": required}

@@ -290,6 +290,25 @@ def test_a_choice_that_may_be_left_out_says_what_that_means() -> None:
     assert form({"enum": ["a"]}).choices[0] == Choice("", "choose...", chosen=True)
 
 
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["Red", "Blue"], ["Red", "Blue"]),
+        (["Red"], ["r", "b"]),
+        (["Red", "Red"], ["r", "b"]),
+        (["Red", 1], ["r", "b"]),
+    ],
+)
+def test_an_enum_is_shown_by_names_that_tell_its_values_apart(
+    names: list[object], shown: list[str]
+) -> None:
+    one = {"enum": ["r", "b"], "enumNames": names}
+    several = {"type": "array", "uniqueItems": True, "items": one}
+
+    assert [choice.label for choice in form(one, "r").choices] == shown
+    assert [choice.label for choice in form(several, ["r"]).choices] == shown
+
+
 def test_labels_of_an_enum_are_the_titles_of_its_branches() -> None:
     shown = form({"oneOf": [{"const": 1, "title": "one"}, {"const": 2}]}, 2)
 
