@@ -6,6 +6,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 THEIRS := $(VENV)/servers
 
+# Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: run test proof check browser servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
