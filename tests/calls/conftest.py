@@ -17,6 +17,7 @@ from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from tests import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,23 +186,17 @@ class World:
             it.checkout(name)
 
     def cli(self, *args: str, role: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*args, role=role),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        roles = [] if role is None else ["--role", role]
+        return command.run("-C", str(self.root), *roles, *args)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
-    def command(self, *args: str, role: str | None = None) -> list[str]:
+    def command(self, *args: str) -> list[str]:
         program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-        roles = [] if role is None else ["--role", role]
-        return [*program, "-C", str(self.root), *roles, *args]
+        return [*program, "-C", str(self.root), *args]
 
     # Looking
 

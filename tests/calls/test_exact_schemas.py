@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.calls.exact_schemas import ExactSchema, NotDescribedError, exact_schema
 from covalt_git.catalog.catalog import DisabledToolError
+from tests import command
 
 if TYPE_CHECKING:
+    import subprocess
     from pathlib import Path
 
     from tests.calls.conftest import World
@@ -144,8 +144,7 @@ def test_the_command_prints_the_schema_and_tells_the_differences_beside_it(world
     wrote(world, COMPUTED)
 
     def covalt(*args: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "covalt_git", "-C", str(world.root), "tool", "schema"]
-        return subprocess.run([*command, *args], capture_output=True, text=True, check=False)
+        return command.run("-C", str(world.root), "tool", "schema", *args)
 
     static, exact = covalt("made:it"), covalt("made:it", "--exact")
     told = json.loads(covalt("made:it", "--exact", "--json").stdout)

@@ -17,6 +17,7 @@ from covalt_git.errors import UnknownNameError
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.index.queries import Index
 from covalt_git.models.project_config import ProjectConfig
+from tests.command import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,13 +275,9 @@ def test_role_that_is_not_defined_finds_nothing(shelf: Shelf) -> None:
 )
 def test_command_line_names_no_hidden_tool(shelf: Shelf, command: list[str]) -> None:
     shelf.configure(GARDENER)
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-    start = [*program, "-C", str(shelf.root)]
-    subprocess.run([*start, "chat", "new", "--id", "c1"], check=True, capture_output=True)
+    assert run("-C", str(shelf.root), "chat", "new", "--id", "c1").returncode == 0
 
-    said = subprocess.run(
-        [*start, "--role", "gardener", *command], capture_output=True, text=True, check=False
-    )
+    said = run("-C", str(shelf.root), "--role", "gardener", *command)
 
     printed = said.stdout + said.stderr
     assert "secret_bed" not in printed

@@ -15,6 +15,9 @@ from covalt_git.cli.call_progress import following
 from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
 from covalt_git.runtime.jobs import Log, Progress
+from tests.command import run
+
+CALL = ("call", "c1", "demo:steps")
 
 MANIFEST = """\
 id: demo
@@ -48,23 +51,17 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def command(root: Path, *args: str) -> list[str]:
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-    return [*program, "-C", str(root), "call", "c1", "demo:steps", *args]
-
-
 def test_a_call_away_from_a_terminal_says_nothing_on_the_way(root: Path) -> None:
-    done = subprocess.run(command(root), capture_output=True, text=True, check=True)
+    done = run("-C", str(root), *CALL)
 
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     assert "warning: careful" in done.stdout  # it is part of what the tool printed
 
 
 def test_following_prints_a_line_for_each_event(root: Path) -> None:
-    done = subprocess.run(
-        command(root, "--follow", "--json"), capture_output=True, text=True, check=True
-    )
+    done = run("-C", str(root), *CALL, "--follow", "--json")
 
+    assert done.returncode == 0
     assert done.stderr.splitlines() == [
         "[#####...............] 1/4 first",
         "warning: careful \\u001b[2J",
@@ -76,7 +73,9 @@ def test_following_prints_a_line_for_each_event(root: Path) -> None:
 def test_at_a_terminal_a_line_moves_and_is_gone_at_the_end(root: Path) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        command(root, "--json"), stdout=subprocess.DEVNULL, stderr=theirs
+        [sys.executable, "-m", "covalt_git", "-C", str(root), *CALL, "--json"],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
     ) as program:
         os.close(theirs)
         shown = b""

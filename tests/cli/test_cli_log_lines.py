@@ -13,6 +13,7 @@ import pytest
 
 from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from tests import command
 
 
 @pytest.fixture
@@ -23,19 +24,8 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def command(root: Path, *args: str) -> list[str]:
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-    return [*program, "-C", str(root), "--log-format", "json", *args]
-
-
 def run(root: Path, *args: str) -> tuple[int, str, list[dict[str, Any]]]:
-    done = subprocess.run(
-        command(root, *args),
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    done = command.run("-C", str(root), "--log-format", "json", *args)
     return done.returncode, done.stdout, [json.loads(line) for line in done.stderr.splitlines()]
 
 
@@ -113,8 +103,9 @@ def test_a_bug_is_a_line_with_its_traceback() -> None:
 
 
 def test_a_server_speaks_in_lines_until_its_end(root: Path) -> None:
+    options = ("-C", str(root), "--log-format", "json")
     with subprocess.Popen(
-        command(root, "serve", "--port", "0", "--verbose"),
+        [sys.executable, "-m", "covalt_git", *options, "serve", "--port", "0", "--verbose"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -133,12 +124,6 @@ def test_the_format_may_come_from_the_environment(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COVALT_GIT_LOG_FORMAT", "json")
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-    done = subprocess.run(
-        [*program, "-C", str(root), "call", "c1", "app-builder:list_files", "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = command.run("-C", str(root), "call", "c1", "app-builder:list_files", "--json")
 
     assert json.loads(done.stderr)["status"] == "success"

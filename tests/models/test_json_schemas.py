@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from covalt_git import json_schema, yaml_text
 from covalt_git.cli import cli
 from covalt_git.files.new_project import CONFIG_TEXT
 from covalt_git.models.json_schemas import NAMES, file_name, published_schema, schema_text
+from tests import command
 from tests.files.projects import CASES, REPOSITORY
 
 PUBLISHED = REPOSITORY / "schemas"
@@ -203,12 +202,7 @@ def test_the_command_writes_one_file_or_all_of_them(tmp_path: Path) -> None:
 def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    done = subprocess.run(
-        [sys.executable, "-m", "covalt_git", "schema", "--out", str(tmp_path / "file")],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command.run("schema", "--out", str(tmp_path / "file"))
 
     assert done.returncode == 1
     assert "cannot be a file" in done.stderr
