@@ -10,6 +10,17 @@ from covalt_git.runtime import sandbox
 from tests.journeys.terminal import Terminal
 
 
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path) -> Terminal:
+    """A terminal in a project with a chat that has a file; what is refused there changes nothing."""
+    terminal = Terminal(tmp_path_factory.mktemp("settled"), checkout_scripts, forked=True)
+    terminal.covalt("init", "demo")
+    project = terminal.at(terminal.folder / "demo")
+    project.covalt("chat", "new", "--id", "c1")
+    project.covalt("chat", "upload", "c1", "covalt.yaml")
+    return project
+
+
 def test_a_typo_in_a_manifest_is_named_with_its_place_and_the_others_work_on(
     project: Terminal,
 ) -> None:
@@ -67,12 +78,9 @@ def test_a_broken_toolset_keeps_its_last_good_rows(project: Terminal) -> None:
     ],
 )
 def test_an_unknown_name_gets_the_nearest_known_one(
-    project: Terminal, command: tuple[str, ...], said: str
+    settled: Terminal, command: tuple[str, ...], said: str
 ) -> None:
-    project.covalt("chat", "new", "--id", "c1")
-    project.covalt("chat", "upload", "c1", "covalt.yaml")
-
-    assert said in project.covalt(*command, code=1)
+    assert said in settled.covalt(*command, code=1)
 
 
 def test_wrong_arguments_are_all_named_with_their_places(project: Terminal) -> None:
@@ -98,10 +106,8 @@ def test_wrong_arguments_are_all_named_with_their_places(project: Terminal) -> N
         pytest.param(("validate", "nowhere"), id="no-path"),
     ],
 )
-def test_a_wrong_call_exits_with_2(project: Terminal, command: tuple[str, ...]) -> None:
-    project.covalt("chat", "new", "--id", "c1")
-
-    project.covalt(*command, code=2)
+def test_a_wrong_call_exits_with_2(settled: Terminal, command: tuple[str, ...]) -> None:
+    settled.covalt(*command, code=2)
 
 
 def test_outside_of_a_project_the_way_to_make_one_is_told(terminal: Terminal) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -17,7 +19,7 @@ from tests.installs.hostile_bundles import GOOD, archive
 from tests.journeys.terminal import Terminal
 
 ColorScheme = Literal["light", "dark"]
-SCREENS = [("light", 1280, 800), ("dark", 375, 700)]
+SCREENS: tuple[tuple[ColorScheme, int, int], ...] = (("light", 1280, 800), ("dark", 375, 700))
 SERIOUS = {"resultTypes": ["violations"]}
 
 
@@ -39,15 +41,33 @@ def served(project: Terminal) -> Iterator[Served]:
         yield Served(project, url)
 
 
-@pytest.fixture
-def page(chromium: Browser, served: Served) -> Iterator[Page]:
-    """A browser at the printed address; whatever its console calls an error fails the test."""
+@pytest.fixture(scope="module")
+def served_once(
+    tmp_path_factory: pytest.TempPathFactory, checkout_scripts: Path
+) -> Iterator[Served]:
+    """A new project that is only looked at."""
+    terminal = Terminal(tmp_path_factory.mktemp("served"), checkout_scripts, forked=True)
+    terminal.covalt("init", "demo")
+    project = terminal.at(terminal.folder / "demo")
+    with project.serving("serve") as url:
+        yield Served(project, url)
+
+
+@contextmanager
+def opened(chromium: Browser, served: Served) -> Iterator[Page]:
+    """Open a browser at the printed address; whatever its console calls an error fails the test."""
     with chromium.new_context(viewport={"width": 1280, "height": 800}) as context:
         page = context.new_page()
         errors = console_errors(page)
         page.goto(served.url)
         yield page
         assert errors == []
+
+
+@pytest.fixture
+def page(chromium: Browser, served: Served) -> Iterator[Page]:
+    with opened(chromium, served) as page:
+        yield page
 
 
 def call_a_tool(page: Page, name: str, **args: str) -> None:
@@ -63,20 +83,21 @@ def call_a_tool(page: Page, name: str, **args: str) -> None:
 
 
 def test_the_printed_address_opens_the_project_and_the_token_leaves_the_address(
-    page: Page, served: Served
+    chromium: Browser, served_once: Served
 ) -> None:
-    assert page.url == f"{served.home}/"
-    expect(page.get_by_role("heading", name="demo")).to_be_visible()
-    expect(page.get_by_text("No chats yet")).to_be_visible()
+    with opened(chromium, served_once) as page:
+        assert page.url == f"{served_once.home}/"
+        expect(page.get_by_role("heading", name="demo")).to_be_visible()
+        expect(page.get_by_text("No chats yet")).to_be_visible()
 
 
-def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served: Served) -> None:
+def test_without_the_token_there_is_only_the_way_in(chromium: Browser, served_once: Served) -> None:
     with chromium.new_context() as context:
         page = context.new_page()
-        page.goto(served.home)
+        page.goto(served_once.home)
 
         expect(page.get_by_text("This needs the token of the server")).to_be_visible()
-        page.get_by_label("Or paste the token here").fill(served.url.partition("token=")[2])
+        page.get_by_label("Or paste the token here").fill(served_once.url.partition("token=")[2])
         page.get_by_role("button", name="Open").click()
 
         expect(page.get_by_role("heading", name="demo")).to_be_visible()
@@ -139,10 +160,7 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     assert not (served.terminal.folder / "data/chats/c1/workspace/idea.txt").exists()
 
 
-@pytest.mark.parametrize(("scheme", "width", "height"), SCREENS)
-def test_every_page_is_accessible_and_fits_its_screen(
-    chromium: Browser, served: Served, scheme: ColorScheme, width: int, height: int
-) -> None:
+def test_every_page_is_accessible_and_fits_its_screen(chromium: Browser, served: Served) -> None:
     terminal = served.terminal
     terminal.covalt("chat", "new", "--id", "c1", "--title", "Seattle's weather")
     terminal.covalt("call", "c1", "data-lab:load_sample")
@@ -163,20 +181,22 @@ def test_every_page_is_accessible_and_fits_its_screen(
         *("/approvals", f"/approvals/{asked}", "/nowhere"),
     )
     found = []
-    with chromium.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": height}
-    ) as context:
+    with chromium.new_context() as context:
         page = context.new_page()
         page.goto(served.url)
         for address in addresses:
-            page.goto(served.home + address)
-            scrolled = page.evaluate("document.documentElement.scrollWidth")
-            if scrolled > width:
-                found.append(f"{address} is {scrolled} px wide")
-            found += [
-                f"{address}: {one['id']}: {node['html']}"
-                for one in Axe().run(page, options=SERIOUS).response["violations"]
-                if one["impact"] in {"serious", "critical"}
-                for node in one["nodes"]
-            ]
+            for scheme, width, height in SCREENS:
+                page.emulate_media(color_scheme=scheme)
+                page.set_viewport_size({"width": width, "height": height})
+                page.goto(served.home + address)
+                shown = f"{address}, {scheme}, {width} px"
+                scrolled = page.evaluate("document.documentElement.scrollWidth")
+                if scrolled > width:
+                    found.append(f"{shown}: it is {scrolled} px wide")
+                found += [
+                    f"{shown}: {one['id']}: {node['html']}"
+                    for one in Axe().run(page, options=SERIOUS).response["violations"]
+                    if one["impact"] in {"serious", "critical"}
+                    for node in one["nodes"]
+                ]
     assert found == []
