@@ -10,6 +10,7 @@ import time
 from proof.figures import DisprovedError, Proof, keep
 
 NAMES = (
+    "laws",
     "random_trees",
     "repository_trees",
     "watched_looks",

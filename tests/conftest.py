@@ -6,15 +6,20 @@ import signal
 import sys
 from collections.abc import Iterator
 
+import hypothesis
 import playwright.sync_api
 import pytest
 
 from tests.browser import Browser, find_browser, launched
+from tests.examples import examples
 
 # A shell that runs the tests behind it has its programs ignore Ctrl-C, and they hand that on to
 # what they start: the tests press Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+hypothesis.settings.register_profile("covalt", max_examples=examples(100))
+hypothesis.settings.load_profile("covalt")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from covalt_git.files.project_files import read_project
 from covalt_git.following import Changes, FollowedProject
+from tests.examples import examples
 
 SOUND = 'id: {0}\nname: Some\nversion: "1"\n'
 BROKEN = "id: {0}\n"
@@ -108,7 +109,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_followed_it_is_as_read_anew(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str | None]]
 ) -> None:

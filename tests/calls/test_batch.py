@@ -240,7 +240,9 @@ def test_a_batch_says_what_is_called_by_itself(world: World) -> None:
     st.dictionaries(
         st.text(),
         st.recursive(
-            st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+            st.integers() | st.text(),
+            lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+            max_leaves=10,
         ),
     ),
     st.sampled_from([None, (", ", ": "), (" ,\t", " :  ")]),

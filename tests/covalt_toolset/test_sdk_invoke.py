@@ -29,6 +29,7 @@ from covalt_toolset import (
     invoke,
     set_context,
 )
+from tests.examples import examples
 
 
 class Color(enum.Enum):
@@ -630,7 +631,7 @@ SIMPLE = [
 
 
 @pytest.mark.parametrize("annotation", SIMPLE, ids=str)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_invoke_accepts_exactly_what_the_schema_accepts(
     annotation: object, data: st.DataObject

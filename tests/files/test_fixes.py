@@ -14,6 +14,7 @@ from covalt_git.files.fixes import fix_text, fixable_files
 from covalt_git.files.project_files import read_project
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from tests.examples import examples
 from tests.files.projects import CASES, put_case
 
 if TYPE_CHECKING:
@@ -320,7 +321,7 @@ def in_force(found: JsonObject) -> tuple[JsonObject, JsonObject]:
     return found | {"tools": tools}, renderers
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(manifests())
 def test_mending_changes_nothing_but_what_is_mended(text: str) -> None:
     after = fix_text(text, PATH)
@@ -331,7 +332,7 @@ def test_mending_changes_nothing_but_what_is_mended(text: str) -> None:
         assert after.text.count(comment) == text.count(comment)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(TOOL_KEYS), st.data())
 def test_a_slip_in_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(key) - 1))
@@ -351,7 +352,7 @@ def test_a_slip_in_a_key_changes_one_line(key: str, draw: st.DataObject) -> None
         assert changed == [(f"  {wrong}: x", f"  {key}: x")]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(alphabet="abid:{}[]-\n \"'#&*|>\r\t,?!é", max_size=80))
 def test_any_text_is_left_as_it_is_or_mended_once(text: str) -> None:
     once = fix_text(text, PATH).text

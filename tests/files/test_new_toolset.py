@@ -19,6 +19,7 @@ from covalt_git.files.new_toolset import (
 )
 from covalt_git.files.project_files import read_project
 from covalt_git.names import BadNameError
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -63,7 +64,7 @@ def test_without_a_name_it_is_called_after_its_id(root: Path) -> None:
 
 
 @given(st.text(min_size=1, max_size=200).filter(str.strip))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_name_is_kept_as_it_is_or_refused(
     tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:

@@ -17,6 +17,7 @@ from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
+from tests.examples import examples
 from tests.files.projects import HEAD, MANIFEST, put_hello
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(data=manifests())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_reading_never_raises_and_every_problem_has_its_place(data: Any, root: Path) -> None:
     text = json.dumps(data, indent=1)
     (root / "toolsets" / "hello" / "toolset.yaml").write_text(text)

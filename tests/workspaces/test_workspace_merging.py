@@ -17,6 +17,7 @@ from covalt_git.workspaces.materialize import InTheWayError, Journal
 from covalt_git.workspaces.merge_conflicts import Choices
 from covalt_git.workspaces.tree_merge import TreeMerge
 from covalt_git.workspaces.writing import writing
+from tests.examples import examples
 from tests.workspaces.merges import (
     TEXT,
     become,
@@ -408,7 +409,7 @@ def differ_in_how_both_made_one(base: Layout, ours: Layout, theirs: Layout) -> b
 
 SLOW = settings(
     deadline=None,
-    max_examples=50,
+    max_examples=examples(50),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 

@@ -15,6 +15,7 @@ from covalt_git.workspaces import conversation, messages, restoring
 from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.materialize import InTheWayError
 from covalt_git.workspaces.writing import writing
+from tests.examples import examples
 from tests.workspaces.stores import (
     Layout,
     branch_off,
@@ -316,7 +317,7 @@ def test_a_message_names_its_last_manifest(chat: ChatStore) -> None:
 # The law
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 1 << 32))
 def test_every_manifest_of_a_random_history_comes_back_exactly(seed: int) -> None:
     chance = random.Random(seed)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.paths import check_element
 from covalt_git.workspaces.writing import writing
+from tests.examples import examples
 from tests.workspaces.stores import (
     Layout,
     branch_off,
@@ -89,7 +90,7 @@ def everything_in(store: Path) -> bytes:
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(layout=layouts())
 def test_snapshot_and_checkout_elsewhere_give_the_same_files(
     object_format: str, layout: Layout
@@ -115,7 +116,7 @@ def test_snapshot_and_checkout_elsewhere_give_the_same_files(
                 assert layout_of(copy.workspace) == layout
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(first=layouts(), second=layouts())
 def test_going_to_another_branch_and_back_brings_back_everything(
     first: Layout, second: Layout
@@ -454,7 +455,7 @@ MODULES_PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(pieces=st.lists(MODULES_PIECES, max_size=8))
 def test_whatever_a_modules_file_says_the_store_is_well(pieces: list[str]) -> None:
     with scratch() as folder, open_chats(folder).new("c1") as chat:

@@ -20,6 +20,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import snapshot, stat_cache
 from covalt_git.workspaces.stat_cache import Clock, StatCache
 from covalt_git.workspaces.writing import writing
+from tests.examples import examples
 from tests.workspaces.stores import (
     FAST,
     Layout,
@@ -153,7 +154,7 @@ CHANGES = st.tuples(
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(rounds=st.lists(st.lists(CHANGES, max_size=6), min_size=2, max_size=4))
 def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
     object_format: str, rounds: list[list[tuple[str, str, str, bytes]]]
@@ -178,7 +179,7 @@ def test_snapshot_with_the_cache_is_the_one_that_reads_everything(
                 assert seen == read_everything(chat)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(changes=st.lists(CHANGES, max_size=12))
 def test_snapshot_with_the_cache_is_the_tree_that_git_writes(
     changes: list[tuple[str, str, str, bytes]],
