@@ -182,8 +182,7 @@ def chart(root: Path) -> dict[str, Any]:
     )
 
 
-@pytest.mark.parametrize("width", [1280, 375])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (375, "dark")])
 def test_the_chart_of_data_lab_is_drawn_in_a_host_as_on_our_own_page(
     chromium: Browser, chart: dict[str, Any], width: int, theme: str, tmp_path: Path
 ) -> None:
