@@ -64,6 +64,10 @@ def upstream(tls: ssl.SSLContext | None = None) -> Iterator[Upstream]:
         server.server_close()
 
 
+_TLS = b"\x16"
+"""What a client that wants TLS says first, and waits; a server without it answers that as anything else."""
+
+
 @contextlib.contextmanager
 def answering(*answers: bytes, hold: bool = False) -> Iterator[int]:
     """Give each connection the next of the answers, byte for byte; ``hold`` leaves them open after it.
@@ -82,8 +86,9 @@ def answering(*answers: bytes, hold: bool = False) -> Iterator[int]:
                 connection, _ = listener.accept()
                 connection.settimeout(5)
                 with contextlib.suppress(OSError):
-                    while not connection.recv(65536).endswith(b"\r\n\r\n"):
-                        pass
+                    told = b""
+                    while not told.endswith(b"\r\n\r\n") and not told.startswith(_TLS):
+                        told = connection.recv(65536)
                     connection.sendall(waiting.pop(0) if len(waiting) > 1 else waiting[0])
                 if hold:
                     held.append(connection)
