@@ -231,13 +231,13 @@ class Engine:
             cancel=self.follower.cancel,
         )
 
-    def check(self, request: Request) -> Found:
-        """Return the tool of a call that could be made now.
+    def check(self, request: Request, found: Found | None = None) -> Found:
+        """Return the tool of a call that could be made now; ``found``, where somebody found it already.
 
         Raises:
             UnknownNameError: and what else :meth:`call` raises before it waits for the chat.
         """
-        found = self.catalog.find_callable(request.tool_id)
+        found = found or self.catalog.find_callable(request.tool_id)
         check_found(found, at=self.level)
         check_arguments(found.tool, request.args)
         return found

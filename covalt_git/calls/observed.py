@@ -1,7 +1,7 @@
 """What operators see of calls: spans where OpenTelemetry is set up, and a log record at each end.
 
-OpenTelemetry is set up by whoever runs this process, so that it has been imported by then; where it
-has not, there is nobody to tell and nothing is done.  Arguments, results, output and the words of
+OpenTelemetry is set up by whoever runs this process, so that it has been imported by then and has a
+provider; else there is nobody to tell and nothing is done.  Arguments, results, output and the words of
 errors may hold what is nobody's business: neither a span nor a record has any of them.
 """
 
@@ -115,7 +115,8 @@ def _tell(span: Any, call: Observed) -> None:
 def _span(name: str) -> Iterator[Any]:
     """Yield a span that is the current one, or None where nobody set OpenTelemetry up."""
     trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
+    # Its API alone is there with the SDK of MCP, too.
+    if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         yield None
         return
     tracer = trace.get_tracer("covalt_git", __version__)

@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git import canonical_json
@@ -35,14 +36,14 @@ class BundleFile:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BundleFiles:
     """All files of a toolset, sorted by path, and what is wrong with any of them."""
 
     files: tuple[BundleFile, ...]
     problems: tuple[Problem, ...] = ()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The toolset's digest: of the canonical JSON of the sorted ``[mode, path, sha256]``."""
         return digest_of((file.path, file.sha256, file.executable) for file in self.files)

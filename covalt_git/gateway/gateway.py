@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     import mcp_types as types
 
     from covalt_git.calls.running import Follower
+    from covalt_git.catalog.catalog import Found
     from covalt_git.gateway.client_chats import Client
     from covalt_git.gateway.own_tools import Mode
     from covalt_git.models.base import JsonObject
@@ -73,6 +74,13 @@ class Asked:
     args: JsonObject
     modern: bool
     chat_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _BuiltIn:
+    """A tool of ours, which no toolset has."""
+
+    tool: Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +184,16 @@ class Gateway:
         own = self._own().get(asked.name)
         if own is None and self.mode == "search":
             raise _no_such_tool(asked.name)
-        tool = None if own else self._find(project, asked.name)
+        named = None if own else self._find(project, asked.name)
         try:
             if own is not None:
                 if own.name == own_tools.CALL.name:
                     asked = _with_its_chat(asked, own.input_schema)
                 args = own_tools.check(own, asked.args)
                 return self._own_called(project, own.name, args, asked, follower)
-            assert tool is not None
-            asked = _with_its_chat(asked, tool.input_schema)
-            return self._called(project, tool, asked, follower)
+            assert named is not None
+            asked = _with_its_chat(asked, named.tool.input_schema)
+            return self._called(project, named, asked, follower)
         except CovaltError as error:
             return results.of_error(error)
 
@@ -200,14 +208,14 @@ class Gateway:
                 found = self._searched(project, args["query"], args["limit"])
                 return results.of_value({"tools": found})
             case "read_tool":
-                tool = self._find(project, args["name"])
+                tool = self._find(project, args["name"]).tool
                 told = listing.described(tool, args["name"], root=self.root, modern=asked.modern)
                 shown = told.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(shown)
             case "call_tool":
-                tool = self._find(project, args["name"])
+                named = self._find(project, args["name"])
                 inner = replace(asked, name=args["name"], args=args["arguments"])
-                return self._called(project, tool, inner, follower)
+                return self._called(project, named, inner, follower)
         outcome = resuming.resumed(project, args["execution_id"])
         where = ClientChat(outcome.call.chat_id)
         read = contents.reader(project, outcome.call)
@@ -249,20 +257,22 @@ class Gateway:
         return Prompts(self.project(), self.style)
 
     def _called(
-        self, project: Project, tool: Tool, asked: Asked, follower: Follower
+        self, project: Project, named: Found | _BuiltIn, asked: Asked, follower: Follower
     ) -> types.CallToolResult:
+        tool = named.tool
         request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
         engine = project.engine(follower=follower)
         # What cannot be called needs no chat.
-        found = None if tool.tool_id in BUILTINS else engine.check(request)
-        if found is None:
+        if isinstance(named, _BuiltIn):
             check_arguments(tool, asked.args)
+        else:
+            engine.check(request, named)
         where = self.chats.needed(project, asked.client, asked.chat_id)
         with project.chats.open(where.id) as chat:
             # The index is brought up to date by whoever reads of a chat in it.
-            if found is None:
+            if isinstance(named, _BuiltIn):
                 return results.of_workspace(run(engine, chat, tool, asked.args), where)
-            outcome = engine.call(chat, request, found)
+            outcome = engine.call(chat, request, named)
         if outcome.approval is not None:
             outcome = approving.approved(
                 project, outcome, follower, pages=self.pages, ask_again=asked.modern
@@ -270,7 +280,7 @@ class Gateway:
         read = contents.reader(project, outcome.call)
         return results.of_outcome(outcome, where, read, modern=asked.modern)
 
-    def _find(self, project: Project, name: str) -> Tool:
+    def _find(self, project: Project, name: str) -> Found | _BuiltIn:
         """Return the tool of a name; one of a broken toolset is as it was when it was sound.
 
         Raises:
@@ -280,10 +290,10 @@ class Gateway:
         if tool_id in BUILTINS:
             tool = BUILTINS[tool_id]
             if project.catalog.visible([tool]):
-                return tool
+                return _BuiltIn(tool)
         elif tool_id is not None:
             with suppress(UnknownNameError, DisabledToolError):
-                return project.catalog.find_callable(tool_id).tool
+                return project.catalog.find_callable(tool_id)
         raise _no_such_tool(name)
 
     def _named(self, name: str) -> str | None:

@@ -103,17 +103,24 @@ class ObjectFolder:
 
     def has(self, oid: str) -> bool:
         """Tell whether an object is here; its name will be durable after the next flush."""
+        folder = self._folder_of(oid)
+        if folder:
+            self._touched.add(folder)
+        return folder is not None
+
+    def can_read(self, oid: str) -> bool:
+        """Tell whether an object is here, for somebody who stores nothing that leads to it."""
+        return self._folder_of(oid) is not None
+
+    def _folder_of(self, oid: str) -> str | None:
+        """Return the folder that an object lies in: an empty one while it is in none yet."""
         for gathered in (self._scratch, self._pending):
             if gathered is not None and oid in gathered:
-                return True
+                return ""
         # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
         if self._may_be_loose(oid) and self._loose_size(oid):
-            self._touched.add(f"{self.path}/{oid[:2]}")
-            return True
-        if self.find_packed(oid) is not None:
-            self._touched.add(str(self._pack_folder))
-            return True
-        return False
+            return f"{self.path}/{oid[:2]}"
+        return None if self.find_packed(oid) is None else str(self._pack_folder)
 
     def refresh(self) -> bool:
         """Look for packs that others have made or removed; return whether there may be any."""

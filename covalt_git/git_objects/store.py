@@ -182,6 +182,10 @@ class GitStore:
         """Tell whether an object is in the store; if so its name is durable after a flush."""
         return self._objects.has(oid)
 
+    def can_read(self, oid: str) -> bool:
+        """Tell whether an object is in the store, for somebody who stores nothing that leads to it."""
+        return self._objects.can_read(oid)
+
     def read_object(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of an object, whatever it is."""
         try:

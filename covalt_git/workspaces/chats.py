@@ -196,7 +196,9 @@ class ChatStore:
         """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
         key = (str(self.folder), oid)
         found = _MANIFESTS.get(key)
-        if found is None or not self.store.has(oid):  # what is gone from the disk is to be seen
+        if found is None or not self.store.can_read(
+            oid
+        ):  # what is gone from the disk is to be seen
             commit = self.store.read_commit(oid)
             found = commits.read(oid, commit, self.id, self.records)
             # What lies in the records may come later, as after a clone.

@@ -34,9 +34,10 @@ def put(store: Path, call: PendingCall, *, durable: bool) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         handle, is_new = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644), True
-    with os.fdopen(handle, "wb") as file:
-        file.write(b"%s %s\n" % (_digest(line), line))
-        file.flush()
+    with os.fdopen(handle, "wb", buffering=0) as file:
+        unwritten = memoryview(b"%s %s\n" % (_digest(line), line))
+        while unwritten:
+            unwritten = unwritten[file.write(unwritten) :]
         if durable:
             flush_content(handle)
     if is_new and durable:
@@ -51,13 +52,11 @@ def forget(store: Path, call_id: str) -> None:
     call = read(store)
     if call is None or call.id != call_id:
         return
-    path = store / NAME
-    if path.stat().st_size > _LARGE:
-        os.truncate(path, 0)
-        return
-    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    handle = os.open(store / NAME, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(handle, b"\n")
+        if os.fstat(handle).st_size > _LARGE:
+            os.ftruncate(handle, 0)
     finally:
         os.close(handle)
 
@@ -65,7 +64,8 @@ def forget(store: Path, call_id: str) -> None:
 def read(store: Path) -> PendingCall | None:
     """Return the call that runs, or ran when its process ended."""
     try:
-        content = (store / NAME).read_bytes()
+        with open(store / NAME, "rb", buffering=0) as file:  # noqa: PTH123 - Path's takes twice as long
+            content = file.readall()
     except FileNotFoundError:
         return None
     digest, _, line = content.partition(b"\n")[0].partition(b" ")
