@@ -61,6 +61,7 @@ class _Call(Generic[Result]):
         self.ended_at: float | None = None
         self.ended = anyio.Event()
         self.listener: Callable[[CallEvent], None] | None = None
+        self._unheard: list[CallEvent] | None = []  # None while nobody is there to hear of it
         self._early = dict(early)
         self._loop = asyncio.get_running_loop()
         self._changed = anyio.Event()
@@ -75,12 +76,30 @@ class _Call(Generic[Result]):
             self._tell_of_change()
 
     def _told(self, event: CallEvent) -> None:
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._pass, event)
+        if isinstance(event, Progress | Log):
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._pass, event)
 
     def _pass(self, event: CallEvent) -> None:
         if self.listener is not None:
             self.listener(event)
+        elif self._unheard is not None:
+            self._unheard.append(event)
+            self._tell_of_change()
+
+    def listen(self, listener: Callable[[CallEvent], None]) -> None:
+        """Tell ``listener`` from now on, and first what nobody has heard yet."""
+        unheard, self._unheard = self._unheard, None
+        self.listener = listener
+        for event in unheard or ():
+            listener(event)
+
+    async def ends_silently(self) -> bool:
+        """Wait until there is something to pass on, or the end, and tell whether it came to that first."""
+        self._unheard = self._unheard or []
+        while not (self.ended.is_set() or self._unheard or self.open_inquiry()):
+            await self._changed.wait()
+        return self.ended.is_set() and not self._unheard
 
     def _asked(self, inquiry: Inquiry) -> None:
         """Take note of an inquiry; what the client answered before it was asked is taken once."""
@@ -208,6 +227,8 @@ class Calls:
         self, ctx: ServerRequestContext[Any, Any], call: _Call[Any], *, modern: bool
     ) -> types.InputRequiredResult | None:
         """Wait until a call has ended; or return what it asks, for a client that then comes again."""
+        if await call.ends_silently():
+            return None
         send, receive = anyio.create_memory_object_stream[CallEvent](float("inf"))
 
         def put(event: CallEvent) -> None:
@@ -223,7 +244,7 @@ class Calls:
                     elif isinstance(event, Log):
                         await self._log(ctx, event)
 
-        call.listener = put
+        call.listen(put)
         async with send, anyio.create_task_group() as group:
             group.start_soon(pass_on)
             needed = None
