@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def check_element(name: str) -> Verdict:
     return _portability(name)
 
 
+@lru_cache(maxsize=1 << 12)
 def is_git_file(name: str, wanted: str) -> bool:
     """Tell whether some system takes ``name`` for ``wanted``, one of git's own dot files."""
     return any(
