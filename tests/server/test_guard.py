@@ -267,6 +267,7 @@ def test_a_page_allows_nothing_from_elsewhere(server: Api) -> None:
         "script-src 'self'",
         "style-src 'self' 'nonce'",
         "img-src 'self' data:",
+        "media-src 'self'",
         "font-src 'self'",
         "connect-src 'self'",
         "frame-src 'self'",
