@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json, json_schema, times
@@ -191,8 +192,11 @@ class Engine:
         call = self._new_call(chat, found, request, base=chat.head())
         with beside.copied(chat, call.base) as copy:
             waived = is_waived(self.config, found.tool, request.args)
+            begin = partial(self.follower.tell, Started(call.id))
             with self._running(call.id):
-                outcome = self._ran_python(copy, call, found, confirmed=waived, warm=False)
+                outcome = self._ran_python(
+                    copy, call, found, begin=begin, confirmed=waived, warm=False
+                )
             outcome = beside.at_home(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None
@@ -307,10 +311,16 @@ class Engine:
         """
         chat = writer.chat
         before = chat.state(chat.head())
-        started = call.model_copy(update={"status": "running"})
-        writer.put_call(started)
+        started = call
+        if call.status != "running":
+            started = call.model_copy(update={"status": "running"})
+
+        def begin() -> None:
+            writer.put_call(started)
+            self.follower.tell(Started(call.id))
+
         with self._running(call.id):
-            outcome = self._outcome(chat, started, found, confirmed=confirmed)
+            outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found)
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
@@ -339,7 +349,6 @@ class Engine:
 
     @contextmanager
     def _running(self, call_id: str) -> Iterator[None]:
-        self.follower.tell(Started(call_id))
         with RUNNING.named(call_id, self.follower.cancel), step("run", call_id):
             yield
 
@@ -366,8 +375,18 @@ class Engine:
         return self.level or sandbox.level()
 
     def _outcome(
-        self, chat: ChatStore, call: PendingCall, found: Found, *, confirmed: bool
+        self,
+        chat: ChatStore,
+        call: PendingCall,
+        found: Found,
+        *,
+        begin: Callable[[], None],
+        confirmed: bool,
     ) -> Outcome:
+        """Run a call; ``begin`` is called before anything of it happens."""
+        if found.tool.kind == "python":
+            return self._ran_python(chat, call, found, begin=begin, confirmed=confirmed)
+        begin()
         if found.tool.kind == "http":
             return http_calls.run(
                 found,
@@ -379,18 +398,16 @@ class Engine:
                 tell=self.follower.tell,
                 cancel=self.follower.cancel,
             )
-        if found.tool.kind == "mcp":
-            return mcp_calls.run(
-                found,
-                call.args,
-                chat,
-                root=self.root,
-                limits=limits_of(found.tool, self.config),
-                config=self.config.workspace,
-                command=self._secret_command(),
-                follower=self.follower,
-            )
-        return self._ran_python(chat, call, found, confirmed=confirmed)
+        return mcp_calls.run(
+            found,
+            call.args,
+            chat,
+            root=self.root,
+            limits=limits_of(found.tool, self.config),
+            config=self.config.workspace,
+            command=self._secret_command(),
+            follower=self.follower,
+        )
 
     def _ran_python(
         self,
@@ -398,6 +415,7 @@ class Engine:
         call: PendingCall,
         found: Found,
         *,
+        begin: Callable[[], None],
         confirmed: bool,
         warm: bool = True,
     ) -> Outcome:
@@ -409,6 +427,7 @@ class Engine:
             limits=limits_of(found.tool, self.config),
             confirmed=confirmed,
             follower=self.follower,
+            begin=begin,
             warm=warm,
             command=self._secret_command(),
         )

@@ -17,6 +17,7 @@ from covalt_git.runtime.jobs import Outcome
 from covalt_git.secret_values import Mask
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
@@ -59,6 +60,7 @@ def run(
     limits: Limits,
     confirmed: bool,
     follower: Follower,
+    begin: Callable[[], None],
     warm: bool = True,
     command: SecretCommand | None = None,
 ) -> Outcome:
@@ -67,7 +69,7 @@ def run(
     What somebody else's module does on import is done for each call anew, so that nothing of theirs
     is left in the workspace's reach between two calls; the project's own is imported once, where a
     ``warm`` process is of any use to the next call.  ``command`` is asked for secrets that were granted
-    to it and stand nowhere else.
+    to it and stand nowhere else.  ``begin`` is called before anything of the toolset's runs.
     """
     toolset, tool = found.toolset, found.tool
     may = granted(toolset.id, toolset.state, toolset.digest)
@@ -75,6 +77,7 @@ def run(
         python = _interpreter(found, follower)
         secrets = _secrets(found, may, command)
     except CovaltError as error:
+        begin()
         told = CallError(code=error.code, message=error.message, hint=error.hint)
         return Outcome("error", error=told)
     mask = Mask(secrets.values())
@@ -96,6 +99,7 @@ def run(
             secrets=secrets,
             hosts=tuple(rule.text for rule in may.reach.rules),
             check_result=_declared(found) is None,
+            begin=begin,
             tell=lambda event: follower.tell(_masked(event, mask)),
             cancel=follower.cancel,
             kinds=follower.respondent.kinds,

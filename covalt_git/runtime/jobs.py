@@ -53,6 +53,8 @@ class Job:
         python: the interpreter, which has what the toolset needs.
         describe: whether the function is only to say what it is, and is not called.
         check_result: whether the result has to be what the function's annotation promises.
+        begin: is called before anything of the toolset's runs for this job, when the process that will
+            run it is there where one has waited for it.
         tell: is told what happens meanwhile, in the thread that waits for the run.
         cancel: set by anybody, ends the run.
         ask: asks whoever made the call, who can be asked ``kinds``; raises CannotAskError.
@@ -75,6 +77,7 @@ class Job:
     describe: bool = False
     check_result: bool = True
     python: Path = Path(sys.executable)
+    begin: Callable[[], None] | None = None
     tell: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None
     kinds: frozenset[QuestionKind] = frozenset()

@@ -12,6 +12,8 @@ from covalt_git.runtime.sandbox import RunLimits
 from covalt_git.runtime.workers import NoWorkerError, Place, Room, Workers, shared
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from covalt_git.models.toolset_manifest import Limits
 
 __all__ = ["KEPT_OUTPUT", "Job", "Log", "Outcome", "Progress", "prepare", "run"]
@@ -34,9 +36,15 @@ def run(job: Job, *, workers: Workers | None = None) -> Outcome:
     workers = workers or shared()
     place = _place(job)
     function = job.entrypoint.partition(":")[2]
-    outcome = _in_room(workers.take(place, function), job, workers)
-    if outcome is None:  # the room had waited so long that it ended just now
-        outcome = _in_room(workers.open(place, function), job, workers)
+    begin = job.begin or _nothing
+    outcome = None
+    room = workers.take(place)
+    if room is not None:
+        outcome = _in_room(room, job, workers, begin)
+    else:
+        begin()
+    if outcome is None:  # no room waited, or so long that it ended just now
+        outcome = _in_room(workers.open(place, function), job, workers, _nothing)
     if outcome is None:
         raise NoWorkerError("the process that tools are forked from has ended")
     return outcome
@@ -65,10 +73,18 @@ def _limits(limits: Limits) -> RunLimits:
     )
 
 
-def _in_room(room: Room, job: Job, workers: Workers) -> Outcome | None:
-    """Make the call in a room; None where the room ended before the call began."""
+def _nothing() -> None:
+    pass
+
+
+def _in_room(room: Room, job: Job, workers: Workers, begin: Callable[[], None]) -> Outcome | None:
+    """Make the call in a room; None where the room ended before the call began.
+
+    The room wakes a process while ``begin`` has its time; the request comes only then.
+    """
     call = AwaitedCall(room, job)
     try:
+        begin()
         outcome = call.outcome()
     except BaseException:
         room.end()

@@ -235,13 +235,8 @@ class Workers:
                 keeper = self._keepers[python] = Keeper(python)
             return keeper
 
-    def take(self, place: Place, function: str) -> Room:
-        """Return a room for one call of ``function``: one that waited for it, or a new one.
-
-        Raises:
-            NoWorkerError: where no process can be started.
-            FileNotFoundError: where the workspace is gone.
-        """
+    def take(self, place: Place) -> Room | None:
+        """Return a room that waited for a call of its place, or None where none did."""
         with self._lock:
             over = [room for room in self._idle if _is_over(room, place)]
             self._idle = [room for room in self._idle if room not in over]
@@ -250,7 +245,7 @@ class Workers:
                 self._idle.remove(fitting[-1])
         for room in over:
             room.end()
-        return fitting[-1] if fitting else self.open(place, function)
+        return fitting[-1] if fitting else None
 
     def open(self, place: Place, function: str) -> Room:
         """Return a new room.

@@ -21,6 +21,8 @@ from covalt_git.models.calls import PendingCall
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.models.base import JsonObject
+
 NAME = "running-call"
 _LARGE = 1 << 16
 
@@ -49,8 +51,8 @@ def forget(store: Path, call_id: str) -> None:
 
     It may be there again after a power cut: whoever finds it then finds its commit, too.
     """
-    call = read(store)
-    if call is None or call.id != call_id:
+    noted = _noted(store)
+    if noted is None or noted.get("id") != call_id:
         return
     handle = os.open(store / NAME, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -63,6 +65,14 @@ def forget(store: Path, call_id: str) -> None:
 
 def read(store: Path) -> PendingCall | None:
     """Return the call that runs, or ran when its process ended."""
+    noted = _noted(store)
+    try:
+        return None if noted is None else PendingCall.model_validate(noted)
+    except ValidationError:  # by another version of ours
+        return None
+
+
+def _noted(store: Path) -> JsonObject | None:
     try:
         with open(store / NAME, "rb", buffering=0) as file:  # noqa: PTH123 - Path's takes twice as long
             content = file.readall()
@@ -71,10 +81,8 @@ def read(store: Path) -> PendingCall | None:
     digest, _, line = content.partition(b"\n")[0].partition(b" ")
     if digest != _digest(line):
         return None
-    try:
-        return PendingCall.model_validate(canonical_json.loads(line))
-    except (ValidationError, canonical_json.NotJsonError):  # by another version of ours
-        return None
+    noted: JsonObject = canonical_json.loads(line)  # it was written whole, and so it is JSON
+    return noted
 
 
 def _digest(line: bytes) -> bytes:
