@@ -4,6 +4,8 @@ VENV   ?= .venv
 SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# One more than there are cores: tests wait for disks, and for what they start, a third of their time.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 THEIRS := $(VENV)/servers
 
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
@@ -16,7 +18,7 @@ run: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
 test: check browser servers
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n $(WORKERS)
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/proof.md).
 proof: $(READY)

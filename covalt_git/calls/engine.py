@@ -310,7 +310,7 @@ class Engine:
         ``confirmed`` tells that its decorator need not ask: a person or the project said yes.
         """
         chat = writer.chat
-        before = chat.state(chat.head())
+        before = chat.state(chat.head()) if is_read_only(found.tool) else None
         started = call
         if call.status != "running":
             started = call.model_copy(update={"status": "running"})
@@ -341,7 +341,7 @@ class Engine:
             )
         with step("snapshot"):
             seen = writer.look()
-        if is_read_only(found.tool) and not same(seen, before):
+        if before is not None and not same(seen, before):
             error = wrote_though_read_only(chat, before, seen, error)
             writer.put_back(seen)
             seen = writer.look()

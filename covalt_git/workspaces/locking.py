@@ -234,7 +234,8 @@ def _write(handle: int, text: str) -> None:
     """Let the lock say who holds it; that it cannot, as on a full disk, is no reason to fail."""
     with contextlib.suppress(OSError):
         os.ftruncate(handle, 0)
-        os.pwrite(handle, text.encode("utf-8", "replace"), 0)
+        if text:
+            os.pwrite(handle, text.encode("utf-8", "replace"), 0)
 
 
 def _command() -> str:
