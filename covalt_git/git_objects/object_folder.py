@@ -376,7 +376,7 @@ class ObjectFolder:
         return None if found is None else found[0].read(found[1])
 
     def _open_loose(self, oid: str) -> IO[bytes]:
-        return open(self._loose(oid), "rb")  # noqa: PTH123 - who asks closes it
+        return open(self._loose(oid), "rb", buffering=0)  # noqa: PTH123 - who asks closes it
 
     def _read_loose(self, oid: str) -> tuple[bytes, bytes] | None:
         try:

@@ -73,13 +73,12 @@ def swap_id(
         return None
     moved: bool | None = False
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "wb", buffering=0) as file:
             now = read_id(store, ref)
             if now is None and (os.path.lexists(path) or ref.encode() in packed()):
                 moved = None
             elif now == old:
-                file.write(f"{new}\n".encode())
-                file.flush()
+                file.write(f"{new}\n".encode())  # so few bytes are written whole or not at all
                 put()
                 if sync is not None:
                     os.fsync(handle)
