@@ -165,10 +165,19 @@ class Connection:
             CovaltError: when it cannot be started, reached or understood.
         """
         async with self._one_at_a_time:
-            client = await self._client(voice)
-            self._tools = None
-            self._listen_anew()
-            return await self._definitions(client)
+            try:
+                return await self._listed(voice)
+            except failures.ServerEndedError:
+                # Perhaps before it was asked, and nobody had heard of that yet.
+                if self._stop.is_set():
+                    raise
+            return await self._listed(voice)
+
+    async def _listed(self, voice: Voice) -> list[JsonObject]:
+        client = await self._client(voice)
+        self._tools = None
+        self._listen_anew()
+        return await self._definitions(client)
 
     async def call(self, asked: Asked, voice: Voice) -> JsonObject:
         """Return the result of a call, as the protocol has it.

@@ -35,6 +35,13 @@ def call(connections: Connections, to: Definition, tool: str, **more: Any) -> An
     return connections.call(to, asked, **more)
 
 
+def with_key(to: Definition, program: str) -> Definition:
+    """Return the definition of a program of Python that is given a secret as KEY."""
+    secret = "sk-very-secret"
+    argv = (sys.executable, "-c", program)
+    return replace(to, argv=argv, env={"KEY": secret}, secrets=(secret,))
+
+
 def digest(connections: Connections, to: Definition, tool: str) -> str:
     """Return the digest of a tool as its server defines it now."""
     (given,) = (one for one in connections.tools(to) if one["name"] == tool)
@@ -229,6 +236,34 @@ def test_a_server_killed_between_two_calls_is_not_noticed_by_the_second(
         assert text(call(connections, first_era, "add", args={"a": 1, "b": 1})) == "2"
 
 
+@pytest.fixture
+def dying(first_era: Definition, tmp_path: Path) -> Definition:
+    """One that ends the first time that it is asked for its tools."""
+    return replace(
+        first_era, env={**first_era.env, "ENDS_WHEN_LISTED_FIRST": str(tmp_path / "ended")}
+    )
+
+
+def test_a_server_that_ends_when_it_is_asked_for_its_tools_is_asked_again(
+    connections: Connections, dying: Definition
+) -> None:
+    assert len(connections.tools(dying)) > 2
+    (health,) = connections.health(dying.name.root)
+    assert health.starts == 2
+
+
+def test_a_call_that_was_not_sent_yet_is_made_by_the_next_process(
+    connections: Connections, first_era: Definition, dying: Definition
+) -> None:
+    known = digest(connections, first_era, "add")
+    connections.begin(dying)
+
+    asked = Asked("add", known, {"a": 1, "b": 1}, 20.0, repeatable=False)
+    assert text(connections.call(dying, asked)) == "2"
+    (health,) = connections.health(dying.name.root)
+    assert health.starts == 2
+
+
 def test_a_program_that_is_not_there_is_told_by_name(
     connections: Connections, first_era: Definition
 ) -> None:
@@ -253,12 +288,7 @@ def test_what_a_program_prints_that_is_no_message_is_told(
     connections: Connections, first_era: Definition
 ) -> None:
     program = "import os; print('debug', os.environ['KEY'], flush=True); input(); print('{}')"
-    wrong = replace(
-        first_era,
-        argv=(sys.executable, "-c", program),
-        env={"KEY": "sk-very-secret"},
-        secrets=("sk-very-secret",),
-    )
+    wrong = with_key(first_era, program)
     heard: list[str] = []
 
     with pytest.raises(ServerFailedError) as caught:
@@ -299,12 +329,7 @@ def test_a_secret_is_in_nothing_that_a_server_says(
     connections: Connections, first_era: Definition
 ) -> None:
     program = "import os, sys; raise SystemExit('the key ' + os.environ['KEY'] + ' is bad')"
-    defined = replace(
-        first_era,
-        argv=(sys.executable, "-c", program),
-        env={"KEY": "sk-very-secret"},
-        secrets=("sk-very-secret",),
-    )
+    defined = with_key(first_era, program)
     heard: list[str] = []
 
     with pytest.raises(ServerFailedError) as caught:
