@@ -360,3 +360,42 @@ def test_room_is_not_held_to_the_processor_time_of_its_calls(workshop: Workshop)
     """
 
     assert results(workshop, source, 5, limits={"cpu_s": 1.0}) == [None] * 5
+
+
+FOLLOWS = """
+from pathlib import Path
+
+def run(workspace: Path) -> bool:
+    (workspace / "ran").touch()
+    return (workspace / "begun").exists()
+"""
+
+
+@pytest.mark.parametrize("digest", [None, KEPT])
+def test_nothing_of_a_call_runs_before_it_has_begun(workshop: Workshop, digest: str | None) -> None:
+    begun = workshop.workspace / "begun"
+    times: list[int] = []
+
+    def begin() -> None:
+        times.append(1)
+        begun.touch()
+
+    for _ in range(3):
+        outcome = workshop.run(FOLLOWS, digest=digest, begin=begin)
+        assert (outcome.status, outcome.result) == ("success", True)
+        begun.unlink()
+    assert len(times) == 3
+
+
+@pytest.mark.parametrize("digest", [None, KEPT])
+def test_a_call_that_cannot_begin_never_runs(workshop: Workshop, digest: str | None) -> None:
+    def fail() -> None:
+        raise OSError("the disk is full")
+
+    assert workshop.run(FOLLOWS, digest=digest).status == "success"
+    (workshop.workspace / "ran").unlink()
+    with pytest.raises(OSError, match="the disk is full"):
+        workshop.run(FOLLOWS, digest=digest, begin=fail)
+    time.sleep(0.2)
+    assert not (workshop.workspace / "ran").exists()
+    assert workshop.run(FOLLOWS, digest=digest).status == "success"
