@@ -45,8 +45,10 @@ async def _signed_out(file: SignInFile, granted: Reach | None) -> str:
                 return await _taken_back(kept, kept.revocation_endpoint, granted)
         except CovaltError as error:
             return error.message
+        except TimeoutError:
+            return f"it did not answer within {WAIT_S:g} s"
         except Exception as error:  # noqa: BLE001 - the network's are of many kinds
-            return why_unreachable(error) or "it did not answer in time"
+            return why_unreachable(error) or f"the connection failed: {type(error).__name__}"
 
 
 async def _taken_back(kept: KeptSignIn, endpoint: str, granted: Reach | None) -> str:

@@ -196,9 +196,8 @@ class ChatStore:
         """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
         key = (str(self.folder), oid)
         found = _MANIFESTS.get(key)
-        if found is None or not self.store.can_read(
-            oid
-        ):  # what is gone from the disk is to be seen
+        # What is gone from the disk is to be seen.
+        if found is None or not self.store.can_read(oid):
             commit = self.store.read_commit(oid)
             found = commits.read(oid, commit, self.id, self.records)
             # What lies in the records may come later, as after a clone.
