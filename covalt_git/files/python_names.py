@@ -91,6 +91,8 @@ def literal(expression: ast.expr) -> Any:
     Raises:
         UnknownError: for everything that is no literal, or no JSON.
     """
+    if isinstance(expression, ast.Constant) and isinstance(expression.value, bool | None):
+        return expression.value
     try:
         value = _json(ast.literal_eval(expression))
         canonical_json.dumps(value)
@@ -114,11 +116,22 @@ def read_names(module: ast.Module) -> ModuleNames:
     for name, binding in _module_bindings(module):
         has_star = has_star or name == "*"
         bindings.setdefault(name, []).append(binding)
-    for node in ast.walk(module):
+    for node in _statements(module):
         if isinstance(node, ast.Global):  # a function may bind these whenever it is called
             for name in node.names:
                 bindings.setdefault(name, []).append(Binding(certain=False))
     return ModuleNames({name: tuple(bound) for name, bound in bindings.items()}, has_star)
+
+
+def _statements(module: ast.Module) -> Iterator[ast.AST]:
+    """Yield every statement, at any depth; none is within an expression, most of which is a text."""
+    waiting: list[ast.AST] = [module]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(node, block, ())
+            waiting += inner if isinstance(inner, list) else ()
 
 
 def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
@@ -133,12 +146,18 @@ def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
         if target := _plain_target(node):
             told.add(target)
             yield target.id, Binding(node=getattr(node, "value", None), certain=certain)
-        yield from ((name, binding) for name, binding in _bound_by(node, certain=certain))
-        inner = _inside(node)
-        waiting.extend((child, certain and isinstance(node, ast.expr | _Simple)) for child in inner)
+        yield from _bound_by(node, certain=certain)
+        inner = [part for part in _inside(node) if type(part) not in _LEAVES]
+        if inner:
+            happens = certain and isinstance(node, _HAPPENS)
+            waiting.extend((part, happens) for part in reversed(inner))
 
 
-_Simple = ast.Assign | ast.AnnAssign | ast.Expr | ast.Delete | ast.With
+_HAPPENS = (ast.expr, ast.Assign, ast.AnnAssign, ast.Expr, ast.Delete, ast.With)
+"""Where all that is within happens if it does itself."""
+
+_LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
+"""What holds no other node, and binds no name."""
 
 
 def _plain_target(node: ast.AST) -> ast.Name | None:
@@ -175,18 +194,19 @@ def _bound_by(node: ast.AST, *, certain: bool) -> Iterator[tuple[str, Binding]]:
 
 
 def _inside(node: ast.AST) -> list[ast.AST]:
-    """Return the parts that are evaluated in the module's own scope, last first."""
-    if isinstance(node, ast.ClassDef):
-        parts: list[ast.AST] = [*node.decorator_list, *node.bases, *node.keywords]
-    elif isinstance(node, FunctionNode):
-        parts = [*node.decorator_list, node.args]
-    elif isinstance(node, ast.Lambda):
-        parts = [node.args]
-    elif isinstance(node, ast.comprehension):
-        parts = [node.iter, *node.ifs]
-    else:
-        parts = list(ast.iter_child_nodes(node))
-    return parts[::-1]
+    """Return the parts that are evaluated in the module's own scope."""
+    match node:
+        case ast.Name():
+            return []
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return [*node.decorator_list, node.args]
+        case ast.ClassDef():
+            return [*node.decorator_list, *node.bases, *node.keywords]
+        case ast.Lambda():
+            return [node.args]
+        case ast.comprehension():
+            return [node.iter, *node.ifs]
+    return list(ast.iter_child_nodes(node))
 
 
 def _at_home(dotted: str) -> str:

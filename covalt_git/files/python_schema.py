@@ -160,7 +160,7 @@ class SchemaReader:
     def referenced(self, schema: JsonObject) -> dict[str, JsonObject]:
         """Return the definitions that a schema leads to, by name."""
         found: dict[str, JsonObject] = {}
-        waiting: list[Any] = [schema]
+        waiting: list[Any] = [schema] if self.definitions else []
         while waiting:
             part = waiting.pop()
             if isinstance(part, list):

@@ -136,7 +136,6 @@ def _read_definitions(
     docstring = _read_docstring(node)
     certain = len(definitions) == 1 and mark.keeps_signature
     parameters, schema = _read_signature(node, names, docstring) if certain else _any_arguments()
-    line = split_lines(source)[node.lineno - 1]
     return ToolSource(
         name=mark.texts.get("name"),
         description=mark.texts.get("description") or docstring.description or None,
@@ -148,8 +147,16 @@ def _read_definitions(
         takes_workspace=any(_is_workspace(argument, names) for argument, _ in _arguments(node)),
         is_async=isinstance(node, ast.AsyncFunctionDef),
         line=node.lineno,
-        col=len(line[: node.col_offset].decode("utf-8", "replace")) + 1,
+        col=_column(source, node),
     )
+
+
+def _column(source: bytes, node: FunctionNode) -> int:
+    """Return the character, from 1, that Python counts in bytes."""
+    if not node.col_offset:
+        return 1
+    line = split_lines(source)[node.lineno - 1]
+    return len(line[: node.col_offset].decode("utf-8", "replace")) + 1
 
 
 def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
