@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import ReadToolset, tools_of, toolset_facts
 from covalt_git.errors import Problem
-from covalt_git.files.bundle_files import MANIFEST
+from covalt_git.files.bundle_files import MANIFEST, Contents
 from covalt_git.files.checks import read_sources
 from covalt_git.files.project_files import CONFIG, read_around
 from covalt_git.files.reading import Reading, read_yaml, shown_path
@@ -194,7 +194,9 @@ def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -
         manifest = Reading(manifest.path, None, None)
     state_file = root / "toolsets" / STATE_FOLDER / f"{name}.yaml"
     state = read_state(state_file, shown_path(state_file, root))
-    sources = read_sources(manifest, toolset.folder, toolset.files)[0] if manifest.value else {}
+    sources = (
+        read_sources(manifest, toolset.files, Contents(toolset.folder))[0] if manifest.value else {}
+    )
     own = tuple(one for one in locks if _is_of(one, toolset))
     return ReadToolset(toolset, manifest, state, sources, own)
 

@@ -19,9 +19,8 @@ from covalt_git.models import problems as codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
-    from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.bundle_files import BundleFiles, Contents
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
     from covalt_git.models.base import JsonObject
@@ -105,7 +104,7 @@ def artifact_problems(content: bytes, shown: str) -> list[Problem]:
 
 
 def check_artifacts(
-    manifest: Reading[ToolsetManifest], folder: Path, files: BundleFiles
+    manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> list[Problem]:
     """Return what the pages of a toolset ask for in vain.
 
@@ -129,7 +128,7 @@ def check_artifacts(
         page = file.kind == "artifact" and file.path.lower().endswith(_PAGES)
         if (page or file.path in named) and file.size <= MAX_PAGE_BYTES:
             try:
-                text = (folder / file.path).read_bytes()
+                text = contents.read(file.path)
             except OSError:
                 continue  # it went away since the files were listed
             problems += artifact_problems(text, f"{shown}/{file.path}")

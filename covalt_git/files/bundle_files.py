@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 MANIFEST = "toolset.yaml"
 MAX_FILES = 5_000
 MAX_FILE_BYTES = 64 << 20
+
+_KEPT_FILE_BYTES = 4 << 20
+_KEPT_BYTES = 16 << 20
+"""How much of a toolset is held while it is checked: most of them, whole."""
 
 FileKind = Literal["python", "artifact", "asset", "config"]
 
@@ -58,6 +62,40 @@ class BundleFiles:
         return next((file for file in self.files if file.path == path), None)
 
 
+@dataclass(slots=True)
+class Contents:
+    """What a toolset's files hold, as it was when they were hashed; of large ones as it is now.
+
+    It is for the time of one reading: what is checked is what the digest is of.
+    """
+
+    folder: Path
+    _kept: dict[str, bytes] = field(default_factory=dict)
+    _size: int = 0
+
+    def kept(self, path: str) -> bytes | None:
+        """Return the bytes of a file that was hashed and is not large, else None."""
+        return self._kept.get(path)
+
+    def read(self, path: str, most: int = -1) -> bytes:
+        """Return the bytes of a file, or the first ``most`` of them.
+
+        Raises:
+            OSError: when it has gone since it was listed, or cannot be read.
+        """
+        kept = self._kept.get(path)
+        if kept is not None:
+            return kept if most < 0 else kept[:most]
+        with (self.folder / path).open("rb") as file:
+            return file.read(most)
+
+    def keep(self, path: str, content: bytes) -> None:
+        """Keep what a file holds, where that is little."""
+        if self._size + len(content) <= _KEPT_BYTES:
+            self._kept[path] = content
+            self._size += len(content)
+
+
 def digest_of(files: Iterable[tuple[str, str, bool]]) -> str:
     """Return the digest of a toolset of these files: path, SHA-256 in hex, whether it may be run."""
     rows = [
@@ -68,18 +106,24 @@ def digest_of(files: Iterable[tuple[str, str, bool]]) -> str:
 
 
 def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
-    """List and hash the files below ``folder``; links, devices and git's own names are problems.
+    """List and hash the files below ``folder``, as :func:`read_bundle` does."""
+    return read_bundle(folder, shown)[0]
+
+
+def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
+    """List, hash and read the files below ``folder``; links, devices and git's own names are problems.
 
     What Python leaves behind (``__pycache__``) is no part of a toolset.  A folder that is a link
     itself is not followed: what it leads to is not checked in here.
     """
     files: list[BundleFile] = []
     problems: list[Problem] = []
+    contents = Contents(folder)
     if folder.is_symlink():
         hint = "put the folder itself here"
         problem = Problem(shown, 0, 0, codes.FORBIDDEN_FILE, "a toolset is no link", hint)
-        return BundleFiles((), (problem,))
-    for path, status in _walk(folder, "", problems, shown):
+        return BundleFiles((), (problem,)), contents
+    for path, status in _walk(str(folder), "", problems, shown):
         if len(files) == MAX_FILES:
             message = f"there are more than {MAX_FILES} files in it"
             hint = "keep what is no part of the toolset elsewhere"
@@ -91,23 +135,29 @@ def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
             problems.append(Problem(f"{shown}/{path}", 0, 0, codes.TOO_LARGE, message, hint))
             continue
         try:
-            with (folder / path).open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            with open(f"{folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123 - of thousands
+                if status.st_size <= _KEPT_FILE_BYTES:
+                    content = file.read()
+                    digest = hashlib.sha256(content).hexdigest()
+                    contents.keep(path, content)
+                else:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             message = f"the file cannot be read: {os.strerror(error.errno or 0).lower()}"
             problems.append(Problem(f"{shown}/{path}", 0, 0, codes.UNREADABLE, message))
             continue
         executable = bool(status.st_mode & stat.S_IXUSR)
         files.append(BundleFile(path, _kind(path), executable, digest, status.st_size))
-    return BundleFiles(tuple(sorted(files, key=lambda file: file.path)), tuple(problems))
+    files.sort(key=lambda file: file.path)
+    return BundleFiles(tuple(files), tuple(problems)), contents
 
 
 def _walk(
-    folder: Path, prefix: str, problems: list[Problem], shown: str
+    folder: str, prefix: str, problems: list[Problem], shown: str
 ) -> list[tuple[str, os.stat_result]]:
     found: list[tuple[str, os.stat_result]] = []
     try:
-        entries = sorted(os.scandir(folder / prefix), key=lambda entry: entry.name)
+        entries = sorted(os.scandir(f"{folder}/{prefix}"), key=lambda entry: entry.name)
     except OSError as error:
         message = f"the folder cannot be read: {os.strerror(error.errno or 0).lower()}"
         place = f"{shown}/{prefix}".rstrip("/")

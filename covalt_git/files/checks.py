@@ -35,9 +35,8 @@ from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
 
-    from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.bundle_files import BundleFiles, Contents
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
@@ -46,7 +45,7 @@ Sources = dict[str, ToolSource]
 
 
 def read_sources(
-    manifest: Reading[ToolsetManifest], folder: Path, files: BundleFiles
+    manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> tuple[Sources, list[Problem]]:
     """Read what the manifest's Python tools say of themselves, without running them."""
     sources: Sources = {}
@@ -63,8 +62,7 @@ def read_sources(
             problems.append(_no_module(manifest, loc, module, modules))
             continue
         try:
-            with (folder / path).open("rb") as file:
-                source = file.read(MAX_SOURCE_BYTES + 1)
+            source = contents.read(path, MAX_SOURCE_BYTES + 1)
             sources[tool.id] = read_tool(source, function)
             origin = imported_from(source, function)
             if origin and origin.partition(".")[0] in sys.stdlib_module_names:

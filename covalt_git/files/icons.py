@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.errors import Problem
-    from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.bundle_files import BundleFiles, Contents
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
     from covalt_git.models.tool import Tool
@@ -44,7 +44,7 @@ _KINDS = ", ".join(sorted(ICON_TYPES))
 
 
 def check_icons(
-    manifest: Reading[ToolsetManifest], folder: Path, files: BundleFiles
+    manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
 ) -> Iterator[Problem]:
     """Find what is wrong with the icons that a toolset and its tools name."""
     if manifest.value is None:
@@ -55,7 +55,7 @@ def check_icons(
         if missing:
             continue
         try:
-            content = (folder / path).read_bytes()
+            content = contents.read(path)
         except OSError:
             continue  # it went away since the files were listed
         why = why_no_icon(path, content)

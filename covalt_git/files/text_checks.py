@@ -19,9 +19,8 @@ from covalt_git.references import texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
-    from covalt_git.files.bundle_files import BundleFiles
+    from covalt_git.files.bundle_files import BundleFiles, Contents
     from covalt_git.files.credentials import Credential
     from covalt_git.files.python_source import ToolSource
     from covalt_git.files.reading import Reading
@@ -45,7 +44,9 @@ _SHOWN_TO_AGENTS = frozenset(
 )
 
 
-def check_texts(folder: Path, shown: str, files: BundleFiles) -> tuple[list[Problem], set[str]]:
+def check_texts(
+    shown: str, files: BundleFiles, contents: Contents
+) -> tuple[list[Problem], set[str]]:
     """Return what is wrong with the texts of a toolset, and the credentials that stand in them."""
     problems: list[Problem] = []
     values: set[str] = set()
@@ -53,7 +54,7 @@ def check_texts(folder: Path, shown: str, files: BundleFiles) -> tuple[list[Prob
         if file.size > MAX_TEXT_BYTES:
             continue
         try:
-            content = (folder / file.path).read_bytes()
+            content = contents.read(file.path)
         except OSError:
             continue  # it went away since the files were listed
         if b"\0" in content:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem
 from covalt_git.files.artifact_checks import check_artifacts
-from covalt_git.files.bundle_files import MANIFEST, BundleFiles, read_bundle_files, readable
+from covalt_git.files.bundle_files import MANIFEST, BundleFiles, Contents, read_bundle, readable
 from covalt_git.files.checks import Sources, check_manifest, read_sources
 from covalt_git.files.icons import check_icons
 from covalt_git.files.module_names import check_names
 from covalt_git.files.override_checks import check_aliases, check_local_overrides
-from covalt_git.files.reading import Reading, read_yaml, shown_path
+from covalt_git.files.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
 from covalt_git.files.text_checks import (
     check_docstrings,
@@ -151,8 +151,8 @@ def read_toolset(
     """
     folder = root / "toolsets" / toolset_id
     shown = shown_path(folder, root)
-    files = read_bundle_files(folder, shown)
-    manifest = _read_manifest(folder, shown)
+    files, contents = read_bundle(folder, shown)
+    manifest = _read_manifest(folder, shown, contents)
     if state is None:
         state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
         state = read_state(state_file, shown_path(state_file, root))
@@ -166,7 +166,7 @@ def read_toolset(
     sources: Sources = {}
     locks: dict[str, Reading[ToolLock]] = {}
     if manifest.value is not None:
-        sources, found = read_sources(manifest, folder, files)
+        sources, found = read_sources(manifest, files, contents)
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
         if manifest.value.id == toolset_id:
@@ -179,9 +179,9 @@ def read_toolset(
                 problems += check_lock(lock, manifest.value)
         problems += check_aliases(state)
         problems += check_local_overrides(state, manifest.value, files, sources, tools)
-    problems += check_artifacts(manifest, folder, files)
-    problems += check_icons(manifest, folder, files)
-    found, credentials = check_texts(folder, shown, files)
+    problems += check_artifacts(manifest, files, contents)
+    problems += check_icons(manifest, files, contents)
+    found, credentials = check_texts(shown, files, contents)
     of_state, in_state = _check_state_text(state)
     problems += [
         *found,
@@ -202,7 +202,10 @@ def read_toolset(
     )
 
 
-def _read_manifest(folder: Path, shown: str) -> Reading[ToolsetManifest]:
+def _read_manifest(folder: Path, shown: str, contents: Contents) -> Reading[ToolsetManifest]:
+    kept = contents.kept(MANIFEST)
+    if kept is not None:
+        return read_text(kept, f"{shown}/{MANIFEST}", ToolsetManifest)
     file = folder / MANIFEST
     if folder.is_symlink():
         return Reading(f"{shown}/{MANIFEST}", None, None)
