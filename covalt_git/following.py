@@ -16,8 +16,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.files.project_files import ProjectReading, read_around
-from covalt_git.files.toolsets import Toolset, toolset_ids
+from covalt_git.files.project_files import CheckedToolset, ProjectReading, read_around
+from covalt_git.files.toolsets import toolset_ids
 from covalt_git.index.signatures import Seen, is_as_seen, read_seen
 from covalt_git.names import new_id
 from covalt_git.watching import CannotWatchError, FolderEvents, tells_all
@@ -75,7 +75,7 @@ class FollowedProject:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._seen: dict[str, Seen] = {}
-        self._toolsets: dict[str, Toolset] = {}
+        self._toolsets: dict[str, CheckedToolset] = {}
         self._looking = threading.Lock()
         self._last = Look("", ProjectReading(root, None, (), ()))
         self.look()
@@ -115,7 +115,8 @@ class FollowedProject:
             finally:
                 os.close(handle)
         for name in changed - gone:
-            self._seen[name], self._toolsets[name] = read_seen(self.root, name)
+            self._seen[name], toolset = read_seen(self.root, name)
+            self._toolsets[name] = CheckedToolset.of(toolset)
         for name in gone:
             del self._toolsets[name], self._seen[name]
         self._toolsets = dict(sorted(self._toolsets.items()))

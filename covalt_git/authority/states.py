@@ -17,7 +17,7 @@ from covalt_git.authority.toolset_facts import ReadToolset, tools_of, toolset_fa
 from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import MANIFEST, Contents
 from covalt_git.files.checks import read_sources
-from covalt_git.files.project_files import CONFIG, read_around
+from covalt_git.files.project_files import CONFIG, CheckedToolset, read_around
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_lock, read_state
 from covalt_git.files.tool_locks import LOCK_FOLDER
@@ -172,7 +172,7 @@ def _read(root: Path, commit: str | None, unseen: Mapping[str, str] | None = Non
     config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
     locks = _locks(root)
     toolsets = tuple(_read_toolset(root, name, locks) for name in toolset_ids(root / "toolsets"))
-    around = read_around(root, tuple(read.toolset for read in toolsets))
+    around = read_around(root, tuple(CheckedToolset.of(read.toolset) for read in toolsets))
     digests = {CONFIG: _digest(root / CONFIG)}
     digests |= {f"toolsets/{read.toolset.id}": _toolset_digest(root, read) for read in toolsets}
     for issuer in config.value.issuers if config.value else ():

@@ -121,7 +121,7 @@ class _Teller:
     def _tell(self, look: Look, problems: tuple[Problem, ...]) -> None:
         reading, broken = look.reading, look.broken
         self._told = reading.problems
-        tools = sum(len(toolset.tools) for toolset in reading.toolsets)
+        tools = sum(toolset.tool_count for toolset in reading.toolsets)
         if self._as_json:
             told = {
                 "changed": look.changed,

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final
 
 import click
 
 from covalt_git.cli import output
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-Item = TypeVar("Item")
 
 BACK: Final = "\r\x1b[K"
 """Goes to the beginning of the line and empties it."""
@@ -50,17 +45,6 @@ class Bar:
         if self._is_shown:
             click.echo(BACK, err=True, nl=False)
         self._next, self._is_shown = None, False
-
-
-def passing(items: Sequence[Item], noun: str, patience_s: float = _PATIENCE_S) -> Iterator[Item]:
-    """Give the items one by one; show their number in a line that is gone after the last."""
-    told = Bar(noun, patience_s)
-    try:
-        for done, item in enumerate(items):
-            told(done, len(items))
-            yield item
-    finally:
-        told.clear()
 
 
 def bar(done: float, total: float | None) -> str:

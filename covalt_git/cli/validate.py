@@ -13,9 +13,10 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.mending import mend_files, mendable
 from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.progress import passing
+from covalt_git.cli.progress import Bar
 from covalt_git.errors import WrongCallError
 from covalt_git.files.project_files import CONFIG, ProjectReading, find_root, read_project
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.standing import lacking
 from covalt_git.reports import repository_prefix
 from covalt_git.reports.baselines import (
@@ -29,7 +30,7 @@ from covalt_git.reports.github_commands import github_command
 from covalt_git.whole_files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from covalt_git.errors import Problem
     from covalt_git.installs.standing import Lacking
@@ -85,13 +86,13 @@ def command(
     root = find_root(_start(paths, start))
     gc.disable()  # what is read stays until the end: looking for garbage takes a tenth of the time
     wanted = _wanted(paths, root)
-    reading = read_project(root, _passing)
+    reading = _read(root)
     if fix or diff:
         mended = mend_files(root, _within(reading, wanted), write=not diff)
         if diff:
             raise SystemExit(1 if mended or _failing(_within(reading, wanted), strict) else 0)
         if mended:
-            reading = read_project(root, _passing)
+            reading = _read(root)
     found = _within(reading, wanted)
     if update and baseline is not None:
         _update(baseline, found, wanted)
@@ -112,8 +113,12 @@ def _refuse_contradictions(form: str, *, as_json: bool, fix: bool, diff: bool) -
         raise WrongCallError("--diff prints a difference, and no other format")
 
 
-def _passing(names: list[str]) -> Iterator[str]:
-    return passing(names, "toolsets")
+def _read(root: Path) -> ProjectReading:
+    told = Bar("toolsets")
+    try:
+        return read_project(root, told)
+    finally:
+        told.clear()
 
 
 # Which problems are reported
@@ -239,12 +244,16 @@ def _json(reading: ProjectReading, compared: Compared) -> dict[str, object]:
 
 def _lacking(reading: ProjectReading) -> list[Lacking]:
     """Return the MCP servers that nobody granted, of the toolsets that are on: no mistake of a file."""
-    found = [lacking(one) for one in reading.toolsets if one.sound and one.enabled]
+    found = [
+        lacking(read_toolset(reading.root, one.id))
+        for one in reading.toolsets
+        if one.sound and one.enabled and one.has_servers
+    ]
     return [one for of_toolset in found for one in of_toolset]
 
 
 def _tools(reading: ProjectReading) -> int:
-    return sum(len(toolset.tools) for toolset in reading.toolsets)
+    return sum(toolset.tool_count for toolset in reading.toolsets)
 
 
 def _summary(reading: ProjectReading, compared: Compared) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.bundle_files import MANIFEST, readable
@@ -13,13 +14,14 @@ from covalt_git.files.text_checks import check_text, without
 from covalt_git.files.tool_locks import LOCK_FOLDER, check_lock
 from covalt_git.files.tools_in_force import namespace_of
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.forked import each
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from covalt_git.files.model_errors import Loc
@@ -41,12 +43,53 @@ class BrokenConfigError(CovaltError):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedToolset:
+    """What the project as a whole has to know of one of its toolsets.
+
+    ``tool_ids`` are as of :class:`Toolset`; ``namespaces`` those that it declares beside its own:
+    where, and what each is called here; ``locks`` the files of its servers' locks.
+    """
+
+    id: str
+    sound: bool
+    enabled: bool
+    tool_count: int
+    tool_ids: list[str] | None
+    has_servers: bool
+    namespaces: tuple[tuple[Loc, str, str], ...]
+    locks: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, toolset: Toolset) -> Self:
+        """Return what is to be known of a toolset that was read."""
+        return cls(
+            toolset.id,
+            toolset.sound,
+            toolset.enabled,
+            len(toolset.tools),
+            toolset.tool_ids,
+            bool(toolset.manifest and toolset.manifest.mcp_servers),
+            tuple(
+                (loc, name, namespace_of(name, toolset.state))
+                for loc, name in _declared_namespaces(toolset.manifest)
+            ),
+            tuple(lock.path for lock in toolset.locks.values()),
+            toolset.problems,
+        )
+
+
+_FACTS = attrgetter(*(one.name for one in fields(CheckedToolset) if one.name != "problems"))
+_PARTS = attrgetter(*(one.name for one in fields(Problem)))
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectReading:
     """Everything that is checked in, read once."""
 
     root: Path
     config: ProjectConfig | None
-    toolsets: tuple[Toolset, ...]
+    toolsets: tuple[CheckedToolset, ...]
     problems: tuple[Problem, ...]
 
 
@@ -80,17 +123,28 @@ def read_config(root: Path) -> ProjectConfig:
 
 
 def read_project(
-    root: Path, passing: Callable[[list[str]], Iterable[str]] = iter
+    root: Path, told: Callable[[int, int], None] = lambda _done, _total: None
 ) -> ProjectReading:
-    """Read and check everything that is checked in.  Never raises for what files hold.
+    """Read and check everything that is checked in, on every core.  Never raises for what files hold.
 
-    The toolsets' names go through ``passing``, which may tell how far the work is.
+    ``told`` hears how many toolsets have been read, and how many there are.
     """
     names = toolset_ids(root / "toolsets")
-    return read_around(root, tuple(read_toolset(root, name) for name in passing(names)))
+    toolsets: list[CheckedToolset] = []
+    for facts, problems in each(lambda name: _checked(root, name), names):
+        found = tuple(Problem(*problem) for problem in problems)
+        toolsets.append(CheckedToolset(*(*facts, found)))
+        told(len(toolsets), len(names))
+    return read_around(root, tuple(toolsets))
 
 
-def read_around(root: Path, toolsets: tuple[Toolset, ...]) -> ProjectReading:
+def _checked(root: Path, name: str) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """Return what is to be known of a toolset in plain values, which processes hand to each other."""
+    one = CheckedToolset.of(read_toolset(root, name))
+    return _FACTS(one), [_PARTS(problem) for problem in one.problems]
+
+
+def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectReading:
     """Read and check all but the toolsets themselves, which were read before."""
     config = _read_config(root)
     problems = [
@@ -116,32 +170,27 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
     return without(values, [*config.problems, *found])
 
 
-def _namespace_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
+def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
     """Find namespaces that two toolsets own; a toolset may share its name with its own servers."""
-    claims: list[tuple[Toolset, Loc, str]] = [
-        (toolset, ("id",), toolset.id) for toolset in toolsets
-    ]
-    for toolset in toolsets:
-        claims += [(toolset, loc, name) for loc, name in _declared_namespaces(toolset.manifest)]
+    own: Loc = ("id",)
+    # Tools are called by their toolset's id, so that an alias can only be of the others.
+    claims = [(toolset, own, toolset.id, toolset.id) for toolset in toolsets]
+    claims += [(toolset, *declared) for toolset in toolsets for declared in toolset.namespaces]
     owners: dict[str, tuple[str, Loc]] = {}
     problems = []
-    for toolset, loc, name in claims:
-        # Tools are called by their toolset's id, so that an alias can only be of the others.
-        named = name if loc == ("id",) else namespace_of(name, toolset.state)
+    for toolset, loc, name, named in claims:
         if named == BUILTIN_NAMESPACE:
             continue  # which is told where it is written
         owner, at = owners.setdefault(id_key(named), (toolset.id, loc))
-        twice = named != name and at not in {
-            ("id",),
-            loc,
-        }  # by an alias, else the manifest's ids clash
+        # By an alias, else the manifest's ids clash.
+        twice = named != name and at not in {own, loc}
         if owner != toolset.id or twice:
             hint = "rename one of them"
-            if loc != ("id",):
+            if loc != own:
                 alias = f"aliases: {{{name}: {toolset.id}-{name}}}"
                 hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset.id}.yaml: {alias}"
             message = f"the namespace {named!r} belongs to the toolset {owner!r} already"
-            file = toolset.folder / MANIFEST
+            file = root / "toolsets" / toolset.id / MANIFEST
             manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
             problems.append(manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint))
     return problems
@@ -166,14 +215,12 @@ def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc
         yield ("sources", position, "id"), source.id
 
 
-def _lock_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
+def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
     """Check the lock files that no toolset has: their form, and that somebody declares what they are of."""
     owned = {
-        id_key(namespace_of(name, toolset.state)): toolset.id
-        for toolset in toolsets
-        for _, name in _declared_namespaces(toolset.manifest)
+        id_key(named): toolset.id for toolset in toolsets for _, _, named in toolset.namespaces
     }
-    checked = {lock.path for toolset in toolsets for lock in toolset.locks.values()}
+    checked = {path for toolset in toolsets for path in toolset.locks}
     problems: list[Problem] = []
     folder = root / "toolsets" / LOCK_FOLDER
     for file in sorted(folder.glob("*.yaml")):
@@ -199,7 +246,7 @@ def _lock_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
     return problems
 
 
-def _stray_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
+def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
     """Find toolsets that nothing reads, because of the name of their folder."""
     folder = root / "toolsets"
     shown = shown_path(folder, root)
@@ -222,7 +269,7 @@ def _stray_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
     return strays
 
 
-def _orphan_problems(root: Path, toolsets: tuple[Toolset, ...]) -> list[Problem]:
+def _orphan_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
     known = {toolset.id for toolset in toolsets}
     folder = root / "toolsets" / STATE_FOLDER
     return [

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.tools_in_force import overridden_tool, override_key
 from covalt_git.files.toolsets import toolset_ids
+from covalt_git.forked import each
 from covalt_git.index.database import Row, as_text, put, transaction
-from covalt_git.index.forked import each
 from covalt_git.index.search_text import searched_text
 from covalt_git.index.signatures import Seen, is_as_seen, read_seen
 from covalt_git.models.toolset_manifest import ToolOverride

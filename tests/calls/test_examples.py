@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.calls.examples import ExampleRun, run_example
 from covalt_git.files.new_project import SAMPLES, create_project
-from covalt_git.files.project_files import read_project
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import grant_network
 from covalt_git.project import Project
 from covalt_git.workspaces.chats import Chats
@@ -53,8 +53,7 @@ def declared(world: World, entry: str) -> None:
 
 def ran(world: World, chats: Chats, *, role: str | None = None) -> ExampleRun:
     project = world.project(role)
-    (toolset,) = [one for one in read_project(world.root).toolsets if one.id == "shown"]
-    tool = toolset.tool("shown:it")
+    tool = read_toolset(world.root, "shown").tool("shown:it")
     assert tool is not None
     return run_example(project.engine(), chats, tool, 1)
 
@@ -213,7 +212,7 @@ def test_every_example_of_the_samples_does_what_it_says(tmp_path: Path) -> None:
     project = Project.open(tmp_path / "project")
     fast = project.config.workspace.model_copy(update={"durability": "fast"})
     chats = Chats(tmp_path / "scratch", fast)
-    tools = [one for toolset in read_project(project.root).toolsets for one in toolset.tools]
+    tools = [one for name in SAMPLES for one in read_toolset(project.root, name).tools]
 
     done = [
         run_example(project.engine(), chats, tool, number + 1)

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from covalt_git.cli import cli
 from covalt_git.files.project_files import read_project
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.models import problems as codes
 from covalt_git.models.problems import TITLES
 from tests.files.projects import CASES, HEAD, HELLO, MANIFEST, put_case, put_hello
@@ -189,7 +190,7 @@ def test_schema_and_function_that_disagree_warn_only_and_the_schema_wins(tmp_pat
 
     assert [one.severity for one in reading.problems] == ["warning", "warning"]
     assert reading.toolsets[0].sound
-    assert reading.toolsets[0].tools[0].input_schema == {"properties": {"nam": {}}}
+    assert read_toolset(tmp_path, "hello").tools[0].input_schema == {"properties": {"nam": {}}}
 
 
 def test_a_broken_schema_is_told_once_and_not_again_through_its_examples(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from covalt_git.files.new_toolset import (
     create_toolset,
 )
 from covalt_git.files.project_files import read_project
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.names import BadNameError
 from tests.examples import examples
 
@@ -38,6 +39,12 @@ def add(root: Path, path: str, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
+def name_of(root: Path, toolset_id: str) -> str:
+    manifest = read_toolset(root, toolset_id).manifest
+    assert manifest is not None
+    return manifest.name
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_template_is_sound_beside_the_samples_and_the_others(
     tmp_path: Path, template: Template
@@ -50,7 +57,7 @@ def test_every_template_is_sound_beside_the_samples_and_the_others(
 
     reading = read_project(tmp_path)
     assert reading.problems == ()
-    assert next(one.manifest.name for one in reading.toolsets if one.manifest) == "An A: #1"
+    assert name_of(tmp_path, "a") == "An A: #1"
     assert all((tmp_path / path).is_file() for path in made)
     assert b"my-toolset" not in b"".join((tmp_path / path).read_bytes() for path in made)
 
@@ -58,13 +65,11 @@ def test_every_template_is_sound_beside_the_samples_and_the_others(
 def test_without_a_name_it_is_called_after_its_id(root: Path) -> None:
     create_toolset(root, "look-things_up", template="http")
 
-    (toolset,) = read_project(root).toolsets
-    assert toolset.manifest is not None
-    assert toolset.manifest.name == "Look Things Up"
+    assert name_of(root, "look-things_up") == "Look Things Up"
 
 
 @given(st.text(min_size=1, max_size=200).filter(str.strip))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(60), deadline=None)
 def test_any_name_is_kept_as_it_is_or_refused(
     tmp_path_factory: pytest.TempPathFactory, name: str
 ) -> None:
@@ -75,9 +80,7 @@ def test_any_name_is_kept_as_it_is_or_refused(
     except CovaltError:
         assert entries(root) == []
         return
-    (toolset,) = read_project(root).toolsets
-    assert toolset.manifest is not None
-    assert toolset.manifest.name == name.strip()
+    assert name_of(root, "notes") == name.strip()
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,14 @@ import pytest
 
 from covalt_git.files.project_files import (
     BrokenConfigError,
+    CheckedToolset,
     NotAProjectError,
     find_root,
+    read_around,
     read_config,
     read_project,
 )
+from covalt_git.files.toolsets import read_toolset
 from covalt_git.models import problems as codes
 from tests.files.projects import HEAD, put_hello
 
@@ -209,6 +212,21 @@ def test_a_toolset_in_a_folder_of_the_machine_is_told(tmp_path: Path, name: str)
     assert problem.path == f"toolsets/{name}"
     assert problem.code == codes.BAD_ID
     assert problem.hint == f"rename it: mv toolsets/{name} toolsets/my-{name}"
+
+
+def test_many_toolsets_are_read_in_other_processes_and_nothing_is_lost(tmp_path: Path) -> None:
+    names = [f"t{number:03}" for number in range(150)]
+    put(tmp_path, **dict.fromkeys(names[::3], "tools: [{id: a, entrypoint: nowhere:a}]\n"))
+    put(tmp_path, **dict.fromkeys(names[1::3], "mcp_servers: [{id: things, command: npx}]"))
+    put(tmp_path, **dict.fromkeys(names[2::3], ""))
+    told: list[tuple[int, int]] = []
+
+    reading = read_project(tmp_path, lambda done, total: told.append((done, total)))
+
+    alone = tuple(CheckedToolset.of(read_toolset(tmp_path, name)) for name in names)
+    assert reading == read_around(tmp_path, alone)
+    assert len(reading.problems) == len(names[::3]) + len(names[1::3]) - 1
+    assert told == [(number + 1, len(names)) for number in range(len(names))]
 
 
 def test_problems_are_sorted_and_each_is_told_once(tmp_path: Path) -> None:

@@ -394,11 +394,11 @@ def test_what_the_toolset_overrides_of_a_servers_tool_is_told_beside_it(root: Pa
 
 def test_a_project_that_is_followed_notices_a_lock(root: Path) -> None:
     followed = FollowedProject(root)
-    before = followed.last.reading.toolsets[0].tools[-1].enabled
+    before = read_toolset(root, "demo").tools[-1].enabled
 
     lock(root, mutated(*MUTATIONS["description"]))
     look = followed.look()
 
     assert look is not None
     assert look.changed == ("demo",)
-    assert (before, look.reading.toolsets[0].tools[-1].enabled) == (True, False)
+    assert (before, read_toolset(root, "demo").tools[-1].enabled) == (True, False)

@@ -198,7 +198,7 @@ def test_a_broken_toolset_does_not_hide_the_others(tmp_path: Path) -> None:
     builder, hello = read_project(tmp_path).toolsets
 
     assert (builder.sound, hello.sound) == (True, False)
-    assert builder.tools
+    assert builder.tool_count
 
 
 # --- folders ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.index.forked import each
+from covalt_git.forked import each
 
 ITEMS = list(range(2_000))
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
-_BATCH = 256
-_FEW = 2 * _BATCH
-"""So many items take less time than starting to share them."""
+_BATCH = 32
+_FEW = 4 * _BATCH
+"""Fewer items take less time than starting to share them."""
 
 _LENGTH = 8
 """Bytes of the number that goes before each batch of answers."""
