@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.files.tools_in_force import overridden_tool, override_key
 from covalt_git.files.toolsets import toolset_ids
 from covalt_git.forked import each
-from covalt_git.index.database import Row, as_text, put, transaction
+from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searched_text
 from covalt_git.index.signatures import Seen, is_as_seen, read_seen
 from covalt_git.models.toolset_manifest import ToolOverride
@@ -96,7 +96,7 @@ def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) ->
     for table, row in rows:
         # What is searched of a tool comes next to it, and is found by the same row id.
         found_by = {"rowid": row_id} if table == "tool_search" else {}
-        row_id = put(connection, table, found_by | row)
+        row_id = put_new(connection, table, found_by | row)
 
 
 def _reading_row(toolset: Toolset, seen: Seen) -> Row:

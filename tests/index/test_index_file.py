@@ -16,7 +16,7 @@ import pytest
 
 from covalt_git.files.new_project import SAMPLES
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.index.database import VERSION, IndexUnusableError, connect
+from covalt_git.index.database import VERSION, IndexUnusableError, connect, put, put_new
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import Rows, anew, chats_of, dump, open_index, synced
@@ -271,3 +271,19 @@ def test_a_folder_that_may_not_be_written_is_told(left: str) -> None:
         folder.chmod(0o755)
 
     assert caught.value.message.startswith(f"the index {str(path)!r} cannot be used: ")
+
+
+@pytest.mark.parametrize("write", [put, put_new])
+def test_a_row_takes_the_place_of_the_one_of_its_key(
+    tmp_path: Path, write: Callable[[sqlite3.Connection, str, dict[str, object]], int]
+) -> None:
+    row: dict[str, object] = {"id": "a:b", "toolset_id": "a", "definition": "{}"}
+    with contextlib.closing(connect(tmp_path / "index.db")) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        first = write(connection, "toolset_prompts", row)
+        second = write(connection, "toolset_prompts", row | {"definition": "[]"})
+
+        (kept,) = connection.execute("SELECT rowid, definition FROM toolset_prompts").fetchall()
+
+    assert first != second == kept["rowid"]
+    assert kept["definition"] == "[]"
