@@ -1,4 +1,4 @@
-"""How long ``covalt-git validate`` takes, whole processes, beside what others would use, in one run.
+"""How long ``covalt-git validate`` and ``--help`` take, whole processes, beside others, in one run.
 
 Ours checks 300 toolsets with their Python and pages; the others hold the same 300 ``toolset.yaml`` to the
 JSON Schema of our model and check nothing else.  Rounds alternate, so that a busy machine is busy for each.
@@ -6,7 +6,8 @@ JSON Schema of our model and check nothing else.  Rounds alternate, so that a bu
     python bench/validate.py [rounds] [check-jsonschema] [ajv]
 
 The peers are not ours to install: give the paths of their programs, made in a folder elsewhere, with
-``pip install check-jsonschema`` and ``npm install ajv-cli``; one that is left out or ``-`` has no row.
+``pip install check-jsonschema`` and ``npm install ajv-cli``; one that is left out or ``-`` has no row.  ``--help`` has a program that
+says hello with click beside it, and five times the rounds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -68,6 +70,17 @@ def read_file(workspace: Path, path: str) -> str:
 '''
 
 
+HELLO = """\
+import click
+
+@click.command()
+def hello():
+    "Say hello."
+
+hello()
+"""
+
+
 def main(rounds: int, check_jsonschema: str, ajv: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -82,12 +95,20 @@ def main(rounds: int, check_jsonschema: str, ajv: str) -> None:
             commands["ajv-cli"] = [
                 ajv, "validate", "--spec=draft2020", "--strict=false", "-s", str(schema), "-d", every
             ]  # fmt: skip
-        times: dict[str, list[float]] = {name: [] for name in commands}
-        for _ in range(rounds):
-            for name, argv in commands.items():
-                times[name].append(_timed(argv, root))
-    ours = statistics.median(times["covalt-git validate"])
-    print(f"{FILES} files, whole processes, median of {rounds} rounds (least)")
+        print(f"{FILES} files, whole processes, median of {rounds} rounds (least)")
+        _compare(commands, rounds, root)
+        program = str(Path(sysconfig.get_path("scripts")) / "covalt-git")
+        hello = [sys.executable, "-c", HELLO, "--help"]
+        _compare({"covalt-git --help": [program, "--help"], "click": hello}, 5 * rounds, root)
+
+
+def _compare(commands: dict[str, list[str]], rounds: int, root: Path) -> None:
+    """Run them in turns, ours first, and print how long each takes and how many times ours is of it."""
+    times: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(rounds):
+        for name, argv in commands.items():
+            times[name].append(_timed(argv, root))
+    ours = statistics.median(next(iter(times.values())))
     for name, taken in times.items():
         median = statistics.median(taken)
         print(
