@@ -44,8 +44,8 @@ class Credential:
         return f"{self.value[:SHOWN]}..."
 
 
-def _shape(begins: str, kind: str, pattern: str) -> tuple[tuple[str, ...], str, re.Pattern[str]]:
-    return tuple(begins.split()), kind, re.compile(rf"(?<![A-Za-z0-9_-]){pattern}(?![A-Za-z0-9_])")
+def _shape(begins: str, kind: str, pattern: str) -> tuple[tuple[str, ...], str, str]:
+    return tuple(begins.split()), kind, rf"(?<![A-Za-z0-9_-]){pattern}(?![A-Za-z0-9_])"
 
 
 _SHAPES = (
@@ -93,7 +93,10 @@ _SHAPES = (
     _shape("AGE-SECRET-KEY-1", "an age key", r"AGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
     _shape("eyJ", "a JSON web token", r"eyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{20,}"),
 )  # fmt: skip
-"""How each begins, what it is, and its whole shape: a text without the beginnings is not searched."""
+"""How each begins, what it is, and its whole shape.
+
+A text without the beginnings is not searched, so that most shapes are never even compiled.
+"""
 
 _SHORTEST = 20
 _BEGINNINGS = re.compile("|".join(re.escape(one) for begins, _, _ in _SHAPES for one in begins))
@@ -182,7 +185,7 @@ def _of_known_shape(text: str) -> Iterator[Credential]:
     long = "\n".join([word for word in text.split() if len(word) >= _SHORTEST])
     for begins, kind, pattern in _SHAPES if _BEGINNINGS.search(long) else ():
         if any(begin in text for begin in begins):
-            for found in pattern.finditer(text):
+            for found in re.finditer(pattern, text):
                 if _bits(found[0]) >= _KNOWN_BITS and not _PLACEHOLDER.search(found[0]):
                     yield Credential(found.start(), kind, found[0], certain=True)
     if "PRIVATE KEY" in text:

@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import docstring_parser
-from docstring_parser import DocstringStyle
-
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.files.python_fields import Parameter, read_parameter
 from covalt_git.files.python_names import FunctionNode, ModuleNames, UnknownError, read_names
@@ -239,13 +236,12 @@ class _Docstring:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-def _style(text: str) -> DocstringStyle:
-    """Return the style to read a docstring in: all of them are tried only where a mark of one is.
+def _is_marked(text: str) -> bool:
+    """Tell whether a docstring has a mark of some style: only then is it read in all of them.
 
     Epydoc marks with ``@``, NumPy with a line of dashes, the others with a colon.
     """
-    marked = any(mark in text for mark in (":", "@", "---"))
-    return DocstringStyle.AUTO if marked else DocstringStyle.REST
+    return any(mark in text for mark in (":", "@", "---"))
 
 
 def _read_docstring(node: FunctionNode) -> _Docstring:
@@ -257,8 +253,11 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
         return _Docstring(text)
     if not _MARKUP.search(text):  # most are one line of plain words, and tools are many
         return _Docstring(text.strip())
+    import docstring_parser  # noqa: PLC0415 - few docstrings need it, and it takes a while
+
+    style = docstring_parser.DocstringStyle
     try:
-        parsed = docstring_parser.parse(text, _style(text))
+        parsed = docstring_parser.parse(text, style.AUTO if _is_marked(text) else style.REST)
     except docstring_parser.ParseError:
         return _Docstring(text)
     said = (parsed.short_description, parsed.long_description)

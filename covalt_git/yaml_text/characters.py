@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-FORBIDDEN = re.compile(
+FORBIDDEN: Final = (
     "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-"""What YAML 1.2 (5.1) does not allow; and the byte order mark and the line ends of YAML 1.1 that
-YAML 1.2 reads as text: two readers would see two documents."""
+"""A pattern of what YAML 1.2 (5.1) does not allow; and of the byte order mark and the line ends of
+YAML 1.1 that YAML 1.2 reads as text: two readers would see two documents.  Few texts need it."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_SHOWN: Final = 60
@@ -20,7 +20,7 @@ _MAX_SHOWN: Final = 60
 
 def escaped(text: str) -> str:
     """Return ``text`` with escapes for what cannot stand in YAML."""
-    return FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(FORBIDDEN, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def shortened(text: str) -> str:

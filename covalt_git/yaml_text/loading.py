@@ -125,7 +125,7 @@ def _decoded(text: bytes, path: str) -> str:
 
 
 def _refuse_forbidden_characters(text: str, path: str) -> None:
-    found = FORBIDDEN.search(text)
+    found = re.search(FORBIDDEN, text)
     if found is None:
         return
     number = ord(found[0])

@@ -18,7 +18,7 @@ from covalt_git.files.python_source import (
     NoFunctionError,
     PythonSyntaxError,
     ToolSource,
-    _style,
+    _is_marked,
     read_tool,
 )
 from covalt_git.files.python_text import MAX_SOURCE_BYTES
@@ -640,7 +640,7 @@ def test_a_docstring_without_marks_reads_as_if_all_styles_were_tried(text: str) 
         arguments = [(one.arg_name, one.description) for one in parsed.params]
         return parsed.short_description, parsed.long_description, arguments
 
-    assert read(_style(text)) == read(DocstringStyle.AUTO)
+    assert _is_marked(text) or read(DocstringStyle.REST) == read(DocstringStyle.AUTO)
 
 
 def test_descriptions_come_from_every_docstring_style() -> None:
