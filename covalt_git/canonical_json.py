@@ -61,7 +61,9 @@ def _is_plain(value: Any) -> bool:
         return bool(-MAX_EXACT_INTEGER <= value <= MAX_EXACT_INTEGER)
     if kind is dict:
         for key, item in value.items():
-            if type(key) is not str or not key.isascii() or not _is_plain(item):
+            if type(key) is not str or not key.isascii():
+                return False
+            if type(item) is not str and not _is_plain(item):  # most are texts, and a call costs more
                 return False
         return True
     return (kind is list or kind is tuple) and all(map(_is_plain, value))
