@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.mending import mend_files, mendable
 from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.progress import Bar
 from covalt_git.errors import WrongCallError
 from covalt_git.files.project_files import CONFIG, ProjectReading, find_root, read_project
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.standing import lacking
 from covalt_git.reports import repository_prefix
 from covalt_git.reports.baselines import (
     Compared,
@@ -88,6 +86,8 @@ def command(
     wanted = _wanted(paths, root)
     reading = _read(root)
     if fix or diff:
+        from covalt_git.cli.mending import mend_files  # noqa: PLC0415 - only where it is wanted
+
         mended = mend_files(root, _within(reading, wanted), write=not diff)
         if diff:
             raise SystemExit(1 if mended or _failing(_within(reading, wanted), strict) else 0)
@@ -222,7 +222,7 @@ def _print(
         for one in _lacking(reading):
             output.say(f"not granted: {one.why}", err=True)
             output.say(f"  hint: {one.command}", err=True)
-        count = mendable(reading.root, compared.new)
+        count = _mendable(reading, compared)
         if count:
             output.say(f"{count} of them can be mended: covalt-git validate --fix", err=True)
 
@@ -244,12 +244,21 @@ def _json(reading: ProjectReading, compared: Compared) -> dict[str, object]:
 
 def _lacking(reading: ProjectReading) -> list[Lacking]:
     """Return the MCP servers that nobody granted, of the toolsets that are on: no mistake of a file."""
-    found = [
-        lacking(read_toolset(reading.root, one.id))
-        for one in reading.toolsets
-        if one.sound and one.enabled and one.has_servers
-    ]
+    used = [one for one in reading.toolsets if one.sound and one.enabled and one.has_servers]
+    if not used:
+        return []
+    from covalt_git.installs.standing import lacking  # noqa: PLC0415 - only where it is wanted
+
+    found = [lacking(read_toolset(reading.root, one.id)) for one in used]
     return [one for of_toolset in found for one in of_toolset]
+
+
+def _mendable(reading: ProjectReading, compared: Compared) -> int:
+    if not compared.new:
+        return 0
+    from covalt_git.cli.mending import mendable  # noqa: PLC0415 - only where it is wanted
+
+    return mendable(reading.root, compared.new)
 
 
 def _tools(reading: ProjectReading) -> int:
