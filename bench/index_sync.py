@@ -98,6 +98,10 @@ print(time.perf_counter() - started)
 
 def make(root: Path, count: int) -> None:
     create_project(root)
+    put_toolsets(root, count)
+
+
+def put_toolsets(root: Path, count: int) -> None:
     for number in range(count):
         word = WORDS[number % len(WORDS)]
         folder = root / "toolsets" / f"{word}-{number:05}"

@@ -1,9 +1,10 @@
 """How long ``covalt-git validate`` and ``--help`` take, whole processes, beside others, in one run.
 
-Ours checks 300 toolsets with their Python and pages; the others hold the same 300 ``toolset.yaml`` to the
-JSON Schema of our model and check nothing else.  Rounds alternate, so that a busy machine is busy for each.
+Ours checks 300 toolsets with their Python and pages; the others hold the same 300 ``toolset.yaml`` of 68
+lines to the JSON Schema of our model and check nothing else.  Rounds alternate, so that a busy machine is
+busy for each.
 
-    python bench/validate.py [rounds] [check-jsonschema] [ajv]
+    python -m bench.validate [rounds] [check-jsonschema] [ajv]
 
 The peers are not ours to install: give the paths of their programs, made in a folder elsewhere, with
 ``pip install check-jsonschema`` and ``npm install ajv-cli``; one that is left out or ``-`` has no row.  ``--help`` has a program that
@@ -21,55 +22,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.index_sync import put_toolsets
 from covalt_git.models.toolset_manifest import ToolsetManifest
 
 FILES = 300
-MANIFEST = """\
-# What the assistant uses to make small web applications.
-manifest_version: "1"
-id: tools-{number}
-name: Tools {number}
-version: "1.0.0"
-description: Build and preview web applications
-tools:
-  - id: write_file
-    name: Write file
-    entrypoint: tools.files:write_file
-    input_schema:
-      type: object
-      required: [path, content]
-      properties:
-        path: {{type: string, minLength: 1, maxLength: 255}}
-        content: {{type: string, description: "the whole text, UTF-8"}}
-    annotations: {{read_only: false, destructive: true, idempotent: true}}
-    limits: {{timeout_s: 30, memory_mb: 512}}
-    examples:
-      - args: {{path: index.html, content: hi}}
-  - id: read_file
-    name: Read file
-    entrypoint: tools.files:read_file
-    annotations: {{read_only: true}}
-tool_overrides:
-  - tool_id: read_file
-    renderer: code
-    renderer_config: {{file: $args.path}}
-"""
-PYTHON = '''\
-from pathlib import Path
-
-
-def write_file(workspace: Path, path: str, content: str) -> dict[str, object]:
-    """Write a text file."""
-    (workspace / path).write_text(content, encoding="utf-8")
-    return {"written": path}
-
-
-def read_file(workspace: Path, path: str) -> str:
-    """Read a text file."""
-    return (workspace / path).read_text(encoding="utf-8")
-'''
-
-
 HELLO = """\
 import click
 
@@ -118,16 +74,9 @@ def _compare(commands: dict[str, list[str]], rounds: int, root: Path) -> None:
 
 
 def _project(root: Path) -> list[str]:
+    put_toolsets(root, FILES)
     (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    files = []
-    for number in range(FILES):
-        toolset = root / f"toolsets/tools-{number}"
-        (toolset / "tools").mkdir(parents=True)
-        (toolset / "tools/files.py").write_text(PYTHON, encoding="utf-8")
-        file = toolset / "toolset.yaml"
-        file.write_text(MANIFEST.format(number=number), encoding="utf-8")
-        files.append(str(file))
-    return files
+    return [str(file) for file in sorted(root.glob("toolsets/*/toolset.yaml"))]
 
 
 def _timed(argv: list[str], root: Path) -> float:
