@@ -4,12 +4,16 @@
 however that ends.  Who finds it taken, or others waiting, draws a number: a file in ``queue/`` that
 is held the same way for as long as its owner waits.  Only the lowest number may take the lock, so
 that nobody is overtaken; one whose owner died is cleared by whoever stands behind it.
+
+The first line of ``lock`` says who holds it, and nothing once that one has let go without an error.
+It is written over, never cut off: that takes no room on a disk that is full by then, and less time.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import itertools
 import os
 import re
@@ -17,7 +21,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 _NEXT_S = 0.001
 _BEHIND_S = 0.008
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+_NOBODY = b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,8 @@ def held(
 ) -> Iterator[bool]:
     """Hold the lock file at ``path``; ``waiting`` is told the place in the queue when it changes.
 
-    Yields whether the last one who held it may have left something unfinished: it says so until it
-    is let go of without an error, and to each process the first time, since the text may be lost
+    Yields whether the last one who held it may have left something unfinished: that is so unless he
+    let go of it without an error, and for each process the first time, since the text may be lost
     where the power was.
 
     Raises:
@@ -91,20 +95,20 @@ def held(
         ChatGoneError: when the chat is no longer there, or another one of that id.
     """
     try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path.with_name("queue"))  # noqa: PTH102 - Path's looks again at what is there
         lock = _opened(path)
     except FileNotFoundError:
         raise ChatGoneError(chat_id) from None
     try:
         _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting, cancel).end_it()
         found = os.fstat(lock)
+        if not _is_at(found, path):
+            raise ChatGoneError(chat_id)
         name = found.st_dev, found.st_ino
-        unfinished = found.st_size > 0 or name not in _held_before
-        _write(lock, f"process {os.getpid()} ({_command()}) since {_now()}")
-        yield unfinished
+        unclean = name not in _held_before or os.pread(lock, 1, 0) not in {b"", _NOBODY}
+        _write(lock, f"process {os.getpid()} ({_command()}) since {_now()}\n".encode())
+        yield unclean
         _held_before.add(name)
-        _write(lock, "")
+        _write(lock, _NOBODY)
     finally:
         os.close(lock)
 
@@ -127,13 +131,12 @@ class _Wait:
             with self._ticket() as number:
                 while not (self._is_next(number) and _take(self.lock)):
                     self._pause(sum(other < number for other in self._numbers()))
-        if not _is_at(self.lock, self.path):
-            raise ChatGoneError(self.chat_id)
 
     @contextlib.contextmanager
     def _ticket(self) -> Iterator[int]:
         """Draw a number and hold it."""
         try:
+            self._queue.mkdir(exist_ok=True)
             ticket, drawn = tempfile.mkstemp(prefix="new-", dir=self._queue)
         except FileNotFoundError:
             raise ChatGoneError(self.chat_id) from None
@@ -171,10 +174,11 @@ class _Wait:
 
     def _numbers(self) -> list[int]:
         """Return the numbers that were drawn, the lowest first."""
-        with contextlib.suppress(FileNotFoundError):
-            names = (path.name for path in self._queue.iterdir())
-            return sorted(int(name) for name in names if name.isdigit())
-        return []
+        try:
+            names = os.listdir(f"{self.path.parent}/queue")  # noqa: PTH208 - everybody asks, mostly in vain
+        except FileNotFoundError:
+            return []
+        return sorted(int(name) for name in names if name.isdigit())
 
     def _pause(self, before: int) -> None:
         """Wait a little, behind so many others.
@@ -185,9 +189,10 @@ class _Wait:
             ChatGoneError: when there is nothing to wait for.
         """
         try:
-            holder = self.path.read_text(encoding="utf-8", errors="replace")
+            text = self.path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             raise ChatGoneError(self.chat_id) from None
+        holder = text.partition("\n")[0]
         if self.cancel is not None and self.cancel.is_set():
             raise CancelledError("it was cancelled before it began")
         if time.monotonic() >= self.until:
@@ -222,29 +227,31 @@ def _take(handle: int) -> bool:
     return True
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _is_at(found: os.stat_result, path: Path) -> bool:
     """Tell whether an open file is still the one at ``path``."""
     try:
-        return os.path.samestat(os.fstat(handle), path.stat())
+        return os.path.samestat(found, path.stat())
     except FileNotFoundError:
         return False
 
 
-def _write(handle: int, text: str) -> None:
+def _write(handle: int, line: bytes) -> None:
     """Let the lock say who holds it; that it cannot, as on a full disk, is no reason to fail."""
     with contextlib.suppress(OSError):
-        os.ftruncate(handle, 0)
-        if text:
-            os.pwrite(handle, text.encode("utf-8", "replace"), 0)
+        os.pwrite(handle, line, 0)
 
 
 def _command() -> str:
     """Return this process's name and the words it was given, none of which can be a secret."""
-    program = Path(sys.argv[0] or "python").name
+    return _spelled(*(sys.argv or ["python"])[:3])
+
+
+@functools.cache
+def _spelled(path: str, *given: str) -> str:
+    program = Path(path or "python").name
     program = "covalt-git" if program == "__main__.py" else program
-    words = itertools.takewhile(_WORD.fullmatch, sys.argv[1:3])
-    return " ".join([program, *words])
+    return " ".join([program, *itertools.takewhile(_WORD.fullmatch, given)])
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

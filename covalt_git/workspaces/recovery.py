@@ -22,20 +22,20 @@ _ENDINGS = {
 }
 
 
-def recover(writer: Writer, *, files: bool = True) -> None:
+def recover(writer: Writer, *, unclean: bool = True) -> None:
     """Bring a chat to where it can go on: locks, branches, folder, calls, approvals, in that order.
 
     A call that was running is recorded as an error, with what it had changed; a waiting one whose
-    approval can no longer come is recorded, too.  Without ``files`` the store's folders are not
-    searched for what somebody left who was killed while he wrote.  Only whoever holds the chat's lock may.
+    approval can no longer come is recorded, too.  Locks, files and renames are looked for where the
+    last writer's end was ``unclean``.  Only whoever holds the chat's lock may.
     """
     chat = writer.chat
-    if files:
+    if unclean:
         chat.store.clear_stale_locks()
+        renaming.finish(chat.store)
+        writer.folder.clear_staging()
     else:
         chat.store.refresh()
-    renaming.finish(chat.store)
-    writer.folder.clear_staging()
     writer.folder.finish_interrupted_switch()
     for call in chat.calls():
         if _is_committed(chat, call):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chats import ChatStore
 
+_STAGING = "staging"
+
 
 @dataclass(frozen=True, slots=True)
 class WorkingFolder:
@@ -32,10 +34,11 @@ class WorkingFolder:
         """The file that announces a switch."""
         return self.chat.folder / "switch.json"
 
-    @property
     def staging(self) -> Path:
-        """Where files are made that are on their way into the folder."""
-        return self.chat.folder / "staging"
+        """Return the folder where files are made that are on their way into this one, and make it."""
+        folder = self.chat.folder / _STAGING
+        folder.mkdir(exist_ok=True)
+        return folder
 
     def exists(self) -> bool:
         """Tell whether the workspace is there.
@@ -126,7 +129,7 @@ class WorkingFolder:
             self.chat.workspace,
             old,
             new,
-            staging=self.staging,
+            staging=self.staging(),
             durable=self.chat.store.durable,
             differences=way,
         )
@@ -134,9 +137,8 @@ class WorkingFolder:
     def clear_staging(self) -> None:
         """Remove what a process that died was making."""
         try:
-            left = list(self.staging.iterdir())
+            left = list((self.chat.folder / _STAGING).iterdir())
         except FileNotFoundError:
-            self.staging.mkdir()
             return
         for path in left:
             if path.is_dir() and not path.is_symlink():

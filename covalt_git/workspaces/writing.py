@@ -85,9 +85,9 @@ def writing(
         CancelledError: when ``cancel`` is set before it is free.
     """
     lock = chat.folder / "lock"
-    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel) as unfinished:
+    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel) as unclean:
         writer = Writer(chat, by)
-        recover(writer, files=unfinished)
+        recover(writer, unclean=unclean)
         yield writer
         chat.store.pack_up_if_due(seconds=PACKING_S)
 
@@ -282,7 +282,7 @@ class Writer:
             self.save_edits()
             edits.check_before(root, path, before, store.object_format)  # saving took its time
             mode = found.mode if found else FILE
-            root.write(path, mode, content, staging=self.folder.staging, durable=store.durable)
+            root.write(path, mode, content, staging=self.folder.staging(), durable=store.durable)
         self._save_edit(path)
         return oid
 
@@ -322,9 +322,9 @@ class Writer:
             store = self.chat.store
             plan = uploads.place(root, files, folder, self.chat.config, store.object_format)
             self.save_edits()
+            staging = self.folder.staging()
             for path, file in plan.fresh.items():
                 mode = EXECUTABLE if file.executable else FILE
-                staging = self.folder.staging
                 root.write(path, mode, file.content, staging=staging, durable=store.durable)
         seen = self.look()
         if not same(seen, self.chat.state(self.chat.head())):

@@ -264,7 +264,7 @@ def test_a_call_under_a_given_id_waits_for_its_turn(
     queue_of = reader.workspace.parent / "queue"
     with project.chats.open("c1") as chat, project.engine().writing(chat):
         calls = [Call(pool, reader, "read", call_id=given) for _ in range(2)]
-        assert reader.until(lambda: len([*queue_of.iterdir()]) == 2)
+        assert reader.until(lambda: len([*queue_of.glob("*")]) == 2)
         assert all(call.told.empty() for call in calls)
     outcomes = [call.outcome.result() for call in calls]
 

@@ -69,7 +69,7 @@ def test_a_call_made_again_while_it_runs_waits_for_its_end(world: World) -> None
     assert world.until((world.workspace / "held").exists)
     second = world.start("call", "c1", "demo:wait", "--id", given, "--json")
     queue = world.workspace.parent / "queue"
-    assert world.until(lambda: any(one.name.isdigit() for one in queue.iterdir()))
+    assert world.until(lambda: any(one.name.isdigit() for one in queue.glob("*")))
     first.terminate()
     first.communicate()
     told = json.loads(second.communicate()[0])

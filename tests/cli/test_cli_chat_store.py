@@ -221,9 +221,9 @@ def test_a_deleted_chat_is_gone_from_lists(root: Path) -> None:
 
 
 def test_a_chat_that_is_busy_is_not_deleted(root: Path) -> None:
-    with (root / "data/chats/c1/lock").open("a") as lock:
+    with (root / "data/chats/c1/lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.write("process 1 (covalt-git call) since 2026-11-20T17:24:00Z")
+        lock.write("process 1 (covalt-git call) since 2026-11-20T17:24:00Z\n")
         lock.flush()
         done = run(root, "chat", "delete", "c1", "--yes")
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.writing import Writer
 
 FAST = WorkspaceConfig(durability="fast")
 DIGEST = "sha256:" + "0" * 64
@@ -177,6 +178,18 @@ def upload(chat: ChatStore, name: str, content: bytes, *, folder: str = "") -> s
     with writing(chat) as writer:
         (placed,) = writer.upload([Upload(name, content)], folder=folder)
     return placed.path
+
+
+class _Died(BaseException):
+    """What a writer ends by that does not let go of the chat in peace."""
+
+
+@contextlib.contextmanager
+def dying(chat: ChatStore) -> Iterator[Writer]:
+    """Yield a writer who leaves the chat's lock as one does who is killed after the block."""
+    with contextlib.suppress(_Died), writing(chat) as writer:
+        yield writer
+        raise _Died
 
 
 def pending_call(chat: ChatStore, **changes: object) -> PendingCall:

@@ -23,6 +23,7 @@ from tests.workspaces.stores import (
     DIGEST,
     branch_off,
     checkout,
+    dying,
     fsck,
     git,
     pending_call,
@@ -166,14 +167,15 @@ def test_a_rename_is_finished_wherever_its_process_died(
     at = three.branch(name).manifest_id
     active = three.branch(name).active
     store = three.store
-    note = write_stored(store, Rename(old=name, new="new", at=at), "rename")
-    assert store.swap_ref(renaming.REF, None, note)
-    if steps >= STEPS.index("named"):
-        assert store.swap_ref("refs/heads/new", None, at)
-    if steps >= STEPS.index("moved") and active:
-        store.set_head("refs/heads/new")
-    if steps >= STEPS.index("removed"):
-        assert store.swap_ref(f"refs/heads/{name}", at, None)
+    with dying(three):
+        note = write_stored(store, Rename(old=name, new="new", at=at), "rename")
+        assert store.swap_ref(renaming.REF, None, note)
+        if steps >= STEPS.index("named"):
+            assert store.swap_ref("refs/heads/new", None, at)
+        if steps >= STEPS.index("moved") and active:
+            store.set_head("refs/heads/new")
+        if steps >= STEPS.index("removed"):
+            assert store.swap_ref(f"refs/heads/{name}", at, None)
     with writing(three):
         pass
 

@@ -23,6 +23,7 @@ from tests.workspaces.stores import (
     branch_off,
     call_record,
     checkout,
+    dying,
     fsck,
     git,
     open_chats,
@@ -264,9 +265,10 @@ def test_what_others_left_half_made_is_cleared(chat: ChatStore) -> None:
     upload(chat, "a.txt", b"a")
     pack = chat.folder / "store.git/objects/pack"
     pack.mkdir(exist_ok=True)
-    (pack / "tmp_pack_x").write_bytes(b"x" * 9999)
-    (chat.folder / "staging").mkdir(exist_ok=True)
-    (chat.folder / "staging/x").write_bytes(b"x")
+    with dying(chat):
+        (pack / "tmp_pack_x").write_bytes(b"x" * 9999)
+        (chat.folder / "staging").mkdir(exist_ok=True)
+        (chat.folder / "staging/x").write_bytes(b"x")
 
     done = collect(chat)
 
