@@ -37,7 +37,7 @@ from covalt_git.workspaces import chat_folders, commits, running_call, trees
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
-from covalt_git.workspaces.syncing import sync_all
+from covalt_git.workspaces.syncing import sync_many
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -537,11 +537,9 @@ class Chats:
                             made_by=self.maker,
                         )
                         write_about(store, about)
-                        if durable:
-                            sync_all(made)
 
                     chat_id = chat_folders.place(
-                        self.folder, made, chat_id, durable=durable, name=name
+                        self.folder, made, chat_id, durable=durable, name=name, sync=sync_many
                     )
         except OSError as error:
             raise CovaltError(

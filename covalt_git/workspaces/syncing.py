@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 _FEW = 8
 
 
+def sync_many(path: Path) -> None:
+    """Make a folder durable with all that is in it, which is known to be more than a few files."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        done = _sync_file_system(handle)
+    finally:
+        os.close(handle)
+    if not done:
+        sync_all(path)
+
+
 def sync_all(path: Path) -> None:
     """Make a folder durable with all that is in it."""
     found = [
