@@ -37,6 +37,7 @@ _LONGEST_CHAIN = 5_000  # git itself makes none beyond 4,095
 LONGEST_HEADER = 64
 _LONGEST_SIZE = 10
 _KEPT_BYTES = 16 << 20
+_SMALL_FILE = 1 << 16  # to map one takes twice as long as to read it, and there are many
 
 
 class PackedEntry(NamedTuple):
@@ -67,10 +68,12 @@ class Pack:
         self.id_length = id_length
         self._bases: dict[int, tuple[bytes, bytes]] = {}
         self._bases_bytes = 0
-        self._index = _mapped(path.with_suffix(".idx"))
-        self._pack = _mapped(path)
+        self._index = _content(path.with_suffix(".idx"))
+        self._pack = _content(path)
         if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
             raise DamagedObjectError(f"{path.name} or its index is of no version we know")
+        if len(self._index) < _NAMES:
+            raise DamagedObjectError(f"the index of {path.name} is cut off")
         # For each first byte of an id, how many ids begin with a lower one.
         self._below = (0, *struct.unpack_from(">256I", self._index, _FANOUT))
         self.count: int = self._below[256]
@@ -226,8 +229,9 @@ class Pack:
 
     def close(self) -> None:
         """Let go of the files."""
-        self._index.close()
-        self._pack.close()
+        for file in (self._index, self._pack):
+            if isinstance(file, mmap.mmap):
+                file.close()
 
     def _offset(self, number: int) -> int:
         place = self._places + 4 * number
@@ -249,9 +253,13 @@ class Pack:
             return inflate(self._pack[entry.start : end], entry.size)
 
 
-def _mapped(path: Path) -> mmap.mmap:
+def _content(path: Path) -> mmap.mmap | bytes:
+    """Return a file's content, which stays what it is when the file goes."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        start = os.read(handle, _SMALL_FILE)
+        if 0 < len(start) < _SMALL_FILE:
+            return start
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
     except ValueError:  # an empty file
         raise DamagedObjectError(f"{path.name} is empty") from None
