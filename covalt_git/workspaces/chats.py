@@ -31,7 +31,7 @@ from covalt_git.models.chats import (
     Origin,
     WorkspaceManifest,
 )
-from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.names import is_id
 from covalt_git.workspaces import chat_folders, commits, running_call, trees
 from covalt_git.workspaces.materialize import FolderState
@@ -303,8 +303,7 @@ class ChatStore:
         if oid is None:
             return FolderState()
         manifest = self.manifest(oid)
-        tree = None if manifest.tree_id in trees.EMPTY else manifest.tree_id
-        return FolderState(tree, manifest.record.workspace.empty_folders)
+        return state_of(manifest.tree_id, manifest.record)
 
     # Files
 
@@ -397,6 +396,11 @@ class ChatStore:
                     raise
                 oid = moved
         return None
+
+
+def state_of(tree: str | None, record: CommitRecord) -> FolderState:
+    """Return what the folder holds at a manifest of that tree and record."""
+    return FolderState(None if tree in trees.EMPTY else tree, record.workspace.empty_folders)
 
 
 def finished_call(manifest: WorkspaceManifest) -> ToolCall | None:

@@ -40,10 +40,12 @@ from covalt_git.workspaces.chats import (
     ChatStore,
     MovedError,
     read_stored,
+    state_of,
     write_stored,
 )
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.locking import held
+from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.recovery import recover
 from covalt_git.workspaces.working_folder import WorkingFolder
 
@@ -54,7 +56,6 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.locking import Place
-    from covalt_git.workspaces.materialize import FolderState
 
 PACKING_S = 0.03
 """How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
@@ -67,6 +68,10 @@ PATIENCE_S = 600.0
 
 PERSON = "local"
 """The principal of whoever sits at this machine."""
+
+_LAST_MADE: dict[str, tuple[str, FolderState]] = {}
+"""The last manifest that this process made, by the chat's folder, and what the folder holds at it."""
+_MOST_CHATS = 1 << 8
 
 
 @contextlib.contextmanager
@@ -117,7 +122,7 @@ class Writer:
     def save_edits(self) -> str | None:
         """Make what a person changed in the folder a manifest; return the branch's manifest."""
         head = self.chat.head()
-        state = self.chat.state(head)
+        state = self._saved(head)
         seen = self.look()
         if same(seen, state):
             if self.chat.store.has_unstored:  # again, as after a power cut
@@ -129,6 +134,13 @@ class Writer:
             seen.tree,
             subject=self._named(state.tree, seen) or "empty folders",
         )
+
+    def _saved(self, head: str | None) -> FolderState:
+        """Return what the folder holds at the branch's manifest, which this writer's process may know."""
+        made, state = _LAST_MADE.get(str(self.chat.folder), (None, FolderState()))
+        if made is not None and made == head and self.chat.store.can_read(made):
+            return state
+        return self.chat.state(head)
 
     def commit(
         self,
@@ -151,6 +163,9 @@ class Writer:
         oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
         if not self.chat.store.swap_ref(ref, before, oid):
             raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
+        if len(_LAST_MADE) == _MOST_CHATS:
+            _LAST_MADE.clear()
+        _LAST_MADE[str(self.chat.folder)] = oid, state_of(tree, record)
         return oid
 
     def make(
