@@ -319,6 +319,18 @@ def test_damaged_object_is_named_in_plain_words(
         assert chat.branch("main").manifest_id == head
 
 
+def test_whoever_made_a_manifest_misses_it_when_it_is_gone(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    head = save(chat)
+    path = loose(chat.folder / "store.git", str(head))
+    put(chat.workspace, {"a": ("file", b"2")})
+    path.unlink()
+
+    with pytest.raises(BrokenStoreError, match=str(head)):
+        save(chat)
+    assert chat.head() == head
+
+
 @pytest.mark.parametrize("kind", ["tree", "blob"])
 def test_empty_object_that_a_power_cut_left_is_written_again(chats: Chats, kind: str) -> None:
     with chats.new("c1") as chat:
