@@ -482,19 +482,22 @@ class GitStore:
     def _is_in_new_folder(self, ref: str) -> bool:
         """Tell whether the folder of a ref may be one whose name is not durable yet."""
         above = ref.rpartition("/")[0]
-        return above not in self._settled or not (self.path / above).is_dir()
+        return above not in self._settled or not os.path.isdir(f"{self.path}/{above}")  # noqa: PTH112
 
     def _sync_above(self, ref: str, *, whole: bool) -> None:
         """Make a moved ref's name durable; ``whole``: with folders that came or went with it."""
-        folder = (self.path / ref).parent
-        while whole and not folder.is_dir():
+        above = ref.rpartition("/")[0]
+        if not whole:
+            self._sync_folder(f"{self.path}/{above}")
+            return
+        folder = self.path / above
+        while not folder.is_dir():
             folder = folder.parent
         self._sync_folder(folder)
-        while whole and folder.name != "refs":
+        while folder.name != "refs":
             folder = folder.parent
             self._sync_folder(folder)
-        if whole:
-            self._settled.add(ref.rpartition("/")[0])
+        self._settled.add(above)
 
     def _packed_refs(self) -> Collection[bytes]:
         """Return the names of the refs that have no file of their own."""
@@ -568,9 +571,9 @@ class GitStore:
             hint=f"git -C {self.path} fsck names everything that is",
         )
 
-    def _sync_folder(self, folder: Path) -> None:
+    def _sync_folder(self, folder: Path | str) -> None:
         if self.durable:
-            flush(str(folder))
+            flush(folder)
 
 
 @dataclass(frozen=True, slots=True)

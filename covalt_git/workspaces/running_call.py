@@ -74,7 +74,7 @@ def read(store: Path) -> PendingCall | None:
 
 def _noted(store: Path) -> JsonObject | None:
     try:
-        with open(store / NAME, "rb", buffering=0) as file:  # noqa: PTH123 - Path's takes twice as long
+        with open(f"{store}/{NAME}", "rb", buffering=0) as file:  # noqa: PTH123 - Path's takes twice as long
             content = file.readall()
     except FileNotFoundError:
         return None
