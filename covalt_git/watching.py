@@ -136,7 +136,7 @@ class FolderEvents:
                 number, bits, move, length = _EVENT.unpack_from(content, at)
                 at += _EVENT.size + length
                 overflow = overflow or number < 0
-                kind = self._kinds.get(bits) or self._kind_of(bits)
+                kind = self._kinds[bits] if bits in self._kinds else self._kind_of(bits)
                 if kind is not None:
                     name = content[at - length : at].rstrip(b"\0")
                     decoded = name.decode("utf-8", "surrogateescape")

@@ -29,7 +29,7 @@ from covalt_git.paths import (
 )
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
-from covalt_git.workspaces.stat_cache import KnownFolder, StatCache
+from covalt_git.workspaces.stat_cache import Anchor, KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
     """
     cache = StatCache.beside(path, config, store.object_format)
     with watch_of(path, cache.settings) as watch:
-        head = _head(store)
+        branch = _active_branch(store)
+        head = None if branch is None else branch.manifest
         # Whoever removes the file doubts what is known of the folder.
         names = watch.since() if watch is not None and cache.file.exists() else None
         believed = watch.root if watch is not None and watch.head == head and names == {} else None
@@ -112,16 +113,19 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         if watch is not None and names is not None:
             known, names = watch.root, watch.since()  # all that was done before the clock was read
         tree = _tree_of(store, head)
+        stored = tree
+        if known is not None and known.tree != tree and _is_held(store, cache.anchor_of(known)):
+            stored = known.tree  # as after a switch, from a branch that still has it
         with Folder.opened(path) as folder, store.together():
             walk = _Walk(store, config, clock, watch, names)
-            root = walk.folder(folder.handle, (), known or _UNKNOWN, tree)
+            root = walk.folder(folder.handle, (), known or _UNKNOWN, stored)
             if watch is not None and names is not None and watch.doubts:
                 names, walk = None, _Walk(store, config, clock, watch, None)
-                root = walk.folder(folder.handle, (), known or _UNKNOWN, tree)
+                root = walk.folder(folder.handle, (), known or _UNKNOWN, stored)
+        is_head = root.tree is not None and root.tree == tree
         if not store.in_scratch:
-            cache.remember(root)
+            cache.remember(root, branch if is_head else None)
         if watch is not None and (root is known or not store.in_scratch):
-            is_head = root.tree is not None and root.tree == tree
             took = time.monotonic() - start if names is None else None
             watch.saw(root, head if is_head else None, everything_in=took)
     return _snapshot_of(root)
@@ -180,12 +184,22 @@ def check_storable(path: str, content: bytes, config: WorkspaceConfig) -> None:
         raise CovaltError(f"{path!r} cannot be stored: {reason}", hint=hint)
 
 
-def _head(store: GitStore) -> str | None:
-    """Return the manifest of the active branch; None where there is none that can be read."""
+def _active_branch(store: GitStore) -> Anchor | None:
+    """Return the active branch and its manifest; None where there is none that can be read."""
     try:
-        return store.read_ref(store.head())
+        ref = store.head()
+        manifest = store.read_ref(ref)
     except BrokenStoreError:
         return None
+    return None if manifest is None else Anchor(ref, manifest)
+
+
+def _is_held(store: GitStore, anchor: Anchor | None) -> bool:
+    """Tell whether a ref is still where it was, so that nothing it reaches was pruned."""
+    try:
+        return anchor is not None and store.read_ref(anchor.ref) == anchor.manifest
+    except BrokenStoreError:
+        return False
 
 
 def _tree_of(store: GitStore, manifest: str | None) -> str | None:
@@ -199,8 +213,8 @@ def _tree_of(store: GitStore, manifest: str | None) -> str | None:
 class _Look:
     """One folder that is being looked at: an open handle, what was known of it, what was found.
 
-    ``head`` is the tree that the active branch has of it.  All that hangs on it is in the store;
-    whatever else is known may have been pruned since.
+    ``head`` is the tree that a branch has of it, mostly the active one.  All that hangs on it is in
+    the store; whatever else is known may have been pruned since.
     """
 
     handle: int
@@ -217,7 +231,7 @@ class _Look:
 
     @property
     def is_sure(self) -> bool:
-        """Whether all that is known hangs on the active branch."""
+        """Whether all that is known hangs on the branch."""
         return self.known.tree is not None and self.known.tree == self.head
 
     def changed_files(self, names: Iterable[str] | None) -> set[str]:
@@ -256,13 +270,13 @@ class _Look:
         return changed
 
     def head_of(self, name: str) -> str | None:
-        """Return what the active branch has under a name."""
+        """Return what the branch has under a name."""
         if self.is_sure and name in self.known.folders:
             return self.known.folders[name].tree
         return self.on_branch().get(name)
 
     def on_branch(self) -> dict[str, str]:
-        """Return what the active branch has in the folder, by name."""
+        """Return what the branch has in the folder, by name."""
         if self._branch is None:
             self._branch = {}
             with contextlib.suppress(BrokenStoreError):
@@ -286,7 +300,7 @@ class _Look:
         } == {name for name, folder in self.known.folders.items() if folder.tree is not None}
 
     def doubtful_folders(self) -> list[str]:
-        """Return the known folders in this one of which not all hangs on the active branch."""
+        """Return the known folders in this one of which not all hangs on the branch."""
         if self.is_sure:
             return []
         branch, folders = self.on_branch(), self.known.folders

@@ -26,7 +26,7 @@ import zlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import __version__
 from covalt_git.git_objects import blob_id
@@ -139,12 +139,20 @@ class Clock:
         return changed if status.st_dev == self.device and changed < self.ns - tick else 0
 
 
+class Anchor(NamedTuple):
+    """A ref and the manifest that it was at: while it is, all that the manifest's tree names is stored."""
+
+    ref: str
+    manifest: str
+
+
 @dataclass(slots=True)
 class _Remembered:
     root: KnownFolder
     saved: KnownFolder | None
     file_size: int
     count: int
+    anchor: Anchor | None = None
 
 
 _remembered: OrderedDict[tuple[str, bytes], _Remembered] = OrderedDict()
@@ -183,22 +191,38 @@ class StatCache:
             self._keep(root, root, size)
         return root, clock
 
-    def remember(self, root: KnownFolder) -> None:
-        """Keep what was seen, for this process and the next; only the chat's writer may."""
+    def anchor_of(self, root: KnownFolder) -> Anchor | None:
+        """Return what holds the tree of what this process remembers, if ``root`` is that."""
+        with _lock:
+            before = _remembered.get((str(self.file), self.settings))
+        return before.anchor if before is not None and before.root is root else None
+
+    def remember(self, root: KnownFolder, anchor: Anchor | None) -> None:
+        """Keep what was seen, for this process and the next; only the chat's writer may.
+
+        Where its tree is that of a manifest, ``anchor`` says of which.
+        """
         key = (str(self.file), self.settings)
         with _lock:
             before = _remembered.get(key)
         if before is not None and before.root is root and before.saved is root:
+            before.anchor = anchor
             return
         saved, size = (None, 0) if before is None else (before.saved, before.file_size)
         with contextlib.suppress(OSError):  # without the file the next process reads the folder
             saved, size = self._save(root, saved, size)
-        self._keep(root, saved, size)
+        self._keep(root, saved, size, anchor)
 
-    def _keep(self, root: KnownFolder, saved: KnownFolder | None, size: int) -> None:
+    def _keep(
+        self,
+        root: KnownFolder,
+        saved: KnownFolder | None,
+        size: int,
+        anchor: Anchor | None = None,
+    ) -> None:
         with _lock:
             key = (str(self.file), self.settings)
-            _remembered[key] = _Remembered(root, saved, size, root.count())
+            _remembered[key] = _Remembered(root, saved, size, root.count(), anchor)
             _remembered.move_to_end(key)
             total = sum(known.count for known in _remembered.values())
             while total > _MOST_FILES and len(_remembered) > 1:

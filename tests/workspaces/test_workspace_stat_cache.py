@@ -269,6 +269,29 @@ def test_objects_that_were_pruned_are_written_again(chat: ChatStore) -> None:
     assert fsck(chat) == ""
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_only_another_branch_held_is_written_again_once_that_is_gone(
+    chat: ChatStore, *, kept: bool
+) -> None:
+    put(chat.workspace, {"a": ("file", b"1"), "d/b": ("file", b"2")})
+    save(chat)
+    with writing(chat) as writer:
+        writer.create_branch("idea", chat.head())
+        writer.checkout("idea")
+    put(chat.workspace, {"a": ("file", b"idea"), "d/c": ("file", b"3")})
+    settle()
+    save(chat)
+    idea = save(chat)
+    chat.store.set_head("refs/heads/main")  # the files stay
+    if not kept:
+        assert chat.store.swap_ref("refs/heads/idea", idea, None)
+        git(chat.folder / "store.git", "gc", "--quiet", "--prune=now")
+    save(chat)
+
+    assert tree_of(chat, "main") == git_tree(layout_of(chat.workspace))
+    assert fsck(chat) == ""
+
+
 def trees_of(chat: ChatStore, seen: Snapshot) -> list[str]:
     return [change.path for change in chat.tree_changes(None, seen.tree)]
 
