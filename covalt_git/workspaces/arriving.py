@@ -20,7 +20,7 @@ from covalt_git.workspaces.folders import Folder, create
 from covalt_git.workspaces.syncing import sync_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from covalt_git.git_objects import GitStore
@@ -57,12 +57,21 @@ class Arriving:
 
         Those names are not durable yet.
         """
-        return self.place(list(self.make_aside(files)))
+        return self.place(self.make_aside(files))
+
+    def make_aside(self, files: Sequence[Arrival], leaving: Container[str] = ()) -> list[Made]:
+        """Do the first half of :meth:`bring`: nothing in the folder has changed yet.
+
+        What is made is durable, and so is all else that lies beside it.  Where something is
+        ``leaving``, nothing will stand when it is put there.
+        """
+        made = list(self._make(files, leaving))
+        if self.durable and made:
+            sync_all(self.staging)
+        return made
 
     def place(self, made: Sequence[Made]) -> set[str]:
         """Do the second half of :meth:`bring`, for all that was made aside."""
-        if self.durable and made:
-            sync_all(self.staging)
         folders: set[str] = set()
         for one in made:
             if not one.is_folder:
@@ -72,13 +81,12 @@ class Arriving:
             folders.add(_parent_of(one.path))
         return folders
 
-    def make_aside(self, files: Sequence[Arrival]) -> Iterator[Made]:
-        """Do the first half of :meth:`bring`: nothing in the folder has changed yet."""
+    def _make(self, files: Sequence[Arrival], leaving: Container[str]) -> Iterator[Made]:
         at = 0
         while at < len(files):
             path, _, now = files[at]
             aside = self.staging / new_id()
-            top = self.root.missing_above(path)
+            top = self.root.missing_above(path, leaving)
             if not top:
                 create(str(aside), now.mode, self.store.read_blob(now.oid))
                 yield Made(path, aside, files[at : at + 1], is_folder=False)

@@ -18,7 +18,7 @@ from covalt_git.models.chats import FileState
 from covalt_git.names import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -59,18 +59,19 @@ class Folder:
         *elements, name = path.split("/")
         if ".." in elements or name == "..":
             raise OSError(errno.EINVAL, "a path in a workspace never leads up", path)
-        handle = os.dup(self.handle)
+        handle = self.handle
         try:
             for element in elements:
                 if create:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(element, dir_fd=handle)
-                below = os.open(element, _DIRECTORY, dir_fd=handle)
-                os.close(handle)
-                handle = below
+                above, handle = handle, os.open(element, _DIRECTORY, dir_fd=handle)
+                if above != self.handle:
+                    os.close(above)
             yield handle, name
         finally:
-            os.close(handle)
+            if handle != self.handle:
+                os.close(handle)
 
     def state(self, path: str, object_format: str) -> FileState | None:
         """Return what stands at ``path`` as git would name it; None where no file or link does."""
@@ -106,21 +107,21 @@ class Folder:
     @contextlib.contextmanager
     def inside(self, path: str) -> Iterator[Folder | None]:
         """Yield the folder at ``path``, None where none is; the empty path is this one."""
-        try:
-            with self.parent_of(f"{path}/." if path else ".") as (handle, _):
-                below = os.dup(handle)
-        except OSError:
-            yield None
-            return
-        try:
-            yield Folder(below)
-        finally:
-            os.close(below)
+        with contextlib.ExitStack() as stack:
+            try:
+                handle, _ = stack.enter_context(self.parent_of(f"{path}/." if path else "."))
+            except OSError:
+                yield None
+                return
+            yield Folder(handle)
 
-    def missing_above(self, path: str) -> str:
-        """Return the first of the folders above ``path`` in whose place nothing stands, or nothing."""
+    def missing_above(self, path: str, leaving: Container[str] = ()) -> str:
+        """Return the first of the folders above ``path`` in whose place nothing stands, or nothing.
+
+        Where something is ``leaving``, nothing will stand.
+        """
         for at, letter in enumerate(path):
-            if letter == "/" and self.is_free(path[:at]):
+            if letter == "/" and (path[:at] in leaving or self.is_free(path[:at])):
                 return path[:at]
         return ""
 
@@ -143,15 +144,21 @@ class Folder:
             above = above.rpartition("/")[0]
         return above
 
-    def remove(self, path: str) -> None:
-        """Remove the file or link at ``path``, then the folders above it that are empty now."""
+    def remove(self, path: str, *, but: Container[str] = ()) -> None:
+        """Remove the file or link at ``path``, then the folders above it that are empty now.
+
+        Those of ``but`` stay.
+        """
         with self.parent_of(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
-        self.remove_empty(path.rpartition("/")[0])
+        self.remove_empty(path.rpartition("/")[0], but=but)
 
-    def remove_empty(self, path: str) -> None:
-        """Remove the folder at ``path`` and those above it, as far as they are there and empty."""
-        while path:
+    def remove_empty(self, path: str, *, but: Container[str] = ()) -> None:
+        """Remove the folder at ``path`` and those above it, as far as they are there and empty.
+
+        Those of ``but`` stay, and what is above them.
+        """
+        while path and path not in but:
             try:
                 with self.parent_of(path) as (parent, name):
                     os.rmdir(name, dir_fd=parent)

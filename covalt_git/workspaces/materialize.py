@@ -8,10 +8,9 @@ that is neither as it was nor as it should be is somebody's work: it is left as 
 from __future__ import annotations
 
 import operator
-import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
@@ -25,10 +24,9 @@ from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.snapshot import link_stays_inside
 from covalt_git.workspaces.stat_cache import doubt
-from covalt_git.workspaces.syncing import sync_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Container, Iterable
     from pathlib import Path
 
     from covalt_git.git_objects import GitStore, TreeEntry
@@ -71,6 +69,17 @@ class FolderState:
     empty_folders: tuple[str, ...] = ()
 
 
+class Switched(NamedTuple):
+    """What differed between two states, and the folders in which names changed."""
+
+    differences: list[Difference]
+    folders: set[str]
+
+
+def nothing_to_announce() -> None:
+    """Change the folder without a word: it is announced already, or nobody else is to finish it."""
+
+
 def switch(
     store: GitStore,
     folder: Path,
@@ -80,43 +89,55 @@ def switch(
     staging: Path,
     durable: bool,
     differences: list[Difference] | None = None,
-) -> list[Difference]:
-    """Bring the folder at ``folder`` from ``old`` to ``new``; return what differs between them.
+    announce: Callable[[], None] = nothing_to_announce,
+) -> Switched:
+    """Bring the folder at ``folder`` from ``old`` to ``new``; its names are not durable yet.
 
-    ``differences`` is what :func:`check_way` returned, if it was asked.
+    ``differences`` is what :func:`check_way` returned, if it was asked.  All that is to come was made
+    in ``staging``, and is durable, when ``announce`` is called; only then anything changes.
     """
     folder.mkdir(exist_ok=True)
     if differences is None:
         differences = _sorted_differences(store, old, new)
-    changed: set[str] = set()
+    coming = [(path, was, now) for path, was, now in differences if now is not None]
+    leaving = {path: was for path, was, now in differences if now is None}
+    stays = _folders_above(path for path, _, _ in coming)
     with Folder.opened(folder) as root:
         arriving = Arriving(store, root, staging, durable)
-        for path, was, now in differences:
-            if now is not None:
-                continue
-            there = root.state(path, store.object_format)
-            if there == trees.state_of(was):
-                root.remove(path)
-                changed.add(root.nearest(path))
-            elif there is not None:
-                arriving.left.append(path)
-            else:
-                # Its folder may be left, where a process died between the two.
-                root.remove_empty(path.rpartition("/")[0])
+        made = arriving.make_aside(coming, leaving)
+        announce()
+        changed = _leave(arriving, leaving, but=stays)
         for path in sorted(set(old.empty_folders) - set(new.empty_folders), reverse=True):
-            root.remove_empty(path)
-        changed |= arriving.bring(
-            [(path, was, now) for path, was, now in differences if now is not None]
-        )
+            root.remove_empty(path, but=stays)
+        changed |= arriving.place(made)
         for path in new.empty_folders:
             if root.is_free(path):
                 root.make(path)
                 changed |= {"", *_way_to(path)}
-        if durable:
-            sync_names(root, changed)
     if arriving.left:
         doubt(folder)  # somebody changed what the last look believed to be as it was
-    return differences
+    return Switched(differences, changed)
+
+
+def _leave(
+    arriving: Arriving, leaving: dict[str, TreeEntry | None], *, but: Container[str]
+) -> set[str]:
+    """Remove the files that go, and the folders that are empty then; return those with fewer names.
+
+    Folders of ``but`` stay: something will come into them.
+    """
+    root, changed = arriving.root, set()
+    for path, was in leaving.items():
+        there = root.state(path, arriving.store.object_format)
+        if there == trees.state_of(was):
+            root.remove(path, but=but)
+            changed.add(root.nearest(path))
+        elif there is not None:
+            arriving.left.append(path)
+        else:
+            # Its folder may be left, where a process died between the two.
+            root.remove_empty(path.rpartition("/")[0], but=but)
+    return changed
 
 
 def check_way(
@@ -140,6 +161,17 @@ def check_way(
         _check_free(wanted, standing & _way_to(wanted) | below)
     for path in sorted(set(new.empty_folders) - set(old.empty_folders)):
         _check_free(path, standing & _way_to(path))
+    return found
+
+
+def _folders_above(paths: Iterable[str]) -> set[str]:
+    """Return all folders that some paths lie in."""
+    found: set[str] = set()
+    for path in paths:
+        above = path.rpartition("/")[0]
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
     return found
 
 
@@ -177,15 +209,16 @@ def _sorted_differences(store: GitStore, old: FolderState, new: FolderState) -> 
     return sorted(trees.differences(store, old.tree, new.tree), key=operator.itemgetter(0))
 
 
-def write_journal(path: Path, journal: Journal, *, durable: bool) -> None:
-    """Put the journal at ``path``, whole."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(journal.model_dump_json())
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-    temporary.replace(path)
+def write_journal(path: Path, journal: Journal) -> None:
+    """Write a journal that announces nothing yet, such as one that lies in ``staging``."""
+    path.write_text(journal.model_dump_json(), encoding="utf-8")
+
+
+def announce(written: Path, path: Path, *, durable: bool) -> None:
+    """Put a journal that was written at ``path``, whole."""
+    if durable:
+        flush(written)
+    written.replace(path)
     if durable:
         flush(path.parent)
 

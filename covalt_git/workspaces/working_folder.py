@@ -12,9 +12,12 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_objects import BrokenStoreError
 from covalt_git.workspaces import materialize, trees
 from covalt_git.workspaces.chats import HEADS, MovedError
+from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.materialize import FolderState
+from covalt_git.workspaces.syncing import sync_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.models.chats import FileChange
@@ -84,13 +87,24 @@ class WorkingFolder:
     def _switch(
         self, journal: materialize.Journal, way: list[trees.Difference] | None
     ) -> list[trees.Difference]:
-        materialize.write_journal(self.journal, journal, durable=self.chat.store.durable)
+        written = self.staging() / self.journal.name
+        materialize.write_journal(written, journal)
+
+        def announce() -> None:
+            materialize.announce(written, self.journal, durable=self.chat.store.durable)
+
+        if self.exists():
+            return self._finish(journal, way, announce)
+        announce()  # before the folder is there: an empty one would be taken for a person's work
         return self._finish(journal, way)
 
     def _finish(
-        self, journal: materialize.Journal, way: list[trees.Difference] | None
+        self,
+        journal: materialize.Journal,
+        way: list[trees.Difference] | None,
+        announce: Callable[[], None] = materialize.nothing_to_announce,
     ) -> list[trees.Difference]:
-        """Make a switch that was announced; where the store is damaged, take it back.
+        """Make a switch that is announced, or will be; where the store is damaged, take it back.
 
         Raises:
             BrokenStoreError: when it was taken back.
@@ -98,19 +112,31 @@ class WorkingFolder:
         """
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         try:
-            changes = self._bring(old, new, way)
+            done = self._bring(old, new, way, announce)
             self._move_branch(journal)
         except (BrokenStoreError, MovedError):
-            self._bring(new, old, None)
-            if journal.old is None:
-                # An empty folder would be taken for a person's work; none is made again.
-                with contextlib.suppress(OSError):
-                    self.chat.workspace.rmdir()
-            materialize.remove_journal(self.journal, durable=self.chat.store.durable)
+            if self.journal.exists():
+                self._take_back(journal, old, new)
             raise
         self.chat.store.set_head(journal.head)
-        materialize.remove_journal(self.journal, durable=self.chat.store.durable)
-        return changes
+        self._forget(done.folders)
+        return done.differences
+
+    def _take_back(self, journal: materialize.Journal, old: FolderState, new: FolderState) -> None:
+        folders = self._bring(new, old, None).folders
+        if journal.old is None:
+            # An empty folder would be taken for a person's work; none is made again.
+            with contextlib.suppress(OSError):
+                self.chat.workspace.rmdir()
+        self._forget(folders)
+
+    def _forget(self, folders: set[str]) -> None:
+        """Forget the switch, once the names in the folders that it changed are durable."""
+        durable = self.chat.store.durable
+        if durable and self.exists():
+            with Folder.opened(self.chat.workspace) as root:
+                sync_names(root, folders)
+        materialize.remove_journal(self.journal, durable=durable)
 
     def _move_branch(self, journal: materialize.Journal) -> None:
         """Bring the branch to the manifest that the switch makes on it, unless it is there."""
@@ -122,8 +148,12 @@ class WorkingFolder:
             raise MovedError(f"the branch {name!r} has moved", hint="try again")
 
     def _bring(
-        self, old: FolderState, new: FolderState, way: list[trees.Difference] | None
-    ) -> list[trees.Difference]:
+        self,
+        old: FolderState,
+        new: FolderState,
+        way: list[trees.Difference] | None,
+        announce: Callable[[], None] = materialize.nothing_to_announce,
+    ) -> materialize.Switched:
         return materialize.switch(
             self.chat.store,
             self.chat.workspace,
@@ -132,6 +162,7 @@ class WorkingFolder:
             staging=self.staging(),
             durable=self.chat.store.durable,
             differences=way,
+            announce=announce,
         )
 
     def clear_staging(self) -> None:

@@ -33,8 +33,7 @@ def main(folder: Path, command: Command) -> None:
         _, status = os.waitpid(child, 0)
         with open_chats(copy).open("c1") as chat, writing(chat, timeout_s=0) as writer:
             writer.save_edits()
-            names = {path.name for path in chat.folder.iterdir()}
-            left = sorted(names - {"switch.tmp"})  # which the next journal takes the place of
+            left = sorted(path.name for path in chat.folder.iterdir())
             sys.stdout.write(json.dumps(seen(chat) | {"left": left}) + "\n")
         shutil.rmtree(copy)
         if os.WIFEXITED(status):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -391,6 +392,22 @@ def test_state_of_others_that_is_not_safe_never_comes_into_the_folder(
     assert len(chat.changes(chat.head(), commit)) == 3
 
 
+def test_a_folder_whose_only_file_gives_way_to_another_stays(chat: ChatStore) -> None:
+    put(chat.workspace, {"d/e/old": ("file", b"1"), "x/y/gone": ("file", b"2")})
+    branch_off(chat, "idea")
+    (chat.workspace / "d/e/old").rename(chat.workspace / "d/e/new")
+    shutil.rmtree(chat.workspace / "x")
+    put(chat.workspace, {"x": ("file", b"a file now")})
+    save(chat)
+    inode = (chat.workspace / "d/e").stat().st_ino
+
+    checkout(chat, "main")
+    assert layout_of(chat.workspace) == {"d/e/old": ("file", b"1"), "x/y/gone": ("file", b"2")}
+    checkout(chat, "idea")
+    assert layout_of(chat.workspace) == {"d/e/new": ("file", b"1"), "x": ("file", b"a file now")}
+    assert (chat.workspace / "d/e").stat().st_ino == inode
+
+
 def test_branch_whose_content_is_damaged_is_not_half_checked_out(chat: ChatStore) -> None:
     put(chat.workspace, {"a": ("file", b"1"), "gone": ("file", b"2"), "z": ("file", b"3")})
     branch_off(chat, "idea")
@@ -400,11 +417,13 @@ def test_branch_whose_content_is_damaged_is_not_half_checked_out(chat: ChatStore
     oid = tree_of(chat, "idea")["z"][1]
     checkout(chat, "main")
     before = layout_of(chat.workspace)
+    inodes = [path.stat().st_ino for path in sorted(chat.workspace.iterdir())]
     loose(chat.folder / "store.git", oid).write_bytes(b"damaged")
 
     with pytest.raises(BrokenStoreError, match=oid):
         checkout(chat, "idea")
     assert layout_of(chat.workspace) == before
+    assert [path.stat().st_ino for path in sorted(chat.workspace.iterdir())] == inodes
     assert chat.active_branch() == "main"
     assert not (chat.folder / "switch.json").exists()
     assert upload(chat, "b", b"goes on") == "b"

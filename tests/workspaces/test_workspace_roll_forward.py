@@ -190,8 +190,14 @@ def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStor
 def test_half_written_journal_is_no_switch(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with dying(chat):
-        (chat.folder / "switch.tmp").write_text('{"v": 1, "ol')
-        put(chat.folder / "staging", {"left-behind": ("file", b"x"), "a/folder/f": ("file", b"y")})
+        put(
+            chat.folder / "staging",
+            {
+                "switch.json": ("file", b'{"v": 1, "ol'),
+                "left-behind": ("file", b"x"),
+                "a/folder/f": ("file", b"y"),
+            },
+        )
     head = chat.head()
 
     assert save(chat) == head
