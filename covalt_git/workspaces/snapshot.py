@@ -356,9 +356,11 @@ class _Walk:
     watch: Watch | None
     since: dict[str, set[str]] | None
     _way: set[str] = field(init=False)
+    _ignored_files: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         """Find the folders in which some name may have changed, or in a folder of which."""
+        self._ignored_files = tuple(one for one in self.config.ignore if not one.endswith("/"))
         self._way = {""}
         for touched in self.since or ():
             path = touched
@@ -478,7 +480,8 @@ class _Walk:
                 with _READING:
                     status = os.lstat(name, dir_fd=look.handle)
             is_folder = status is not None and stat.S_ISDIR(status.st_mode)
-            if _is_ignored(self.config.ignore, path, folder=is_folder):
+            ignored = self.config.ignore if is_folder else self._ignored_files
+            if ignored and _is_ignored(ignored, path, folder=is_folder):
                 look.note(_IGNORED, name)
                 look.others.append(name)
                 return
