@@ -126,17 +126,33 @@ class _Listener:
 
 
 def serve(
-    door: socket.socket, tool: Tool, *, idle_s: float, called: mmap.mmap | None = None
+    door: socket.socket,
+    tool: Tool,
+    *,
+    workspace: str,
+    idle_s: float,
+    called: mmap.mmap | None = None,
 ) -> NoReturn:
     """Wait for a call, make it, and end this process; also where no call comes.
 
     The first item of ``called`` is true once one has come.
     """
-    with contextlib.suppress(Exception):  # the module may have changed what it imported
-        rehearse()
-    asked = wire.receive(door) if select.select([door], [], [], idle_s)[0] else None
-    if asked is None:
+    with contextlib.suppress(BaseException):  # the module may have changed what it imported
+        rehearse(workspace)
+    if called is not None:
+        called[0] = False  # so that this page, too, is there before the call
+    if not select.select([door], [], [], idle_s)[0]:
         os._exit(wire.NOT_CALLED)
+    connection = _let_in(door, called)
+    # A tool's threads and exit handlers do not get to hold the call up once it is answered.
+    os._exit(wire.NOT_CALLED if connection is None else _make_call(connection, tool))
+
+
+def _let_in(door: socket.socket, called: mmap.mmap | None = None) -> socket.socket | None:
+    """Take the call that is at the door: print to its output, and return its connection."""
+    asked = wire.receive(door)
+    if asked is None:
+        return None
     if called is not None:
         called[0] = True
     end, output = asked[1]
@@ -144,7 +160,11 @@ def serve(
     os.dup2(output, 2)
     os.close(output)
     door.close()
-    connection = socket.socket(fileno=end)
+    return socket.socket(fileno=end)
+
+
+def _make_call(connection: socket.socket, tool: Tool) -> int:
+    """Make the call that is asked for, and return what this process is to end with."""
     listener = _Listener(connection)
     own = os.getpid()
     with contextlib.suppress(EOFError, OSError):
@@ -158,29 +178,32 @@ def serve(
                     sys.stdout.flush()
                     sys.stderr.flush()
                 wire.send(connection, {"event": "answer", **answer})
-            # A tool's threads and exit handlers do not get to hold the call up once it is answered.
-            os._exit(0)
-    os._exit(1)
+            return 0
+    return 1
 
 
-def rehearse() -> None:
-    """Make a call of nothing.
+def rehearse(workspace: str = "/") -> None:
+    """Make a call of nothing, in the very steps of one that comes.
 
     The first time, pydantic loads half of what it takes.  In a fork, the first call would copy every
     page of memory that calling writes to: done beforehand, nobody waits for it.
     """
+    ids = ("toolset_id", "chat_id", "call_id", "message_id")
+    request: dict[str, Any] = {one: f"the {one} of a rehearsal" for one in ids}
+    request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": workspace}
+    request |= {"limits": {"memory_mb": None, "file_mb": None}, "secrets": {}, "kinds": []}
+    request |= {"confirmed": True, "describe": False, "check_result": True}
+    outside, door = socket.socketpair()
     here, there = socket.socketpair()
-    with here, there:
-        request: dict[str, Any] = dict.fromkeys(("chat_id", "toolset_id", "call_id"), "")
-        request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": ".", "limits": {}}
-        request |= {"message_id": None, "confirmed": True, "secrets": {}, "check_result": True}
-        request |= {"describe": False, "kinds": []}
-        wire.send(here, request, (here.fileno(),))
-        asked = wire.receive(there)
-        assert asked is not None
-        os.close(asked[1][0])
-        listener = _Listener(there)
-        listener.tell(_answer(Tool(Path("/"), __name__), asked[0], listener))
+    with outside, door, here:
+        with there:
+            wire.send(outside, None, (there.fileno(), 1))
+        wire.send(here, request)
+        connection = _let_in(door)
+        assert connection is not None
+        with connection:
+            _make_call(connection, Tool(Path("/"), __name__))
+    os.chdir("/")
     gc.collect(0)  # whose time has come, rather than in the midst of a call
 
 

@@ -53,7 +53,7 @@ class Room:
             gc.freeze()
             self._make_workers(tool)
         # It serves the one call itself: a fork would lack the threads, or the files would be gone.
-        child.serve(self._door, tool, idle_s=self._asked["idle_s"])
+        self._serve(tool)
 
     def _load(self) -> child.Tool:
         tool = child.Tool(self._folder, self._asked["module"])
@@ -109,6 +109,10 @@ class Room:
         most = self._asked["limits"]["cpu_s"]
         return most is not None and time.process_time() > most / 2
 
+    def _serve(self, tool: child.Tool, was_called: mmap.mmap | None = None) -> NoReturn:
+        workspace, idle_s = self._asked["workspace"], self._asked["idle_s"]
+        child.serve(self._door, tool, workspace=workspace, idle_s=idle_s, called=was_called)
+
     def _make_workers(self, tool: child.Tool) -> NoReturn:
         room = os.getpid()
         was_called = mmap.mmap(-1, 1)
@@ -118,7 +122,7 @@ class Room:
             pid = os.fork()
             if pid == 0:
                 offspring.die_with(room)
-                child.serve(self._door, tool, idle_s=self._asked["idle_s"], called=was_called)
+                self._serve(tool, was_called)
             _point_streams_at(0)  # what the first call prints is not held open here
             _, status = os.waitpid(pid, 0)
             code = os.waitstatus_to_exitcode(status)

@@ -12,6 +12,8 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+_REHEARSALS = 10
+
 
 def main() -> None:
     """Keep rooms for the other side of the first argument; the others are our packages' folders."""
@@ -20,7 +22,9 @@ def main() -> None:
         _bring(Path(folder))
     from covalt_git.runtime import child, keeper  # noqa: PLC0415 - there since the line above
 
-    child.rehearse()
+    # As often as it takes until Python has specialized the code, which each fork would do anew.
+    for _ in range(_REHEARSALS):
+        child.rehearse()
     gc.collect()
     gc.freeze()
     keeper.Keeper(control).run()
