@@ -83,6 +83,10 @@ def _ahead_of_others() -> Iterator[None]:
                 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
+# Looked up once: in a fork that would copy a hundred pages of memory.
+_LIBRARY = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
 def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(option, value)
+    if _LIBRARY is not None:
+        _LIBRARY.prctl(option, value)
