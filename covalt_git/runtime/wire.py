@@ -10,7 +10,7 @@ import socket
 import struct
 
 # By name, so that a tool which patches the module does not patch this.
-from json import dumps, loads
+from json import JSONEncoder, loads
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,13 +30,15 @@ NOT_CALLED = 75
 
 MAX_DESCRIPTORS = 4
 
+_written = JSONEncoder(ensure_ascii=False).encode
+
 
 def packed(value: Any) -> bytes:
     """Return the frame of a JSON value.
 
     Half of a surrogate pair, as in the text of an exception, becomes a question mark.
     """
-    content = dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+    content = _written(value).encode("utf-8", "replace")
     return HEAD.pack(len(content)) + content
 
 
