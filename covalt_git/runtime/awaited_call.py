@@ -117,6 +117,14 @@ class AwaitedCall:
     """
 
     def __init__(self, room: Room, job: Job) -> None:
+        # First of all, so that the worker wakes while the rest is made ready.
+        self._connection, theirs = socket.socketpair()
+        self._output, output = room.output()
+        with theirs, contextlib.suppress(OSError):  # where the room has ended, its life tells
+            wire.send(room.door, None, (theirs.fileno(), output))
+        os.close(output)
+        self._connection.setblocking(False)
+        os.set_blocking(self._output, False)
         self.room_is_good = False
         self._room = room
         self._job = job
@@ -135,13 +143,6 @@ class AwaitedCall:
         )
         self._questions = ToolQuestions(job)
         self._asked: tuple[AskedQuestion, ...] = ()
-        self._connection, theirs = socket.socketpair()
-        self._output, output = room.output()
-        with theirs, contextlib.suppress(OSError):  # where the room has ended, its life tells
-            wire.send(room.door, None, (theirs.fileno(), output))
-        os.close(output)
-        self._connection.setblocking(False)
-        os.set_blocking(self._output, False)
 
     def close(self) -> None:
         """Let go of the call's own connections."""
@@ -154,8 +155,9 @@ class AwaitedCall:
 
         Where the room is no longer good, nothing that ran in it is left.
         """
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        more = selectors.EVENT_WRITE if self._send() else 0
+        with selectors.PollSelector() as selector:  # epoll has one more to set up and to close
+            selector.register(self._connection, selectors.EVENT_READ | more)
             for end in (self._output, self._room.door, self._room.life):
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
