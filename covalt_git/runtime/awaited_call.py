@@ -12,9 +12,9 @@ import selectors
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.asking import MORE_TIME, WHERE_TO_ASK, CannotAskError, NotAnsweredError
@@ -87,7 +87,7 @@ class _Answer(StrictModel):
 
 
 _EVENT: TypeAdapter[_Progress | _Log | _Ask | _Answer] = TypeAdapter(
-    _Progress | _Log | _Ask | _Answer
+    Annotated[_Progress | _Log | _Ask | _Answer, Field(discriminator="event")]
 )
 
 
