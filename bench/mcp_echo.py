@@ -1,6 +1,6 @@
 """One tool over MCP's low-level server and stdio, as others take it: what bench/tool_calls.py measures beside.
 
-    PYTHON -m bench.mcp_echo COUNT      prints how long each of COUNT calls took, in seconds, as JSON
+    PYTHON -m bench.mcp_echo            makes a call for each line that comes, and prints its seconds
     PYTHON -m bench.mcp_echo serve      is the server
 
 The interpreter needs ``mcp`` 2 and nothing of ours.
@@ -8,7 +8,6 @@ The interpreter needs ``mcp`` 2 and nothing of ours.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -49,21 +48,16 @@ async def serve() -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-async def measure(count: int) -> list[float]:
+async def call_for_each_line() -> None:
     argv = ["-m", "bench.mcp_echo", "serve"]
     here = str(Path(__file__).parents[1])
     parameters = StdioServerParameters(command=sys.executable, args=argv, cwd=here)
-    taken = []
     async with Client(stdio_client(parameters)) as client:
-        for number in range(count + 20):
+        for line in sys.stdin:
             started = time.perf_counter()
-            await client.call_tool("echo", {"text": str(number)})
-            taken.append(time.perf_counter() - started)
-    return taken[20:]
+            await client.call_tool("echo", {"text": line})
+            print(time.perf_counter() - started, flush=True)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        anyio.run(serve)
-    else:
-        print(json.dumps(anyio.run(measure, int(sys.argv[1]))))
+    anyio.run(serve if sys.argv[1:] == ["serve"] else call_for_each_line)

@@ -6,8 +6,9 @@ A row is any part of a row's name; without one all are run.  Both sides of a row
 busy machine is busy for both; figures are medians in milliseconds.
 
 - *warm worker round trip*: from the request's sending to the answer, to a worker that waits, beside a
-  call of mcp's low-level server over stdio.  ``PYTHON`` is an interpreter that has mcp; without one,
-  and where this one has none, the row is left out and said so.
+  call of mcp's low-level server over stdio; each after the same pause, as an assistant makes them,
+  for both take longer in processes that have slept.  ``PYTHON`` is an interpreter that has mcp;
+  without one, and where this one has none, the row is left out and said so.
 - *isolated call*: a whole call in a process of its own behind the strongest walls, the module imported
   before, beside ``python -c "import pydantic"``.
 - *walls, warm* and *walls, cold*: the same call at the strongest level and at ``process``, in a room
@@ -160,8 +161,7 @@ def round_trip(bench: Bench, rounds: int) -> Iterator[Pair]:
     python = bench.mcp or sys.executable
     if bench.mcp is None and importlib.util.find_spec("mcp") is None:
         raise SkippedError("this interpreter has no mcp; name one that has by --mcp")
-    job, taken = bench.job(), list[float]()
-    answered: dict[str, float] = {}
+    job, answered = bench.job(), dict[str, float]()
 
     class Timed(AwaitedCall):
         def __init__(self, room: Room, job: Job) -> None:
@@ -174,22 +174,45 @@ def round_trip(bench: Bench, rounds: int) -> Iterator[Pair]:
 
     from covalt_git.runtime import python_tool  # noqa: PLC0415 - the name that it uses is replaced
 
+    def ours() -> float:
+        answered.clear()
+        succeed(job)
+        return answered["at"] - answered["sent"]
+
     python_tool.AwaitedCall = Timed  # type: ignore[misc]
     try:
-        for _ in range(rounds + 20):
-            time.sleep(0.005)  # until the next worker waits, which is made behind the call before
-            answered.clear()
-            succeed(job)
-            taken.append(answered["at"] - answered["sent"])
+        with mcp_calls(python) as theirs:
+            for number in range(rounds + 20):
+                pair = after_pause(theirs), after_pause(ours)
+                if number >= 20:
+                    yield pair
     finally:
         python_tool.AwaitedCall = AwaitedCall  # type: ignore[misc]
-    done = subprocess.run(
-        [python, "-m", "bench.mcp_echo", str(rounds)],
-        cwd=Path(__file__).parents[1],
-        capture_output=True,
-        check=True,
-    )
-    yield from zip(json.loads(done.stdout), taken[20:], strict=True)
+
+
+def after_pause(action: Callable[[], float]) -> float:
+    time.sleep(0.01)  # by then our next worker waits, which is made behind the call before
+    return action()
+
+
+@contextlib.contextmanager
+def mcp_calls(python: str) -> Iterator[Callable[[], float]]:
+    """Start a client of mcp, which makes a call when asked and tells how long it took."""
+    argv = [python, "-m", "bench.mcp_echo"]
+    here = Path(__file__).parents[1]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=here, stdin=pipe, stdout=pipe, text=True) as client:
+        asking, telling = client.stdin, client.stdout
+        assert asking is not None
+        assert telling is not None
+
+        def call() -> float:
+            asking.write("hello\n")
+            asking.flush()
+            return float(telling.readline())
+
+        yield call
+        asking.close()
 
 
 def isolated(bench: Bench, rounds: int) -> Iterator[Pair]:
