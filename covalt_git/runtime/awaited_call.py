@@ -117,14 +117,7 @@ class AwaitedCall:
     """
 
     def __init__(self, room: Room, job: Job) -> None:
-        # First of all, so that the worker wakes while the rest is made ready.
-        self._connection, theirs = socket.socketpair()
-        self._output, output = room.output()
-        with theirs, contextlib.suppress(OSError):  # where the room has ended, its life tells
-            wire.send(room.door, None, (theirs.fileno(), output))
-        os.close(output)
-        self._connection.setblocking(False)
-        os.set_blocking(self._output, False)
+        self._connection, self._output = room.next_call()
         self.room_is_good = False
         self._room = room
         self._job = job

@@ -141,26 +141,36 @@ def serve(
         rehearse(workspace)
     if called is not None:
         called[0] = False  # so that this page, too, is there before the call
-    if not select.select([door], [], [], idle_s)[0]:
+    connection = _let_in(door) if select.select([door], [], [], idle_s)[0] else None
+    if connection is None or not _is_called(connection, idle_s):
         os._exit(wire.NOT_CALLED)
-    connection = _let_in(door, called)
+    if called is not None:
+        called[0] = True
     # A tool's threads and exit handlers do not get to hold the call up once it is answered.
-    os._exit(wire.NOT_CALLED if connection is None else _make_call(connection, tool))
+    os._exit(_make_call(connection, tool))
 
 
-def _let_in(door: socket.socket, called: mmap.mmap | None = None) -> socket.socket | None:
-    """Take the call that is at the door: print to its output, and return its connection."""
+def _let_in(door: socket.socket) -> socket.socket | None:
+    """Take what the next call has at the door: print to its output, and return its connection."""
     asked = wire.receive(door)
     if asked is None:
         return None
-    if called is not None:
-        called[0] = True
     end, output = asked[1]
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.close(output)
     door.close()
     return socket.socket(fileno=end)
+
+
+def _is_called(connection: socket.socket, idle_s: float) -> bool:
+    """Wait until something is asked; tell whether it is."""
+    if not select.select([connection], [], [], idle_s)[0]:
+        return False
+    try:
+        return bool(connection.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
 
 
 def _make_call(connection: socket.socket, tool: Tool) -> int:
@@ -201,6 +211,7 @@ def rehearse(workspace: str = "/") -> None:
         wire.send(here, request)
         connection = _let_in(door)
         assert connection is not None
+        assert _is_called(connection, 0)
         with connection:
             _make_call(connection, Tool(Path("/"), __name__))
     os.chdir("/")

@@ -80,7 +80,7 @@ def _nothing() -> None:
 def _in_room(room: Room, job: Job, workers: Workers, begin: Callable[[], None]) -> Outcome | None:
     """Make the call in a room; None where the room ended before the call began.
 
-    The room wakes a process while ``begin`` has its time; the request comes only then.
+    A process of the room waits on the call's connection; the request comes once ``begin`` is through.
     """
     call = AwaitedCall(room, job)
     try:

@@ -79,7 +79,8 @@ class Room:
     Attributes:
         life: the keeper's side of it: the room's process id, and at the end how it ended.
         door: where calls go in, and where the end of each comes out.
-        first_output: both ends of the pipe that the import prints to, until the first call takes it.
+        first_output: both ends of the pipe that the import prints to, until the first call has it.
+        announced: our ends of the next call's connection and output, once they are handed in.
         folder: what the workspace was when the walls were put up around it.
         egress: its way to the hosts that were granted, if any were.
     """
@@ -91,11 +92,28 @@ class Room:
     first_output: tuple[int, int] | None
     folder: tuple[int, int]
     egress: Egress | None = None
+    announced: tuple[socket.socket, int] | None = None
 
-    def output(self) -> tuple[int, int]:
-        """Return both ends of the pipe that the next call prints to; the caller closes them."""
+    def announce(self) -> None:
+        """Hand in the next call's connection and output: a worker takes them while it waits."""
+        if self.announced is not None:
+            return
+        ours, theirs = socket.socketpair()
         ends, self.first_output = self.first_output, None
-        return ends or os.pipe()
+        printed, output = ends or os.pipe()
+        with theirs, contextlib.suppress(OSError):  # where the room has ended, its life tells
+            wire.send(self.door, None, (theirs.fileno(), output))
+        os.close(output)
+        ours.setblocking(False)
+        os.set_blocking(printed, False)
+        self.announced = ours, printed
+
+    def next_call(self) -> tuple[socket.socket, int]:
+        """Return our ends of the next call's connection and output; the caller closes them."""
+        self.announce()
+        assert self.announced is not None
+        ends, self.announced = self.announced, None
+        return ends
 
     def is_usable(self) -> bool:
         """Tell whether it still waits for a call, on the workspace that is there now."""
@@ -109,6 +127,10 @@ class Room:
             for descriptor in self.first_output or ():
                 os.close(descriptor)
             self.first_output = None
+            if self.announced is not None:
+                connection, printed = self.next_call()
+                connection.close()
+                os.close(printed)
             with contextlib.suppress(OSError):
                 self.life.shutdown(socket.SHUT_WR)
                 self.life.settimeout(_END_S)
@@ -261,6 +283,7 @@ class Workers:
 
     def give_back(self, room: Room) -> None:
         """Keep a room for the next call of its place."""
+        room.announce()
         with self._lock:
             self._idle.append(room)
             over = self._idle[: -self._most_idle]
