@@ -113,10 +113,10 @@ class _Listener:
                 told = None
         if told is None:
             raise covalt_toolset.NotAnswered("the call was cancelled")
-        if "error" in told[0]:
-            error = told[0]["error"]
+        if "error" in told:
+            error = told["error"]
             raise _REFUSALS.get(error["code"], ValueError)(error["message"])
-        answers: dict[str, dict[str, Any]] = told[0]["answers"]
+        answers: dict[str, dict[str, Any]] = told["answers"]
         return answers
 
     def tell(self, event: dict[str, Any]) -> None:
@@ -141,8 +141,8 @@ def serve(
         rehearse(workspace)
     if called is not None:
         called[0] = False  # so that this page, too, is there before the call
-    connection = _let_in(door) if select.select([door], [], [], idle_s)[0] else None
-    if connection is None or not _is_called(connection, idle_s):
+    connection = _let_in(door) if _has_come(door, idle_s) else None
+    if connection is None or not _has_come(connection, idle_s):
         os._exit(wire.NOT_CALLED)
     if called is not None:
         called[0] = True
@@ -152,7 +152,7 @@ def serve(
 
 def _let_in(door: socket.socket) -> socket.socket | None:
     """Take what the next call has at the door: print to its output, and return its connection."""
-    asked = wire.receive(door)
+    asked = wire.receive_with_descriptors(door)
     if asked is None:
         return None
     end, output = asked[1]
@@ -163,14 +163,9 @@ def _let_in(door: socket.socket) -> socket.socket | None:
     return socket.socket(fileno=end)
 
 
-def _is_called(connection: socket.socket, idle_s: float) -> bool:
-    """Wait until something is asked; tell whether it is."""
-    if not select.select([connection], [], [], idle_s)[0]:
-        return False
-    try:
-        return bool(connection.recv(1, socket.MSG_PEEK))
-    except OSError:
-        return False
+def _has_come(end: socket.socket, within_s: float) -> bool:
+    """Wait until something comes, or the other side is gone; False where neither does."""
+    return bool(select.select([end], [], [], within_s)[0])
 
 
 def _make_call(connection: socket.socket, tool: Tool) -> int:
@@ -180,7 +175,7 @@ def _make_call(connection: socket.socket, tool: Tool) -> int:
     with contextlib.suppress(EOFError, OSError):
         if request := wire.receive(connection):
             try:
-                answer = _answer(tool, request[0], listener)
+                answer = _answer(tool, request, listener)
             except MemoryError as error:  # nothing was left to say even that
                 answer = failure("limit_memory", error, tool.folder)
             if os.getpid() == own:  # else it is a fork that the tool let run on
@@ -211,7 +206,7 @@ def rehearse(workspace: str = "/") -> None:
         wire.send(here, request)
         connection = _let_in(door)
         assert connection is not None
-        assert _is_called(connection, 0)
+        assert _has_come(connection, 0)
         with connection:
             _make_call(connection, Tool(Path("/"), __name__))
     os.chdir("/")

@@ -77,7 +77,7 @@ class Keeper:
     def _open(self) -> bool:
         """Fork the room that is asked for; return False where nobody asks any more."""
         try:
-            asked = wire.receive(self._control)
+            asked = wire.receive_with_descriptors(self._control)
         except (EOFError, OSError):
             asked = None
         if asked is None:

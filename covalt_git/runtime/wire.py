@@ -49,27 +49,42 @@ def send(end: socket.socket, value: Any, descriptors: Sequence[int] = ()) -> Non
     end.sendall(content[sent:])
 
 
-def receive(end: socket.socket) -> tuple[Any, list[int]] | None:
+def receive(end: socket.socket) -> Any:
+    """Wait for a frame; return its value, or None at the end.
+
+    Raises:
+        EOFError: where the stream ends within a frame.
+    """
+    head = end.recv(HEAD.size)
+    return _rest(end, head) if head else None
+
+
+def receive_with_descriptors(end: socket.socket) -> tuple[Any, list[int]] | None:
     """Wait for a frame; return its value and the descriptors that came along, or None at the end.
 
     Raises:
         EOFError: where the stream ends within a frame.
     """
     head, descriptors, _, _ = socket.recv_fds(end, HEAD.size, MAX_DESCRIPTORS)
-    if not head:
-        return None
-    head += _exactly(end, HEAD.size - len(head))
-    return loads(_exactly(end, HEAD.unpack(head)[0])), descriptors
+    return (_rest(end, head), descriptors) if head else None
+
+
+def _rest(end: socket.socket, head: bytes) -> Any:
+    """Return the value of a frame that has begun with so much of its head."""
+    if len(head) < HEAD.size:
+        head += _exactly(end, HEAD.size - len(head))
+    return loads(_exactly(end, HEAD.unpack(head)[0]))
 
 
 def _exactly(end: socket.socket, size: int) -> bytes:
-    content = bytearray()
-    while len(content) < size:
-        chunk = end.recv(min(size - len(content), 1 << 20))
+    chunks, missing = list[bytes](), size
+    while missing:
+        chunk = end.recv(min(missing, 1 << 20))
         if not chunk:
             raise EOFError
-        content += chunk
-    return bytes(content)
+        chunks.append(chunk)
+        missing -= len(chunk)
+    return b"".join(chunks)  # of one, the very same
 
 
 class Unpacking:
