@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import sys
+import zlib
 from functools import partial
 from pathlib import Path
 
@@ -21,9 +22,10 @@ from covalt_git.git_objects import (
     CommitObject,
     GitStore,
     TreeEntry,
-    gathering,
+    deflating,
     packing,
 )
+from covalt_git.git_objects.compression import ISAL_FOLDER
 from covalt_git.git_objects.deflating import Deflater
 from covalt_git.git_objects.deltas import delta
 from tests.killing import killed_at
@@ -128,14 +130,14 @@ def test_what_is_stored_together_is_what_git_reads(
             git(store.path, "index-pack", "--verify", str(pack))
 
 
-LIBRARIES = pytest.mark.parametrize("is_quick", [True, False], ids=["isal", "zlib"])
+LIBRARIES = pytest.mark.parametrize("folder", [ISAL_FOLDER, ""], ids=["isal", "zlib"])
 
 
 @LIBRARIES
 def test_many_small_objects_are_compressed_beside_whoever_stores_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_quick: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
-    monkeypatch.setattr(gathering, "IS_QUICK", is_quick)
+    monkeypatch.setattr(deflating, "ISAL_FOLDER", folder)
     contents = [b"%d\n" % number * 50 for number in range(2000)]
     with GitStore.create(tmp_path / "s.git") as store:
         with store.together():
@@ -148,11 +150,26 @@ def test_many_small_objects_are_compressed_beside_whoever_stores_them(
         git(store.path, "index-pack", "--verify", str(packs(store)[0]))
 
 
+@LIBRARIES
+def test_the_process_that_compresses_makes_streams_that_anybody_reads(
+    monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setattr(deflating, "ISAL_FOLDER", folder)
+    contents = [b"", b"one", *(b"%d\n" % number * 50 for number in range(300))]
+    deflater = Deflater()
+    try:
+        for batch in (contents, contents[:1]):
+            deflater.give(batch)
+
+            assert [zlib.decompress(stream) for stream in deflater.take()] == batch
+    finally:
+        deflater.close()
+
+
 @pytest.mark.parametrize("when", ["before it is given", "while it works", "never started"])
 def test_where_the_process_that_compresses_dies_every_object_is_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    monkeypatch.setattr(gathering, "IS_QUICK", False)
     give, contents = Deflater.give, [b"%d\n" % number * 50 for number in range(1500)]
 
     def killed(deflater: Deflater, given: list[bytes]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import zlib
+from pathlib import Path
 from typing import Any
 
 from covalt_git.git_objects.objects import DamagedObjectError
@@ -25,8 +26,8 @@ def _library() -> tuple[Any, type[Exception]]:
 
 _ZLIB, _ERROR = _library()
 
-IS_QUICK = _ZLIB is not zlib
-"""Whether isal is here."""
+ISAL_FOLDER = "" if _ZLIB is zlib else str(Path(_ZLIB.__file__).parents[1])
+"""The folder that isal is imported from; nothing where it is not here."""
 
 
 def deflate(content: bytes) -> bytes:

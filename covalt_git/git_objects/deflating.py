@@ -1,7 +1,7 @@
 """Many small contents compressed beside what reads them, by a process of their own.
 
-Threads are of no use for that: zlib takes less time for one of them than two threads take to hand
-the interpreter over.  isal is so quick that nothing is gained by it.
+Threads are of no use for that: one of them is compressed in less time than two threads take to hand
+the interpreter over.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from covalt_git.git_objects.compression import ISAL_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +40,7 @@ class Deflater:
         self._count = 0
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_PROGRAM)],
+                [sys.executable, "-I", "-S", str(_PROGRAM), *filter(None, [ISAL_FOLDER])],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -6,7 +6,6 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.compression import IS_QUICK
 from covalt_git.git_objects.deflating import Deflater, DeflaterGoneError
 from covalt_git.git_objects.objects import KINDS
 from covalt_git.git_objects.pack_writing import Entry, PackWriter, copied_entry, object_entry
@@ -106,8 +105,7 @@ class Gathering:
 class _PackInTheMaking:
     """A pack writer, and those who compress what it will write next.
 
-    Small objects go by batches to a process, while it has nothing to do and isal is not here; large
-    ones to two threads.
+    Small objects go by batches to a process, while it has nothing to do; large ones to two threads.
     """
 
     def __init__(self, writer: PackWriter) -> None:
@@ -117,7 +115,7 @@ class _PackInTheMaking:
         self._large: deque[tuple[Future[_Compressed], int]] = deque()
         self._large_bytes = 0
         self._deflater: Deflater | None = None
-        self._may_deflate = not IS_QUICK
+        self._may_deflate = True
         self._given: _Batch = []
         self._batch: _Batch = []
         self._trees: dict[str, bytes] = {}  # they are small, and the first that is asked for
