@@ -63,7 +63,8 @@ def _is_plain(value: Any) -> bool:
         for key, item in value.items():
             if type(key) is not str or not key.isascii():
                 return False
-            if type(item) is not str and not _is_plain(item):  # most are texts, and a call costs more
+            # Most are texts, and a call costs more.
+            if type(item) is not str and not _is_plain(item):
                 return False
         return True
     return (kind is list or kind is tuple) and all(map(_is_plain, value))
