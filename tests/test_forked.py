@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from covalt_git.forked import each
 
 ITEMS = list(range(2_000))
+ROOT = Path(__file__).parents[1]
 
 
 def doubled(number: int) -> tuple[int, int]:
@@ -23,9 +26,20 @@ def test_answers_come_in_the_order_of_the_items() -> None:
     assert [number for number, _ in answers] == [number * 2 for number in ITEMS]
 
 
+ELSEWHERE = """
+import os
+from tests.test_forked import ITEMS, doubled, each
+print(os.getpid() in {process for _, process in each(doubled, ITEMS)})
+"""
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has one core")
 def test_much_work_is_done_elsewhere() -> None:
-    assert os.getpid() not in {process for _, process in each(doubled, ITEMS)}
+    # In a process of its own: here some other test may have left a thread.
+    argv = [sys.executable, "-c", ELSEWHERE]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"
 
 
 def test_little_work_is_done_here() -> None:

@@ -74,6 +74,11 @@ def is_damage(error: sqlite3.Error) -> bool:
     }
 
 
+def as_damage(why: sqlite3.DatabaseError | MemoryError) -> sqlite3.DatabaseError:
+    """Return what went wrong as SQLite's: garbage may say that it is larger than the memory there is."""
+    return DamagedError("it says that it is too large") if isinstance(why, MemoryError) else why
+
+
 def is_gone(error: sqlite3.Error) -> bool:
     """Tell whether the file was deleted under an open connection, as anybody may at any moment."""
     return _code(error) == sqlite3.SQLITE_READONLY_DBMOVED

@@ -200,8 +200,10 @@ class Index:
                 return work()
             except sqlite3.IntegrityError:
                 raise  # a row that the schema refuses is a mistake of ours
-            except sqlite3.DatabaseError as error:
-                failed = error
+            except (sqlite3.DatabaseError, MemoryError) as why:
+                if failed is not None and isinstance(why, MemoryError):
+                    raise  # it was no garbage that asked for so much
+                failed = error = database.as_damage(why)
                 if not database.is_damage(error) and not database.is_gone(error):
                     break
                 self.connection.close()

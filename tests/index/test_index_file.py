@@ -80,6 +80,16 @@ def break_the_search(file: Path) -> None:
         connection.commit()
 
 
+def swell_the_search(file: Path) -> None:
+    """Let the words say that they are of more parts than there is memory for."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        swollen = bytes.fromhex("b2b725541252f10e4ee8b3fb")
+        connection.execute("UPDATE tool_search_data SET block = ? WHERE id = 10", (swollen,))
+        with pytest.raises(MemoryError):
+            connection.execute("SELECT 1 FROM tool_search WHERE tool_search MATCH 'a'").fetchall()
+        connection.commit()
+
+
 def drop_the_search(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.execute("DROP TABLE tool_search")
@@ -115,6 +125,7 @@ def make_another(file: Path) -> None:
         pytest.param(drop_a_table, id="a-table-is-missing"),
         pytest.param(drop_a_column, id="a-column-is-missing"),
         pytest.param(break_the_search, id="words-are-garbage"),
+        pytest.param(swell_the_search, id="words-are-too-large"),
         pytest.param(drop_the_search, id="words-are-missing"),
         pytest.param(make_another, id="another-program's-database"),
     ],

@@ -20,6 +20,7 @@ from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.watches import Watch, watch_of
 from covalt_git.workspaces.writing import writing
 from tests.kernel_queues import open_queues
+from tests.workspaces import merges
 from tests.workspaces.stores import (
     branch_off,
     checkout,
@@ -531,4 +532,5 @@ for _ in range(1500):
 
     assert doubtful(chat) is not None, "the watch is believed"
     assert look(chat) == read_everything(chat)
-    assert fsck(chat) == ""
+    # A look that has doubts is made again, and leaves the trees of the first.
+    assert merges.fsck(chat) == ""
