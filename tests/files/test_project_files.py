@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -214,6 +217,15 @@ def test_a_toolset_in_a_folder_of_the_machine_is_told(tmp_path: Path, name: str)
     assert problem.hint == f"rename it: mv toolsets/{name} toolsets/my-{name}"
 
 
+MANY = """
+import resource, sys
+from pathlib import Path
+from covalt_git.files.project_files import read_project
+print(read_project(Path(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0)
+"""
+
+
 def test_many_toolsets_are_read_in_other_processes_and_nothing_is_lost(tmp_path: Path) -> None:
     names = [f"t{number:03}" for number in range(150)]
     put(tmp_path, **dict.fromkeys(names[::3], "tools: [{id: a, entrypoint: nowhere:a}]\n"))
@@ -222,9 +234,14 @@ def test_many_toolsets_are_read_in_other_processes_and_nothing_is_lost(tmp_path:
     told: list[tuple[int, int]] = []
 
     reading = read_project(tmp_path, lambda done, total: told.append((done, total)))
+    # A process of its own has no thread of another test, which would keep it from forking.
+    argv = [sys.executable, "-c", MANY, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
 
     alone = tuple(CheckedToolset.of(read_toolset(tmp_path, name)) for name in names)
     assert reading == read_around(tmp_path, alone)
+    several = len(os.sched_getaffinity(0)) > 1
+    assert done.stdout == f"{reading}\n{several}\n"
     assert len(reading.problems) == len(names[::3]) + len(names[1::3]) - 1
     assert told == [(number + 1, len(names)) for number in range(len(names))]
 

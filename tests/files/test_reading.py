@@ -179,7 +179,14 @@ def test_no_other_manifest_version_is_read(version: str) -> None:
 
 @pytest.mark.parametrize(
     "number",
-    ["9007199254740992", "-9007199254740992", "1" + 300 * "0", "0xffffffffffffffffffff"],
+    [
+        "9007199254740992",
+        "-9007199254740992",
+        "1" + 300 * "0",
+        "0x20000000000000",
+        "0xffffffffffffffffffff",
+        "0o400000000000000000",
+    ],
 )
 def test_integers_that_json_readers_change_are_refused_anywhere(number: str) -> None:
     (problem,) = told(f"{HEAD}\nextensions:\n  deep: [{{x: {number}}}]\n")
