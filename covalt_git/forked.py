@@ -29,6 +29,10 @@ _LENGTH = 8
 """Bytes of the number that goes before each batch of answers."""
 
 
+def unheard(done: int, total: int) -> None:
+    """Tell nobody how far the work is."""
+
+
 def each(work: Callable[[Item], Answer], items: list[Item]) -> Iterator[Answer]:
     """Yield what ``work`` answers for each item, in their order; answers are of :mod:`marshal`'s types.
 

@@ -14,7 +14,7 @@ from covalt_git.files.text_checks import check_text, without
 from covalt_git.files.tool_locks import LOCK_FOLDER, check_lock
 from covalt_git.files.tools_in_force import namespace_of
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
-from covalt_git.forked import each
+from covalt_git.forked import each, unheard
 from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
@@ -122,9 +122,7 @@ def read_config(root: Path) -> ProjectConfig:
     return reading.value
 
 
-def read_project(
-    root: Path, told: Callable[[int, int], None] = lambda _done, _total: None
-) -> ProjectReading:
+def read_project(root: Path, told: Callable[[int, int], None] = unheard) -> ProjectReading:
     """Read and check everything that is checked in, on every core.  Never raises for what files hold.
 
     ``told`` hears how many toolsets have been read, and how many there are.

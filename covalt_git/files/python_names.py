@@ -124,7 +124,7 @@ def read_names(module: ast.Module) -> ModuleNames:
 
 
 def _statements(module: ast.Module) -> Iterator[ast.AST]:
-    """Yield every statement, at any depth; none is within an expression, most of which is a text."""
+    """Yield every statement, at any depth; none stands within an expression."""
     waiting: list[ast.AST] = [module]
     while waiting:
         node = waiting.pop()

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.errors import Problem, UnknownNameError
+from covalt_git.forked import unheard
 from covalt_git.git_objects.revisions import write_folder
 from covalt_git.index import chat_rows, database, search, toolset_rows
 from covalt_git.index.history import (
@@ -26,7 +27,6 @@ from covalt_git.index.history import (
     read_history_row,
     read_line,
 )
-from covalt_git.index.toolset_rows import unheard
 from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.prompts import Given, Prompt, Resource

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.tools_in_force import overridden_tool, override_key
 from covalt_git.files.toolsets import toolset_ids
-from covalt_git.forked import each
+from covalt_git.forked import each, unheard
 from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searched_text
 from covalt_git.index.signatures import Seen, is_as_seen, read_seen
@@ -32,10 +32,6 @@ Reading = tuple[Row, list[tuple[str, Row]]]
 
 All of it is plain values: processes hand it to each other.
 """
-
-
-def unheard(done: int, total: int) -> None:
-    """Tell nobody how far a sync is."""
 
 
 def sync_toolsets(
