@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.calls.observed import under_way
+from covalt_git.cli import output
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 _OURS = ("covalt_git", "covalt_server")
 _STYLES = {"red": logging.ERROR, "yellow": logging.WARNING}
 _logger = logging.getLogger("covalt_git.cli")
-_installed: list[logging.Handler] = []
 
 
 class JsonLines(logging.Formatter):
@@ -44,11 +44,11 @@ class JsonLines(logging.Formatter):
 
 def install() -> None:
     """Have this process say everything so, what libraries warn of and bugs too."""
-    if _installed:
+    if output.lines is not None:
         return
+    output.lines = say
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    _installed.append(handler)
     logging.getLogger().addHandler(handler)
     for name in _OURS:  # the others' information may hold addresses with secrets
         logging.getLogger(name).setLevel(logging.INFO)
@@ -57,11 +57,6 @@ def install() -> None:
     threading.excepthook = lambda given: _broken(
         given.exc_type, given.exc_value, given.exc_traceback
     )
-
-
-def installed() -> bool:
-    """Tell whether the error stream is for machines."""
-    return bool(_installed)
 
 
 def say(text: str, *, style: str | None, **facts: Any) -> None:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli import log_lines
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from covalt_git.errors import CovaltError
     from covalt_git.models.base import JsonObject
@@ -29,6 +27,9 @@ SHORT = 12
 
 MARKS = {"added": ("+", "green"), "deleted": ("-", "red"), "modified": ("~", "yellow")}
 
+lines: Callable[..., None] | None = None
+"""What says things on the error stream where that is for machines (``log_lines.install``)."""
+
 
 def safe(text: str) -> str:
     """Return ``text`` with control and direction characters written out."""
@@ -37,15 +38,15 @@ def safe(text: str) -> str:
 
 def say(text: str = "", **style: Any) -> None:
     """Print a line; ``style`` is click's, used on a terminal only."""
-    if style.get("err") and log_lines.installed():
-        log_lines.say(text, style=style.get("fg"))
+    if style.get("err") and lines is not None:
+        lines(text, style=style.get("fg"))
         return
     click.secho(safe(text), **style)
 
 
 def is_watched() -> bool:
     """Tell whether a person looks at the error stream, where a line may move."""
-    return sys.stderr.isatty() and not log_lines.installed()
+    return sys.stderr.isatty() and lines is None
 
 
 def as_json(value: Any) -> None:
@@ -67,9 +68,9 @@ def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
 
 def error(problem: CovaltError, *, as_json: bool) -> None:
     """Print an error to the error stream."""
-    if log_lines.installed():
+    if lines is not None:
         told = problem.as_json()
-        log_lines.say(told.pop("error_description"), style="red", **told)
+        lines(told.pop("error_description"), style="red", **told)
         return
     if as_json:
         click.echo(json.dumps(problem.as_json(), indent=2, ensure_ascii=False), err=True)
