@@ -72,12 +72,12 @@ def check_local_overrides(
     manifest: ToolsetManifest,
     files: BundleFiles,
     sources: Mapping[str, ToolSource],
-    in_force: Collection[Tool] = (),
+    server_tools: Collection[Tool] = (),
 ) -> Iterator[Problem]:
-    """Find what is wrong with this project's overrides; ``in_force`` has the servers' tools too."""
+    """Find what is wrong with this project's overrides, of ``server_tools`` too."""
     if reading.value is None:
         return
-    given = {tool.tool_id: tool for tool in in_force if tool.kind == "mcp"}
+    given = {tool.tool_id: tool for tool in server_tools}
     tools = {tool.id: tool for tool in manifest.tools}
     theirs = {override_key(manifest.id, one.tool_id): one for one in manifest.tool_overrides}
     for name, override in reading.value.overrides.items():

@@ -67,7 +67,7 @@ class CheckedToolset:
             toolset.id,
             toolset.sound,
             toolset.enabled,
-            len(toolset.tools),
+            toolset.tool_count,
             toolset.tool_ids,
             bool(toolset.manifest and toolset.manifest.mcp_servers),
             tuple(

@@ -7,7 +7,8 @@ can be shown in place, and is not sound: none of its tools may be called.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,18 +56,31 @@ STATE_FOLDER = "state"
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Toolset:
-    """One toolset of the project, read once; ``locks`` are its MCP servers', by their ids."""
+    """One toolset of the project, read once.
+
+    Attributes:
+        id: the name of its folder.
+        folder: where it is.
+        manifest: None where it cannot be read.
+        state: what the project decided; off where that cannot be read.
+        files: its files and their digests.
+        sources: what its Python tools say of themselves, by their ids in the manifest.
+        locks: what its MCP servers were seen to give, by their ids.
+        server_tools: the tools of these servers, also those that are held back.
+        problems: all that is wrong with it.
+    """
 
     id: str
     folder: Path
     manifest: ToolsetManifest | None
     state: ToolsetState
     files: BundleFiles
-    tools: tuple[Tool, ...]
+    sources: Sources
+    locks: Mapping[str, Reading[ToolLock]]
+    server_tools: tuple[Tool, ...]
     problems: tuple[Problem, ...]
-    locks: Mapping[str, Reading[ToolLock]] = field(default_factory=dict)
 
     @property
     def sound(self) -> bool:
@@ -107,10 +121,25 @@ class Toolset:
         if self.manifest is None:
             return None
         own = [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
-        given = [tool.tool_id for tool in self.tools if tool.kind == "mcp"]
+        given = [tool.tool_id for tool in self.server_tools]
         prompts = [f"{self.id}:{prompt.id}" for prompt in self.manifest.prompts]
         resources = [f"{self.id}:{resource.id}" for resource in self.manifest.resources]
         return [*own, *given, *prompts, *resources]
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools as they are in force, its own before its servers'; made when they are asked for."""
+        if self.manifest is None or self.manifest.id != self.id:
+            return ()
+        own = tools_in_force(self.manifest, self.state, self.sources, self.digest)
+        return own + self.server_tools
+
+    @property
+    def tool_count(self) -> int:
+        """How many tools it has; none need be made for that."""
+        if self.manifest is None or self.manifest.id != self.id:
+            return 0
+        return len(self.manifest.tools) + len(self.server_tools)
 
     def tool(self, tool_id: str) -> Tool | None:
         """Return one of its tools."""
@@ -162,23 +191,22 @@ def read_toolset(
         *state.problems,
         *_name_problems(toolset_id, shown),
     ]
-    tools: tuple[Tool, ...] = ()
+    in_force = state.value or ToolsetState(enabled=False)
     sources: Sources = {}
     locks: dict[str, Reading[ToolLock]] = {}
+    server_tools: tuple[Tool, ...] = ()
     if manifest.value is not None:
         sources, found = read_sources(manifest, files, contents)
         problems += found
         problems += check_manifest(manifest, toolset_id, files, sources)
         if manifest.value.id == toolset_id:
-            in_force = state.value or ToolsetState(enabled=False)
             locks = read_server_locks(root, toolset_id, manifest.value, in_force)
             given = usable_locks(locks)
-            tools = tools_in_force(manifest.value, in_force, sources, files.digest)
-            tools += server_tools_in_force(manifest.value, in_force, given, files.hashes)
+            server_tools = server_tools_in_force(manifest.value, in_force, given, files.hashes)
             for lock in locks.values():
                 problems += check_lock(lock, manifest.value)
         problems += check_aliases(state)
-        problems += check_local_overrides(state, manifest.value, files, sources, tools)
+        problems += check_local_overrides(state, manifest.value, files, sources, server_tools)
     problems += check_artifacts(manifest, files, contents)
     problems += check_icons(manifest, files, contents)
     found, credentials = check_texts(shown, files, contents)
@@ -194,11 +222,12 @@ def read_toolset(
         id=toolset_id,
         folder=folder,
         manifest=manifest.value,
-        state=state.value or ToolsetState(enabled=False),
+        state=in_force,
         files=files,
-        tools=tools,
-        problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
+        sources=sources,
         locks=locks,
+        server_tools=server_tools,
+        problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
     )
 
 
