@@ -91,7 +91,7 @@ def literal(expression: ast.expr) -> Any:
     Raises:
         UnknownError: for everything that is no literal, or no JSON.
     """
-    if isinstance(expression, ast.Constant) and isinstance(expression.value, bool | None):
+    if isinstance(expression, ast.Constant) and _is_surely_json(expression.value):
         return expression.value
     try:
         value = _json(ast.literal_eval(expression))
@@ -99,6 +99,13 @@ def literal(expression: ast.expr) -> Any:
     except (canonical_json.NotJsonError, ValueError, TypeError, SyntaxError):
         raise UnknownError from None
     return value
+
+
+def _is_surely_json(value: object) -> bool:
+    """Tell most constants of Python that are JSON as they are, without trying."""
+    if type(value) is int:
+        return -canonical_json.MAX_EXACT_INTEGER <= value <= canonical_json.MAX_EXACT_INTEGER
+    return isinstance(value, bool | None) or (isinstance(value, str) and value.isascii())
 
 
 def _json(value: Any) -> Any:
@@ -109,11 +116,14 @@ def _json(value: Any) -> Any:
     return value
 
 
-def read_names(module: ast.Module) -> ModuleNames:
-    """Return what the module binds at its top level, in the order of its text."""
+def read_names(module: ast.Module, source: bytes) -> ModuleNames:
+    """Return what the module binds at its top level, in the order of its text.
+
+    Its ``source`` tells whether there can be a ``:=``, the one thing within a value that binds a name.
+    """
     bindings: dict[str, list[Binding]] = {}
     has_star = False
-    for name, binding in _module_bindings(module):
+    for name, binding in _module_bindings(module, in_values=b":=" in source):
         has_star = has_star or name == "*"
         bindings.setdefault(name, []).append(binding)
     for node in _statements(module):
@@ -134,7 +144,7 @@ def _statements(module: ast.Module) -> Iterator[ast.AST]:
             waiting += inner if isinstance(inner, list) else ()
 
 
-def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
+def _module_bindings(module: ast.Module, *, in_values: bool) -> Iterator[tuple[str, Binding]]:
     """Walk without recursion: hostile source may nest as deeply as the parser allows."""
     # An assignment is told with its value and its target must not be told again without.
     told: set[ast.AST] = set()
@@ -147,6 +157,8 @@ def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
             told.add(target)
             yield target.id, Binding(node=getattr(node, "value", None), certain=certain)
         yield from _bound_by(node, certain=certain)
+        if not in_values and isinstance(node, _OF_VALUES):
+            continue
         inner = [part for part in _inside(node) if type(part) not in _LEAVES]
         if inner:
             happens = certain and isinstance(node, _HAPPENS)
@@ -155,6 +167,20 @@ def _module_bindings(module: ast.Module) -> Iterator[tuple[str, Binding]]:
 
 _HAPPENS = (ast.expr, ast.Assign, ast.AnnAssign, ast.Expr, ast.Delete, ast.With)
 """Where all that is within happens if it does itself."""
+
+_OF_VALUES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Expr,
+    ast.Call,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Dict,
+    ast.BinOp,
+    ast.JoinedStr,
+)
+"""What has only values within that the module's own scope sees; of most kinds, most modules have none."""
 
 _LEAVES = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del, ast.Pass, ast.alias})
 """What holds no other node, and binds no name."""

@@ -121,7 +121,7 @@ def imported_from(source: bytes, name: str) -> str | None:
 @lru_cache(maxsize=8)
 def _names_of(source: bytes) -> ModuleNames:
     """Parse a module once for all the tools that stand in it; nothing changes what this returns."""
-    return read_names(parse(source))
+    return read_names(parse(source), source)
 
 
 def _read_definitions(
