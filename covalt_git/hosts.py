@@ -9,7 +9,6 @@ registries (RFC 6890 and its updates, read 2026-11) and the addresses that cloud
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -18,6 +17,7 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
+from typing import NamedTuple
 
 from covalt_git.errors import CovaltError
 
@@ -80,8 +80,7 @@ class BadHostError(CovaltError):
     code = "bad_host"
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """An http or https address in its parts; scheme and host in lower case, ``rest`` from the path on."""
 
     scheme: str
@@ -90,8 +89,7 @@ class Address:
     rest: str
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """Whom a request goes to: ``host`` is a normal name, or an address (IPv6 without brackets)."""
 
     scheme: str
@@ -172,8 +170,7 @@ def is_loopback(host: str) -> bool:
     return _is_localhost(host) if ip is None else _plain(ip).is_loopback
 
 
-@dataclass(frozen=True, slots=True)
-class HostRule:
+class HostRule(NamedTuple):
     """One host that was granted: ``api.example.com``, ``*.example.com:8443``, ``http://localhost:5000``.
 
     Without a port it is the scheme's own.  Without a scheme it is https, and http for what is local
@@ -230,8 +227,7 @@ class HostRule:
         return origin.host == self.host
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(NamedTuple):
     """Where requests may go: to hosts that were granted, or to every public one over https."""
 
     rules: tuple[HostRule, ...] = ()

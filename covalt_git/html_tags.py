@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,8 +37,7 @@ _TAG_END = re.compile(rf"(?: [\t\n\f\r /]++ | {_NAME} (?:{_VALUE})?+ )*+ >", re.
 _SCRIPT_MARKUP = re.compile(r"<!--|-->|<(?P<end>/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     """A tag or doctype of a page, and the place of its first character and of the first after it.
 
     The name is in lower case; an end tag's begins with ``/``.

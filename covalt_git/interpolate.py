@@ -22,8 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,8 +46,7 @@ _INDEX = re.compile(r"[0-9]{1,9}")
 _TOO_DEEP = f"more than {MAX_DEPTH} mappings and lists inside each other"
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(NamedTuple):
     """What expressions stand for: the arguments of a call, what it returned, and its chat."""
 
     args: dict[str, Any]
@@ -56,8 +54,7 @@ class Values:
     chat_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """One expression: its root, the keys behind it, and the text it was written as."""
 
     root: str

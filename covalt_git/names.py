@@ -11,9 +11,8 @@ import os
 import re
 import time
 import uuid
-from dataclasses import dataclass
-from functools import lru_cache, total_ordering
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 
@@ -131,9 +130,7 @@ def check_new_id(text: str, kind: str) -> str:
     )
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
-class ToolId:
+class ToolId(NamedTuple):
     """The one id of a tool: ``app-builder:write_file``, or ``app-builder.write_file`` to agents."""
 
     namespace: str
@@ -155,9 +152,6 @@ class ToolId:
 
     def __str__(self) -> str:
         return f"{self.namespace}:{self.name}"
-
-    def __lt__(self, other: ToolId) -> bool:
-        return (self.namespace, self.name) < (other.namespace, other.name)
 
 
 @lru_cache(maxsize=1 << 14)

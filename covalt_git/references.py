@@ -8,8 +8,7 @@ dollar and begins nothing.  What a reference stands for is never searched for re
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +24,7 @@ _REFERENCE = re.compile(
 _OPENING = re.compile(rf"\$\$|\$\{{(?!(?:{_EXPRESSION_ROOTS})[.}}])[^}}]*\}}?")
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """One reference: the name, where its value may come from, and the text it was written as."""
 
     name: str

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from covalt_git.errors import CovaltError
@@ -49,8 +48,7 @@ class BadValueError(CovaltError):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """One argument of a template; the ``/`` of its value stay where it is ``whole``."""
 
     name: str
@@ -61,8 +59,7 @@ class Argument:
 Piece = str | Reference | Argument
 
 
-@dataclass(frozen=True, slots=True)
-class UrlTemplate:
+class UrlTemplate(NamedTuple):
     """A template, read: the beginning that no value changes, the path behind it, and the query."""
 
     base: Reference | None

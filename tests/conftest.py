@@ -18,7 +18,11 @@ from tests.examples import examples
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis.settings.register_profile("covalt", max_examples=examples(100))
+# How fast this machine makes examples is no fact about us.
+slow = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile(
+    "covalt", max_examples=examples(100), deadline=None, suppress_health_check=slow
+)
 hypothesis.settings.load_profile("covalt")
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.progress import Bar
 from covalt_git.errors import WrongCallError
 from covalt_git.files.project_files import CONFIG, ProjectReading, find_root, read_project
@@ -216,7 +215,10 @@ def _print(
             click.echo(github_command(problem, repository_prefix(reading.root)))
         output.say(_summary(reading, compared))
     else:
-        print_problems(compared.new, reading.root)
+        if compared.new:
+            from covalt_git.cli.problem_lines import print_problems  # noqa: PLC0415 - only for some
+
+            print_problems(compared.new, reading.root)
         colour = "red" if _failing(compared.new, strict) else "green"
         output.say(_summary(reading, compared), fg=colour)
         for one in _lacking(reading):

@@ -7,7 +7,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git import canonical_json
 from covalt_git.errors import Problem
@@ -29,8 +29,7 @@ _KEPT_BYTES = 16 << 20
 FileKind = Literal["python", "artifact", "asset", "config"]
 
 
-@dataclass(frozen=True, slots=True)
-class BundleFile:
+class BundleFile(NamedTuple):
     """One file: its path in the toolset, what it is for, its hash in hex and its size in bytes."""
 
     path: str

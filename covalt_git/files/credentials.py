@@ -11,9 +11,8 @@ import math
 import re
 import string
 from collections import Counter
-from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,8 +28,7 @@ _RECOGNIZED = 8
 """A text that goes on like a credential for so many characters is taken for a part of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(NamedTuple):
     """What stands at the character ``place`` of a text; ``certain`` where its shape alone tells."""
 
     place: int

@@ -6,8 +6,7 @@ The models say what is allowed; pydantic's English and its places never reach a 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import nearest_name
 from covalt_git.models import problems as codes
@@ -49,8 +48,7 @@ _NO = frozenset({"false", "no", "off", "n", "0"})
 _MAX_SHOWN = 60
 
 
-@dataclass(frozen=True, slots=True)
-class ModelError:
+class ModelError(NamedTuple):
     """One thing wrong; with ``at_key`` it is the key at the end of ``loc`` rather than its value.
 
     ``free`` are the keys that could stand in place of an unknown one.

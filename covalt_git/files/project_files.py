@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.bundle_files import MANIFEST, readable
@@ -42,8 +42,7 @@ class BrokenConfigError(CovaltError):
     code = "broken_config"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedToolset:
+class CheckedToolset(NamedTuple):
     """What the project as a whole has to know of one of its toolsets.
 
     ``tool_ids`` are as of :class:`Toolset`; ``namespaces`` those that it declares beside its own:
@@ -79,12 +78,10 @@ class CheckedToolset:
         )
 
 
-_FACTS = attrgetter(*(one.name for one in fields(CheckedToolset) if one.name != "problems"))
 _PARTS = attrgetter(*(one.name for one in fields(Problem)))
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectReading:
+class ProjectReading(NamedTuple):
     """Everything that is checked in, read once."""
 
     root: Path
@@ -138,8 +135,8 @@ def read_project(root: Path, told: Callable[[int, int], None] = unheard) -> Proj
 
 def _checked(root: Path, name: str) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
     """Return what is to be known of a toolset in plain values, which processes hand to each other."""
-    one = CheckedToolset.of(read_toolset(root, name))
-    return _FACTS(one), [_PARTS(problem) for problem in one.problems]
+    *facts, problems = CheckedToolset.of(read_toolset(root, name))
+    return tuple(facts), [_PARTS(problem) for problem in problems]
 
 
 def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectReading:

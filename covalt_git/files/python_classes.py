@@ -7,7 +7,6 @@ kind, a computed member, a hook into pydantic, is unknown as a whole.
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.python_fields import Parameter, read_parameter
@@ -179,7 +178,7 @@ def _typed_dict_fields(node: ast.ClassDef, reader: SchemaReader) -> Iterator[Par
                 required = False  # a qualifier may stand within
         name = _target(statement)
         parameter = read_parameter(reader, name, annotation=annotation, default=None)
-        yield replace(parameter, required=required and parameter.required)
+        yield parameter._replace(required=required and parameter.required)
 
 
 def _enum(node: ast.ClassDef, reader: SchemaReader, types: tuple[type, ...]) -> JsonObject:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import canonical_json
 from covalt_git.files.python_names import UnknownError, literal
@@ -29,8 +28,7 @@ _NEVER_A_FIELD = ("annotated_types.", "pydantic.")
 """Where metadata comes from that may change what is accepted, but no parameter's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """A parameter of a function or a field of a class, by the name that a caller gives it."""
 
     name: str

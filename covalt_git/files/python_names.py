@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git import canonical_json
 
@@ -32,8 +31,7 @@ class UnknownError(Exception):
     """Reading alone does not tell; whoever asked falls back to what accepts anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """One place that gives a name its meaning.
 
     Attributes:
@@ -47,8 +45,7 @@ class Binding:
     certain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ModuleNames:
+class ModuleNames(NamedTuple):
     """The names that a module binds at its top level, wherever and however often."""
 
     bindings: Mapping[str, tuple[Binding, ...]]

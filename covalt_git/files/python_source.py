@@ -11,7 +11,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.files.python_fields import Parameter, read_parameter
@@ -59,8 +59,7 @@ class NoFunctionError(CovaltError):
         self.known = known
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSource:
+class ToolSource(NamedTuple):
     """A function as its source describes it.
 
     Attributes:
@@ -177,8 +176,7 @@ def _from_elsewhere(names: ModuleNames, function: str) -> ToolSource:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
+class _Mark(NamedTuple):
     """What the decorators of a function say."""
 
     texts: Mapping[str, str]

@@ -6,10 +6,9 @@ from the toolset's own tools.  Errors are of what only a hand can have written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import json_schema
 from covalt_git.files.hidden_characters import hidden_characters
@@ -117,8 +116,7 @@ def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> lis
     return problems
 
 
-@dataclass(frozen=True, slots=True)
-class _Faults:
+class _Faults(NamedTuple):
     """What is wrong with a lock, whoever has it; the tools' names as of :class:`ServerLock`."""
 
     problems: tuple[Problem, ...]

@@ -10,9 +10,8 @@ project accepted exactly that definition, and what the server says of it never l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import canonical_json
 from covalt_git.files.http_checks import inferred_schema
@@ -102,8 +101,7 @@ def tools_in_force(
     return tuple(tools)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLock:
+class ServerLock(NamedTuple):
     """The lock of a server, and the names of its tools that cannot be in force.
 
     Of those in ``untrue`` the digest is not that of the definition; the arguments of those in ``unusable``

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.interpolate import expressions
 from covalt_git.models.toolset_manifest import HttpBody
@@ -21,8 +20,7 @@ FILE_BEGINS = "$workspace/"
 _IN_QUERY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where arguments go: the ``named`` ones, and the ``others``, unless the request takes them whole."""
 
     named: dict[str, Place]

@@ -6,9 +6,8 @@ The stack is our own, so that no depth of a text is a depth of calls.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from covalt_git.canonical_json import NotJsonError
 from covalt_git.errors import Problem
@@ -100,8 +99,7 @@ class _OpenList:
         self.places.append(place)
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(NamedTuple):
     """A finished value that an alias can repeat."""
 
     value: Any

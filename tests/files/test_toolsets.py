@@ -466,8 +466,7 @@ def test_anybody_may_ask_for_confirmation(said: dict[str, Any], asks: tuple[str,
 
 
 def asking_source() -> ToolSource:
-    fields = {name: getattr(SOURCE, name) for name in ToolSource.__slots__}
-    return ToolSource(**fields | {"requires_confirmation": True})
+    return SOURCE._replace(requires_confirmation=True)
 
 
 voices = st.sampled_from([None, True, False])
