@@ -1,7 +1,5 @@
 """The base of all models, and the small types that they share."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 

@@ -1,8 +1,6 @@
 """What ``covalt.yaml`` says: who may do what, how workspaces are kept, and the limits of calls."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -154,7 +152,7 @@ class ProjectConfig(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _default_role_exists(self) -> ProjectConfig:
+    def _default_role_exists(self) -> Self:
         if self.default_role is None or self.default_role in self.roles:
             return self
         near = nearest_name(self.default_role, self.roles)

@@ -3,10 +3,8 @@
 They are what MCP calls by these names (specification, "Prompts" and "Resources").
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
@@ -55,7 +53,7 @@ class PromptMessage(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _one_content(self) -> PromptMessage:
+    def _one_content(self) -> Self:
         _check_content(self.text, self.file, "a message")
         return self
 
@@ -92,7 +90,7 @@ class Resource(StrictModel):
     )
 
     @model_validator(mode="after")
-    def _one_address(self) -> Resource:
+    def _one_address(self) -> Self:
         if (self.uri is None) == (self.uri_template is None):
             hint = "add uri: handbook://style" if self.uri is None else "keep one of them"
             raise PydanticCustomError(

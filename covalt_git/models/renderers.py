@@ -5,8 +5,6 @@ that wants a number or a yes is also allowed a text.  Beyond the specification's
 that toolset authors already use; they have no configuration or a path.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field

@@ -4,8 +4,6 @@ Everything that lists, decides about or calls a tool reads this one model; nothi
 again.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -7,8 +7,6 @@ An entry holds the whole definition, so that its digest can be checked against i
 that digest, and nobody has to believe it.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError

@@ -5,10 +5,8 @@ optional ones that DESIGN section 3 adds.  Whether the files it names exist, and
 schemas and expressions hold, is for :mod:`covalt_git.files` to check.
 """
 
-from __future__ import annotations
-
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -162,7 +160,7 @@ class HttpBody(StrictModel):
     file: str | None = Field(None, description="A file: $workspace/$args.path.")
 
     @model_validator(mode="after")
-    def _one_kind(self) -> HttpBody:
+    def _one_kind(self) -> Self:
         kinds = (self.json_value, self.form, self.multipart, self.text, self.file)
         if sum(kind is not None for kind in kinds) == 1:
             return self
@@ -242,7 +240,7 @@ class ToolDeclaration(StrictModel):
     enabled: Bool | None = Field(None, description="Whether the tool is on.")
 
     @model_validator(mode="after")
-    def _one_kind(self) -> ToolDeclaration:
+    def _one_kind(self) -> Self:
         if (self.entrypoint is None) == (self.http is None):
             hint = (
                 "add entrypoint: tools.files:write_file"
@@ -294,7 +292,7 @@ class McpServer(StrictModel):
     enabled: Bool = Field(default=True, description="Whether the server is used.")
 
     @model_validator(mode="after")
-    def _one_address(self) -> McpServer:
+    def _one_address(self) -> Self:
         if (self.command is None) == (self.url is None):
             hint = (
                 "add command: npx, or url: https://..." if self.url is None else "keep one of them"

@@ -5,8 +5,6 @@ merge line by line.  A toolset without the file is one of the project's own tree
 granted and nothing changed.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
