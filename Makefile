@@ -18,7 +18,7 @@ run: $(READY)
 	@PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
 test: check browser servers
-	$(BIN)/pytest -n $(WORKERS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/proof.md).
 proof: $(READY)
