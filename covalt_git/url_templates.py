@@ -122,6 +122,14 @@ class UrlTemplate(NamedTuple):
         _check_held(url, prefix)
         return url
 
+    def folder(self, look_up: Callable[[Reference], str | None]) -> str:
+        """Return the folder that every address of this template lies in, with a ``/`` at its end.
+
+        Raises:
+            BadTemplateError: when what the base stands for is no address.
+        """
+        return self._prefix(look_up).rpartition("/")[0] + "/"
+
     def _prefix(self, look_up: Callable[[Reference], str | None]) -> str:
         """Return the beginning as it is sent; it ends within the path."""
         if self.base is None:
@@ -160,6 +168,15 @@ class UrlTemplate(NamedTuple):
                 yield quote(segment, safe="")
             named = piece.name
         _check_segment(named, before)
+
+
+def lies_in(url: str, folder: str) -> bool:
+    """Tell whether an address lies in a folder of an origin, for whatever server reads it."""
+    origin, rest = origin_of(url)
+    within, begins = origin_of(folder)
+    path = rest.partition("?")[0] or "/"
+    leads_up = any(_is_up(segment) for segment in path.split("/"))
+    return origin == within and path.startswith(begins) and not leads_up
 
 
 def encode_literal(text: str) -> str:
@@ -318,9 +335,5 @@ def _pair(
 
 def _check_held(url: str, prefix: str) -> None:
     """Make sure once more, of the whole address, that it lies where the template says."""
-    origin, rest = origin_of(url)
-    within, _ = origin_of(prefix)
-    path = rest.partition("?")[0]
-    leads_up = any(_is_up(segment) for segment in path.split("/"))
-    if not url.startswith(prefix) or origin != within or leads_up or not url.isascii():
+    if not url.startswith(prefix) or not lies_in(url, prefix) or not url.isascii():
         raise BadTemplateError("the address would not lie where the template says")

@@ -14,6 +14,7 @@ import covalt_git
 from covalt_git.hosts import BadHostError, Origin, Reach, origin_of
 from covalt_git.http_client.failures import HttpError
 from covalt_git.http_client.sockets import Network, resolve
+from covalt_git.url_templates import lies_in
 
 if TYPE_CHECKING:
     import ssl
@@ -48,13 +49,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent.  ``url`` is all ASCII, everything in it encoded; ``parts`` go before ``content``."""
+    """What is sent.  ``url`` is all ASCII, everything in it encoded; ``parts`` go before ``content``.
+
+    Redirects at the origin of ``within`` stay in that folder.
+    """
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     content: bytes = field(default=b"", repr=False)
     parts: tuple[Part, ...] = field(default=(), repr=False)
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +276,21 @@ def _redirected(request: Request, status: int, location: str) -> Request:
         headers = tuple(one for one in headers if one[0].lower() in _FOR_ANYBODY)
     if before.scheme == "https" and after.scheme == "http":
         raise HttpError("bad_redirect", f"{before.shown_host} redirects to plain http", sent=True)
-    return Request(method, url, headers, content, parts)
+    if request.within is not None and not _stays(url, request.within):
+        _, path = origin_of(url)
+        _, folder = origin_of(request.within)
+        raise HttpError(
+            "bad_redirect",
+            f"{after.shown_host} redirects to {path.partition('?')[0][:100]}, which is not in {folder}",
+            hint="let the tool's url begin where its answers lead to",
+            sent=True,
+        )
+    return replace(request, method=method, url=url, headers=headers, content=content, parts=parts)
+
+
+def _stays(url: str, within: str) -> bool:
+    """Tell whether a redirect keeps to a folder; of another origin the folder says nothing."""
+    return origin_of(url)[0] != origin_of(within)[0] or lies_in(url, within)
 
 
 def _why(error: Exception) -> str:

@@ -113,6 +113,7 @@ def build(
         tuple(_headers(headers, cookies, body)),
         body.content,
         tuple(body.parts),
+        within=UrlTemplate.parse(http.url).folder(look_up),
     )
 
 

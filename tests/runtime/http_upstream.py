@@ -196,6 +196,7 @@ def _app(made: Upstream) -> Flask:
         return Response(b"\x0b\x02", headers={"Content-Encoding": "br"}, mimetype="text/plain")
 
     @app.route("/to", methods=["GET", "POST", "PUT", "HEAD"])
+    @app.route("/deep/to", methods=["GET"])
     def to() -> Response:
         found = redirect(request.args["url"], int(request.args.get("code", "302")))
         assert isinstance(found, Response)

@@ -64,7 +64,9 @@ def test_arguments_that_stand_nowhere_go_into_a_json_body(method: str) -> None:
 
 
 def test_a_body_of_nothing_is_none() -> None:
-    assert built("{method: POST}") == Request("POST", "https://a.example/x")
+    assert built("{method: POST}") == Request(
+        "POST", "https://a.example/x", within="https://a.example/"
+    )
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -172,6 +174,7 @@ def test_an_entry_that_names_an_argument_which_was_not_given_is_left_out() -> No
         "https://a.example/x",
         (("Content-Type", "application/json"),),
         b'{"list":[1],"inner":{}}',
+        within="https://a.example/",
     )
 
 

@@ -475,6 +475,27 @@ def test_a_secret_in_a_file_and_in_its_name_is_masked(desk: Desk) -> None:
     assert (desk.workspace / "___.bin").read_bytes() == b"\x00***\xff"
 
 
+@pytest.mark.parametrize(
+    "target", ["/echo", "/deep/../echo", "/deep/%2e%2e/echo", "//{address}/echo"]
+)
+def test_a_redirect_stays_where_the_address_begins(desk: Desk, target: str) -> None:
+    said = target.replace("{address}", desk.there.address)
+    code, message, hint = desk.fails("/deep/to", args={"url": said}, **AUTHORIZED)
+
+    assert code == "bad_redirect"
+    assert message.startswith(f"{desk.there.address} redirects to /")
+    assert message.endswith(", which is not in /deep/")
+    assert hint == "let the tool's url begin where its answers lead to"
+    assert "/echo" not in desk.there.times
+
+
+def test_a_redirect_may_lead_on_where_the_address_begins(desk: Desk) -> None:
+    outcome = desk.call("/to", args={"url": "/echo"}, **AUTHORIZED)
+
+    assert outcome.status == "success"
+    assert desk.there.times["/echo"] == 1
+
+
 def test_a_secret_does_not_follow_a_redirect_elsewhere(desk: Desk) -> None:
     with upstream() as other:
         args = {"url": f"{other.url}/echo"}
