@@ -10,6 +10,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MIB = 1 << 20
@@ -18,14 +19,20 @@ MIB = 1 << 20
 class WorkspaceSize:
     """Judges a folder by the most files and bytes that it may hold; None of either is no limit.
 
-    Links are not followed, and what stands at several names counts at each.
+    One that holds more already may go on holding it: else nobody could make it smaller.  Links are not
+    followed, and what stands at several names counts at each.
     """
 
     def __init__(self, folder: Path, *, files: int | None, size_mb: int | None) -> None:
         self._folder = folder
         self._files = files
         self._size = None if size_mb is None else size_mb * MIB
-        self._counted = self._free() if self._is_limited else (0, 0)
+        self._counted = (0, 0)
+        if self._is_limited:
+            self._counted = self._free()
+            held = list(self._held())
+            self._files = None if files is None else max(files, len(held))
+            self._size = None if self._size is None else max(self._size, sum(held))
 
     @property
     def _is_limited(self) -> bool:
@@ -48,7 +55,17 @@ class WorkspaceSize:
         """Return the limit that is exceeded now."""
         if not self._is_limited:
             return ""
-        files = size = 0
+        size = 0
+        for files, one in enumerate(self._held(), 1):
+            size += one
+            if self._files is not None and files > self._files:
+                return "limit_files"
+            if self._size is not None and size > self._size:
+                return "limit_workspace"
+        return ""
+
+    def _held(self) -> Iterator[int]:
+        """Yield the size of each file."""
         waiting = [os.fspath(self._folder)]
         while waiting:
             try:
@@ -57,15 +74,9 @@ class WorkspaceSize:
                         if entry.is_dir(follow_symlinks=False):
                             waiting.append(entry.path)
                             continue
-                        files += 1
-                        size += entry.stat(follow_symlinks=False).st_size
-                        if self._files is not None and files > self._files:
-                            return "limit_files"
-                        if self._size is not None and size > self._size:
-                            return "limit_workspace"
+                        yield entry.stat(follow_symlinks=False).st_size
             except OSError:
                 continue  # it went while it was looked at, or is nobody's to read
-        return ""
 
     def _free(self) -> tuple[int, int]:
         """Return how many files and bytes have room in the file system that the folder is on."""
