@@ -245,10 +245,12 @@ class AwaitedCall:
         """Return the limit that the whole tree breaks, where each of its processes keeps to its own."""
         most = self._job.limits.memory_mb
         found = process_tree.taken(self._room.pid)
-        if most and found.memory > most * MIB:
-            return "limit_memory"
         if found.processes > self._room.place.limits.processes + _OWN_PROCESSES:
             return "limit_processes"
+        if most and found.memory > most * MIB:
+            found = process_tree.taken(self._room.pid, exactly=True)
+            if found.memory > most * MIB:
+                return "limit_memory"
         return self._workspace.exceeded_soon()
 
     def _send(self) -> bool:

@@ -93,10 +93,19 @@ def test_module_that_never_ends_its_import_is_ended(workshop: Workshop) -> None:
         pytest.param(
             "many = [bytearray(90 << 20)]; mine = os.fork() or os.fork()\n"
             "    many.append(bytearray(b'x') * (90 << 20)); time.sleep(60)",
-            {"memory_mb": 400},
+            {"memory_mb": 300},
             "limit_memory",
-            "it needed more than 400 MiB of memory",
+            "it needed more than 300 MiB of memory",
             id="memory-of-many-processes",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it"),
+        ),
+        pytest.param(
+            "many = bytearray(b'x') * (50 << 20)\n"
+            "    while True:\n        if os.fork() == 0: time.sleep(60)",
+            {"processes": 20, "memory_mb": 200},
+            "limit_processes",
+            "it started more processes than it may",
+            id="processes-that-share-their-memory",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it"),
         ),
         pytest.param(
@@ -175,3 +184,18 @@ def test_error_is_told_where_no_memory_was_left_to_tell_it_with(
 
     assert outcome.error is not None
     assert outcome.error.code == "limit_memory"
+
+
+def test_a_workspace_that_holds_too_much_can_be_made_smaller(workshop: Workshop) -> None:
+    source = "from pathlib import Path\ndef run():\n    {}\n"
+    fill = "for number in range(30): Path(str(number)).write_bytes(bytes(1 << 16))"
+    assert workshop.run(source.format(fill)).status == "success"
+
+    limits = {"files": 20, "workspace_mb": 1}
+    less = workshop.run(source.format("Path('0').unlink()"), limits=limits)
+    same = workshop.run(source.format("Path('1').write_bytes(b'')"), limits=limits)
+    more = workshop.run(source.format("Path('a').touch(); Path('b').touch()"), limits=limits)
+
+    assert (less.status, same.status) == ("success", "success")
+    assert more.error is not None
+    assert more.error.code == "limit_files"
