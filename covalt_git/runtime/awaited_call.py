@@ -21,7 +21,7 @@ from covalt_git.asking import MORE_TIME, WHERE_TO_ASK, CannotAskError, NotAnswer
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
-from covalt_git.runtime import process_tree, wire
+from covalt_git.runtime import process_tree, sandbox, wire
 from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.runtime.tool_questions import ToolQuestions
 from covalt_git.runtime.workspace_size import WorkspaceSize
@@ -131,6 +131,7 @@ class AwaitedCall:
         self._answer: _Answer | None = None
         self._status: int | None = None
         self._room_is_gone = False
+        self._used_before: float | None = None
         self._workspace = WorkspaceSize(
             job.workspace, files=job.limits.files, size_mb=job.limits.workspace_mb
         )
@@ -155,7 +156,7 @@ class AwaitedCall:
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
         self._asked = self._questions.close()
-        if failure is not None or not self.room_is_good:
+        if failure is not None or not self.room_is_good or self._status == -signal.SIGKILL:
             self.room_is_good = False
             self._room.end()
         for end in (self._output, self._connection.fileno()):  # nobody writes to them any more
@@ -247,11 +248,23 @@ class AwaitedCall:
         found = process_tree.taken(self._room.pid)
         if found.processes > self._room.place.limits.processes + _OWN_PROCESSES:
             return "limit_processes"
+        if self._has_used_its_time():
+            return "limit_cpu"
         if most and found.memory > most * MIB:
             found = process_tree.taken(self._room.pid, exactly=True)
             if found.memory > most * MIB:
                 return "limit_memory"
         return self._workspace.exceeded_soon()
+
+    def _has_used_its_time(self) -> bool:
+        """Tell whether the whole tree used what each of its processes may, since this was asked first."""
+        most = self._job.limits.cpu_s
+        if most is None:
+            return False
+        used = process_tree.processor_s(self._room.pid)
+        if self._used_before is None:
+            self._used_before = used
+        return used - self._used_before > most
 
     def _send(self) -> bool:
         """Send more of the request; False once there is nothing to send."""
@@ -344,6 +357,8 @@ class AwaitedCall:
             return CallError(code="tool_died", message="its process was ended from outside")
         if code == -signal.SIGXCPU and self._job.limits.cpu_s:
             return limit_error("limit_cpu", self._job.limits)
+        if code == -signal.SIGKILL and sandbox.was_out_of_memory(self._room.pid):
+            return limit_error("limit_memory", self._job.limits)
         if code < 0:
             known = {one.value: one.name for one in signal.Signals}
             name = known.get(-code, f"signal {-code}")

@@ -63,6 +63,19 @@ def test_module_that_never_ends_its_import_is_ended(workshop: Workshop) -> None:
             id="processor",
         ),
         pytest.param(
+            "for _ in range(60):\n"
+            "        if os.fork() == 0:\n"
+            "            while time.process_time() < 0.2: pass\n"
+            "            os._exit(0)\n"
+            "        os.wait()\n"
+            "    time.sleep(60)",
+            {"cpu_s": 1.0},
+            "limit_cpu",
+            "it used 1 s of processor time",
+            id="processor-of-many-processes",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it"),
+        ),
+        pytest.param(
             "Path('large').write_bytes(bytes((1 << 20) + 1))",
             {"written_mb": 1},
             "limit_written",
@@ -91,11 +104,11 @@ def test_module_that_never_ends_its_import_is_ended(workshop: Workshop) -> None:
             id="files-without-end",
         ),
         pytest.param(
-            "many = [bytearray(90 << 20)]; mine = os.fork() or os.fork()\n"
+            "many = [bytearray(90 << 20)]; mine = os.fork() or os.fork() or os.fork()\n"
             "    many.append(bytearray(b'x') * (90 << 20)); time.sleep(60)",
-            {"memory_mb": 300},
+            {"memory_mb": 400},
             "limit_memory",
-            "it needed more than 300 MiB of memory",
+            "it needed more than 400 MiB of memory",
             id="memory-of-many-processes",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it"),
         ),

@@ -40,6 +40,7 @@ What ``enter`` promises:
 
 from __future__ import annotations
 
+from covalt_git.runtime.sandbox.control_groups import was_out_of_memory
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.levels import Available, level, levels
 from covalt_git.runtime.sandbox.limits import open_reserve
@@ -59,4 +60,5 @@ __all__ = [
     "level",
     "levels",
     "open_reserve",
+    "was_out_of_memory",
 ]

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.runtime.sandbox.walls import RunLimits
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from covalt_git.runtime.sandbox.walls import RunLimits
 
 _NAME = "covalt-git-"
 _MIB = 1 << 20
@@ -48,10 +48,26 @@ def join(limits: RunLimits, *, beside: int) -> frozenset[str]:
     return held
 
 
+def was_out_of_memory(joined: int) -> bool:
+    """Tell whether the system ended a process for the memory of the groups that this one had joined.
+
+    It may have ended as well: its groups stay until somebody makes the next one.
+    """
+    with suppress(OSError):
+        for parent in _parents(RunLimits(), beside=0):
+            for group in parent.folder.glob(f"{_NAME}{joined}-*"):
+                for name in ("memory.events", "memory.oom_control"):
+                    with suppress(OSError):
+                        told = (group / name).read_text(encoding="utf-8").splitlines()
+                        if any(one.startswith("oom_kill ") and one[9:] != "0" for one in told):
+                            return True
+    return False
+
+
 def _join(parent: _Parent) -> bool:
     _sweep(parent.folder)
     for _ in range(_TRIES):
-        group = parent.folder / f"{_NAME}{uuid.uuid4().hex}"
+        group = parent.folder / f"{_NAME}{os.getpid()}-{uuid.uuid4().hex}"
         try:
             group.mkdir()
             for name, value in parent.settings.items():
