@@ -125,7 +125,10 @@ def command(
         if as_json:
             shown = outcome.call.as_json()
             waits = {"execution_id": outcome.approval.execution_id} if outcome.approval else {}
-            output.as_json(shown | waits | {"repeated": outcome.repeated})
+            ran = {"sandbox": outcome.sandbox, "output": outcome.output}
+            if outcome.error is not None:
+                ran["traceback"] = outcome.error.traceback
+            output.as_json(shown | waits | ran | {"repeated": outcome.repeated})
         else:
             show(chat, outcome, opened=opened)
     leave(outcome)
@@ -150,6 +153,9 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     output.say(f"{call.tool_id} {call.status}", fg="green" if call.status == "success" else "red")
     output.changes(outcome.changes)
     output.notes(outcome.notes)
+    shows_plan = opened and call.render_plan is not None
+    if outcome.output and call.status != "success" and not shows_plan:
+        output.say(outcome.output.rstrip("\n"), err=True)
     if outcome.error is not None:
         output.say(str(outcome.error), fg="red", err=True)
         for line in outcome.error.traceback.splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -119,3 +120,30 @@ def test_an_installation_is_told_to_anybody(capsys: pytest.CaptureFixture[str]) 
         follower.tell(Installing("installing pandas"))
 
     assert capsys.readouterr().err == "installing pandas\n"
+
+
+FAILS = """\
+def steps() -> None:
+    print("reading page 3")
+    raise ValueError("it is empty")
+"""
+
+
+def test_a_call_that_fails_tells_what_its_tool_had_printed(root: Path) -> None:
+    (root / "toolsets" / "demo" / "tools" / "steps.py").write_text(FAILS)
+
+    done = run("-C", str(root), *CALL)
+
+    assert done.returncode == 1
+    assert "reading page 3\n" in done.stderr
+    assert "it is empty" in done.stderr
+
+
+def test_json_of_a_call_tells_its_walls_its_output_and_its_traceback(root: Path) -> None:
+    (root / "toolsets" / "demo" / "tools" / "steps.py").write_text(FAILS)
+
+    told = json.loads(run("-C", str(root), *CALL, "--json").stdout)
+
+    assert told["sandbox"] in {"full", "landlock", "seatbelt", "process"}
+    assert told["output"] == "reading page 3\n"
+    assert 'raise ValueError("it is empty")' in told["traceback"]
