@@ -78,7 +78,8 @@ def build(
     texts = Texts(args, look_up)
     placed = placement(http)
     # The address first: its refusals are about where this leads, and come before any file is read.
-    url = _url(http, args, look_up)
+    template = UrlTemplate.parse(http.url)
+    url = _url(template, http, args, look_up)
     query = list(_written_pairs(texts.value(http.query)))
     headers = _texts_of(texts.value(http.headers))
     cookies = _texts_of(texts.value(http.cookies))
@@ -113,17 +114,22 @@ def build(
         tuple(_headers(headers, cookies, body)),
         body.content,
         tuple(body.parts),
-        within=UrlTemplate.parse(http.url).folder(look_up),
+        within=template.folder(look_up),
     )
 
 
-def _url(http: HttpRequest, args: JsonObject, look_up: Callable[[Reference], str | None]) -> str:
+def _url(
+    template: UrlTemplate,
+    http: HttpRequest,
+    args: JsonObject,
+    look_up: Callable[[Reference], str | None],
+) -> str:
     values = dict(args)
     for name, parameter in http.parameters.items():
         if parameter.location == "path" and parameter.name is not None:
             values[parameter.name] = args.get(name)
     try:
-        return UrlTemplate.parse(http.url).expand(values, look_up)
+        return template.expand(values, look_up)
     except BadValueError as error:
         raise BadRequestError(error.why, argument=error.name) from None
 
