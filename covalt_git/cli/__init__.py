@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "init": "Make a project with two sample toolsets.",
+    "init": "Make a project with three sample toolsets.",
     "validate": "Check everything that is checked in; run nothing of it.",
     "explain": "Tell what a problem code means, and how to mend it.",
     "schema": "Print the JSON Schema of a file, for editors.",

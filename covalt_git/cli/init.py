@@ -14,7 +14,7 @@ from covalt_git.files.new_project import create_project
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(folder: Path, *, as_json: bool) -> None:
-    """Make a project in FOLDER, this one by default, with two sample toolsets."""
+    """Make a project in FOLDER, this one by default, with three sample toolsets."""
     folder = click.get_current_context().find_root().obj["root"] / folder
     made = create_project(folder)
     if as_json:
