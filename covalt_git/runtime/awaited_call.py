@@ -21,10 +21,11 @@ from covalt_git.asking import MORE_TIME, WHERE_TO_ASK, CannotAskError, NotAnswer
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
-from covalt_git.runtime import process_tree, sandbox, wire
+from covalt_git.runtime import process_tree, wire
+from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
+from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.tool_questions import ToolQuestions
-from covalt_git.runtime.workspace_size import WorkspaceSize
 
 if TYPE_CHECKING:
     from covalt_git.models.questions import AskedQuestion
@@ -38,8 +39,9 @@ GRACE_S = 0.5
 
 _LOOK_S = 0.1
 _READ = 1 << 16
-_OWN_PROCESSES = 4
-"""The room itself, its worker, and what the walls need."""
+_WALLS_OWN = {"full": 2}
+"""How many processes walls consist of: the waiter outside, and the init."""
+_ENFORCED = {"memory": "limit_memory", "pids": "limit_processes"}
 
 
 _HINTS = {
@@ -130,11 +132,11 @@ class AwaitedCall:
         self._unasked: list[Any] = []
         self._answer: _Answer | None = None
         self._status: int | None = None
+        self._ended_after_s: float | None = None
         self._room_is_gone = False
-        self._used_before: float | None = None
-        self._workspace = WorkspaceSize(
-            job.workspace, files=job.limits.files, size_mb=job.limits.workspace_mb
-        )
+        self._processor_time = job.limits.cpu_s and ProcessorTime(room.pid)
+        self._workspace = FolderSize(job.workspace, job.limits)
+        self._private = FolderSize(room.scratch, job.limits)
         self._questions = ToolQuestions(job)
         self._asked: tuple[AskedQuestion, ...] = ()
 
@@ -156,21 +158,20 @@ class AwaitedCall:
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
         self._asked = self._questions.close()
+        enforced = self._room.limit_hit()
+        hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._has_used_its_time() else ""
         if failure is not None or not self.room_is_good or self._status == -signal.SIGKILL:
             self.room_is_good = False
             self._room.end()
         for end in (self._output, self._connection.fileno()):  # nobody writes to them any more
             while self._take(end):
                 pass
-        if failure is None and self._has_run and (code := self._workspace.exceeded()):
-            failure = limit_error(code, self._job.limits)
+        if failure is None and (hit := hit or self._left_too_much()):
+            traceback = self._answer.traceback if self._answer else ""
+            failure = limit_error(hit, self._job.limits, traceback)
         if failure is None and self._is_unread and not self._has_begun and self._was_not_called:
             return None
         return self._judged(failure)
-
-    @property
-    def _has_run(self) -> bool:
-        return self._answer is None or self._answer.status in {"success", "error"}
 
     @property
     def _was_not_called(self) -> bool:
@@ -245,8 +246,8 @@ class AwaitedCall:
     def _too_much(self) -> str:
         """Return the limit that the whole tree breaks, where each of its processes keeps to its own."""
         most = self._job.limits.memory_mb
-        found = process_tree.taken(self._room.pid)
-        if found.processes > self._room.place.limits.processes + _OWN_PROCESSES:
+        found, place = process_tree.taken(self._room.pid), self._room.place
+        if found.tasks > place.limits.processes + _WALLS_OWN.get(place.level, 0):
             return "limit_processes"
         if self._has_used_its_time():
             return "limit_cpu"
@@ -254,17 +255,18 @@ class AwaitedCall:
             found = process_tree.taken(self._room.pid, exactly=True)
             if found.memory > most * MIB:
                 return "limit_memory"
-        return self._workspace.exceeded_soon()
+        return self._workspace.exceeded_soon() or _in_private(self._private.exceeded_soon())
 
     def _has_used_its_time(self) -> bool:
-        """Tell whether the whole tree used what each of its processes may, since this was asked first."""
-        most = self._job.limits.cpu_s
-        if most is None:
-            return False
-        used = process_tree.processor_s(self._room.pid)
-        if self._used_before is None:
-            self._used_before = used
-        return used - self._used_before > most
+        """Tell whether the whole tree used what each of its processes may."""
+        most, time_ = self._job.limits.cpu_s, self._processor_time
+        return bool(most and time_ and time_.used_s(at_its_end=self._ended_after_s) >= most)
+
+    def _left_too_much(self) -> str:
+        """Return the limit that the workspace is over, where the tool has run."""
+        if self._answer is None or self._answer.status in {"success", "error"}:
+            return self._workspace.exceeded()
+        return ""
 
     def _send(self) -> bool:
         """Send more of the request; False once there is nothing to send."""
@@ -295,7 +297,7 @@ class AwaitedCall:
             else:
                 chunk = room.life.recv(wire.STATUS.size)
                 if chunk:
-                    (self._status,) = wire.STATUS.unpack(chunk)
+                    self._status, self._ended_after_s = wire.STATUS.unpack(chunk)
                 self._room_is_gone = not chunk
         except ConnectionResetError:
             # How a connection ends whose other side has left something unread: the request.
@@ -357,13 +359,16 @@ class AwaitedCall:
             return CallError(code="tool_died", message="its process was ended from outside")
         if code == -signal.SIGXCPU and self._job.limits.cpu_s:
             return limit_error("limit_cpu", self._job.limits)
-        if code == -signal.SIGKILL and sandbox.was_out_of_memory(self._room.pid):
-            return limit_error("limit_memory", self._job.limits)
         if code < 0:
             known = {one.value: one.name for one in signal.Signals}
             name = known.get(-code, f"signal {-code}")
             return CallError(code="tool_died", message=f"its process was ended by {name}")
         return CallError(code="tool_died", message=f"its process ended with {code} and no answer")
+
+
+def _in_private(code: str) -> str:
+    """Return the limit that a tool's private folder is over, where that of a workspace is ``code``."""
+    return "limit_tmp" if code in {"limit_files", "limit_workspace"} else code
 
 
 def _request(job: Job) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import errno
 import gc
 import os
 import select
+import signal
 import socket
 import sys
 import threading
@@ -26,7 +27,7 @@ from covalt_toolset.files import saved
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from covalt_toolset.questions import Kind
 
@@ -34,6 +35,10 @@ _PROGRESS_S = 0.05
 """Progress that comes faster is left out, but never its end."""
 
 
+CALLED, FILE_TOO_LARGE = range(2)
+"""What a worker's marks say, for its room and itself: that a call has come, that a write was refused."""
+
+_MOST_CAUSES = 10
 _REFUSALS: dict[str, type[Exception]] = {
     "cannot_ask": covalt_toolset.CannotAsk,
     "not_answered": covalt_toolset.NotAnswered,
@@ -131,23 +136,20 @@ def serve(
     *,
     workspace: str,
     idle_s: float,
-    called: mmap.mmap | None = None,
+    marks: mmap.mmap,
 ) -> NoReturn:
-    """Wait for a call, make it, and end this process; also where no call comes.
-
-    The first item of ``called`` is true once one has come.
-    """
+    """Wait for a call, make it, and end this process; also where no call comes."""
     with contextlib.suppress(BaseException):  # the module may have changed what it imported
         rehearse(workspace)
-    if called is not None:
-        called[0] = False  # so that this page, too, is there before the call
+    # In shared memory, for the forks of the tool.  Of the processes that it starts nothing is told.
+    signal.signal(signal.SIGXFSZ, lambda *_: marks.__setitem__(FILE_TOO_LARGE, 1))
+    marks[CALLED] = marks[FILE_TOO_LARGE] = 0  # so that this page, too, is there before the call
     connection = _let_in(door) if _has_come(door, idle_s) else None
     if connection is None or not _has_come(connection, idle_s):
         os._exit(wire.NOT_CALLED)
-    if called is not None:
-        called[0] = True
+    marks[CALLED] = 1
     # A tool's threads and exit handlers do not get to hold the call up once it is answered.
-    os._exit(_make_call(connection, tool))
+    os._exit(_make_call(connection, tool, marks))
 
 
 def _let_in(door: socket.socket) -> socket.socket | None:
@@ -168,7 +170,7 @@ def _has_come(end: socket.socket, within_s: float) -> bool:
     return bool(select.select([end], [], [], within_s)[0])
 
 
-def _make_call(connection: socket.socket, tool: Tool) -> int:
+def _make_call(connection: socket.socket, tool: Tool, marks: mmap.mmap | bytes) -> int:
     """Make the call that is asked for, and return what this process is to end with."""
     listener = _Listener(connection)
     own = os.getpid()
@@ -178,6 +180,8 @@ def _make_call(connection: socket.socket, tool: Tool) -> int:
                 answer = _answer(tool, request, listener)
             except MemoryError as error:  # nothing was left to say even that
                 answer = failure("limit_memory", error, tool.folder)
+            if marks[FILE_TOO_LARGE] and request["limits"]["file_mb"]:
+                answer = {**answer, "status": "error", "code": "limit_written"}
             if os.getpid() == own:  # else it is a fork that the tool let run on
                 with contextlib.suppress(Exception):  # whatever it put in the place of its streams
                     sys.stdout.flush()
@@ -208,7 +212,7 @@ def rehearse(workspace: str = "/") -> None:
         assert connection is not None
         assert _has_come(connection, 0)
         with connection:
-            _make_call(connection, Tool(Path("/"), __name__))
+            _make_call(connection, Tool(Path("/"), __name__), bytes(2))
     os.chdir("/")
     gc.collect(0)  # whose time has come, rather than in the midst of a call
 
@@ -293,17 +297,32 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
 
 
 def _limit_of(error: BaseException, limits: dict[str, Any]) -> str:
-    """Return the limit that an exception comes of, if it does."""
-    if isinstance(error, MemoryError) and limits.get("memory_mb"):
-        return "limit_memory"
-    number = error.errno if isinstance(error, OSError) else None
-    if number == errno.EFBIG and limits.get("file_mb"):
-        return "limit_written"
-    if _text(error) == "can't start new thread" or (
-        number == errno.EAGAIN and _raised_by_a_fork(error)
-    ):
-        return "limit_processes"
+    """Return the limit that an exception comes of, if it or what led to it does."""
+    for one, _ in _with_causes(error):
+        if isinstance(one, MemoryError) and limits.get("memory_mb"):
+            return "limit_memory"
+        number = one.errno if isinstance(one, OSError) else None
+        if number == errno.EFBIG and limits.get("file_mb"):
+            return "limit_written"
+        if _text(one) == "can't start new thread" or (
+            number == errno.EAGAIN and _raised_by_a_fork(one)
+        ):
+            return "limit_processes"
     return ""
+
+
+def _with_causes(error: BaseException) -> Iterator[tuple[BaseException, str]]:
+    """Yield an exception and, each with how it led to the one before, those that it came of."""
+    one: BaseException | None = error
+    how = ""
+    for _ in range(_MOST_CAUSES):  # a chain may lead back into itself
+        if one is None:
+            return
+        yield one, how
+        if one.__cause__ is not None:
+            one, how = one.__cause__, "caused by"
+        else:
+            one, how = (None if one.__suppress_context__ else one.__context__), "while handling"
 
 
 def _raised_by_a_fork(error: BaseException) -> bool:
@@ -318,13 +337,21 @@ def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
     """Return the answer of a call that an exception ended."""
     if isinstance(error, MemoryError):
         sandbox.open_reserve()
-    kind, text = type(error).__name__, _text(error)
+    lines = _own_frames(error, folder)
+    for cause, how in _with_causes(error):
+        if cause is not error:
+            lines += [f"{how} {_named(cause)}", *_own_frames(cause, folder)]
     return {
         "status": "error",
         "code": code,
-        "message": f"{kind}: {text}" if text else kind,
-        "traceback": "\n".join(_own_frames(error, folder)),
+        "message": _named(error),
+        "traceback": "\n".join(lines),
     }
+
+
+def _named(error: BaseException) -> str:
+    kind, text = type(error).__name__, _text(error)
+    return f"{kind}: {text}" if text else kind
 
 
 def _text(error: BaseException) -> str:

@@ -113,9 +113,18 @@ def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
             f"its workspace holds more than {limits.workspace_mb} MiB",
             "workspace_mb",
         ),
+        "limit_tmp": (
+            f"its /tmp holds more than {_either(limits)}",
+            "workspace_mb" if limits.files is None else "files",
+        ),
         "limit_output": (f"it printed or returned more than {limits.output_mb} MiB", "output_mb"),
     }[code]
     hint = f"raise limits.{key} of the tool or of covalt.yaml"
     if code == "limit_output":
-        hint = "write large results to a file of the workspace"
+        hint = f"write large results to a file of the workspace, or {hint}"
     return CallError(code=code, message=text, hint=hint, traceback=traceback)
+
+
+def _either(limits: Limits) -> str:
+    files, size = limits.files, limits.workspace_mb
+    return " or ".join([f"{files} files"] * bool(files) + [f"{size} MiB"] * bool(size))

@@ -23,9 +23,13 @@ import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from covalt_git.runtime import offspring, private_folder, wire
 from covalt_git.runtime.room import Room
+
+if TYPE_CHECKING:
+    import resource
 
 _END_S = 5.0
 """How long the keeper tries to end what a room has left, before it goes on with other rooms."""
@@ -99,7 +103,8 @@ class Keeper:
         room = _Kept(pid, life, scratch, held)
         self._rooms.append(room)
         self._selector.register(life, selectors.EVENT_READ, room)
-        _tell(life, pid)
+        with contextlib.suppress(OSError):  # nobody listens any more
+            wire.send(life, {"pid": pid, "scratch": str(scratch)})
         if place not in self._cleared:
             self._cleared.add(place)
             private_folder.clear_left(place)
@@ -109,17 +114,17 @@ class Keeper:
         """Take note of every process that has ended; what is no room was left by one."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
             for room in self._rooms:
                 if room.pid == pid:
-                    self._end(room, status)
+                    self._end(room, (status, used))
                     break
 
-    def _end(self, room: _Kept, status: int | None = None) -> None:
+    def _end(self, room: _Kept, ended: tuple[int, resource.struct_rusage] | None = None) -> None:
         """End a room and all that it started, and tell how it ended once nothing of it is left."""
         if room not in self._rooms:
             return
@@ -127,18 +132,15 @@ class Keeper:
         self._selector.unregister(room.life)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(room.pid, signal.SIGKILL)
-        if status is None:
+        if ended is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(room.pid, signal.SIGKILL)
-            _, status = os.waitpid(room.pid, 0)
+            ended = os.wait4(room.pid, 0)[1:]
         # What outlived its room has come to the keeper, and brings its own when it ends.
         offspring.end_all_but({one.pid for one in self._rooms}, within_s=_END_S)
         private_folder.remove(room.scratch)
         os.close(room.held)
-        _tell(room.life, os.waitstatus_to_exitcode(status))
-        room.life.close()
-
-
-def _tell(end: socket.socket, number: int) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
-        end.sendall(wire.STATUS.pack(number))
+        status, used = ended
+        told = wire.STATUS.pack(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)
+        with room.life, contextlib.suppress(OSError):  # nobody listens any more
+            room.life.sendall(told)

@@ -53,7 +53,7 @@ class Room:
             gc.freeze()
             self._make_workers(tool)
         # It serves the one call itself: a fork would lack the threads, or the files would be gone.
-        self._serve(tool)
+        self._serve(tool, _marks())
 
     def _load(self) -> child.Tool:
         tool = child.Tool(self._folder, self._asked["module"])
@@ -109,24 +109,24 @@ class Room:
         most = self._asked["limits"]["cpu_s"]
         return most is not None and time.process_time() > most / 2
 
-    def _serve(self, tool: child.Tool, was_called: mmap.mmap | None = None) -> NoReturn:
+    def _serve(self, tool: child.Tool, marks: mmap.mmap) -> NoReturn:
         workspace, idle_s = self._asked["workspace"], self._asked["idle_s"]
-        child.serve(self._door, tool, workspace=workspace, idle_s=idle_s, called=was_called)
+        child.serve(self._door, tool, workspace=workspace, idle_s=idle_s, marks=marks)
 
     def _make_workers(self, tool: child.Tool) -> NoReturn:
         room = os.getpid()
-        was_called = mmap.mmap(-1, 1)
+        marks = _marks()
         _flush()
         while True:
-            was_called[0] = False
+            marks[child.CALLED] = 0
             pid = os.fork()
             if pid == 0:
                 offspring.die_with(room)
-                self._serve(tool, was_called)
+                self._serve(tool, marks)
             _point_streams_at(0)  # what the first call prints is not held open here
             _, status = os.waitpid(pid, 0)
             code = os.waitstatus_to_exitcode(status)
-            if not was_called[0]:  # nobody did for a while, or it was killed before
+            if not marks[child.CALLED]:  # nobody did for a while, or it was killed before
                 os._exit(wire.NOT_CALLED)
             again = not offspring.has_children() and not self._is_worn() and self._clear()
             self._door.sendall(wire.ENDED.pack(code, again))
@@ -148,6 +148,11 @@ def _import(folder: Path, module: str) -> None:
             # A folder without an __init__.py: Python would look for others of its name as well.
             package.__path__ = [str(folder / top)]
     importlib.import_module(module)
+
+
+def _marks() -> mmap.mmap:
+    """Return a little memory that this process shares with all that it will fork."""
+    return mmap.mmap(-1, 2)
 
 
 def _settle_descriptors(door: int, way_out: int | None) -> int | None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 HEAD = struct.Struct("!I")
 """Before each frame: how many bytes of JSON follow."""
 
-STATUS = struct.Struct("!i")
-"""How a process ended: its exit code, or a negative number for a signal."""
+STATUS = struct.Struct("!id")
+"""How a room ended: its exit code, or a negative number for a signal; and its processor time."""
 
 ENDED = struct.Struct("!i?")
 """How a worker ended, and whether its room can make another one."""

@@ -28,7 +28,7 @@ import covalt_toolset
 from covalt_git.errors import CovaltError
 from covalt_git.runtime import wire
 from covalt_git.runtime.egress import Egress
-from covalt_git.runtime.sandbox import RunLimits
+from covalt_git.runtime.sandbox import Counts, RunLimits
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -77,7 +77,9 @@ class Room:
     """A room, held by one caller at a time.
 
     Attributes:
-        life: the keeper's side of it: the room's process id, and at the end how it ended.
+        life: the keeper's side of it: at the end it tells how the room ended.
+        scratch: its private folder, which is all that its tool can write to beside the workspace.
+        counts: of the limits that the system enforced in it, once its first call has ended.
         door: where calls go in, and where the end of each comes out.
         first_output: both ends of the pipe that the import prints to, until the first call has it.
         announced: our ends of the next call's connection and output, once they are handed in.
@@ -93,6 +95,14 @@ class Room:
     folder: tuple[int, int]
     egress: Egress | None = None
     announced: tuple[socket.socket, int] | None = None
+    scratch: Path = Path()
+    counts: Counts | None = None
+
+    def limit_hit(self) -> str:
+        """Return a limit that the system enforced since the call before: ``memory``, ``pids``."""
+        if self.counts is None:
+            self.counts = Counts(self.pid)
+        return self.counts.risen()
 
     def announce(self) -> None:
         """Hand in the next call's connection and output: a worker takes them while it waits."""
@@ -138,6 +148,8 @@ class Room:
                     pass
         if self.egress is not None:
             self.egress.close()
+        if self.counts is not None:
+            self.counts.close()
 
 
 class Keeper:
@@ -211,12 +223,15 @@ class Keeper:
                 wire.send(self._control, asked, ends)
         if egress is not None:
             egress.hand_over()
-        told = _exactly(life, wire.STATUS.size)
-        if not told:
+        try:
+            told = wire.receive(life)
+        except (EOFError, OSError):
+            told = None
+        if told is None:
             room.end()
             self.close()
             raise NoWorkerError("the process that tools are forked from has ended")
-        (room.pid,) = wire.STATUS.unpack(told)
+        room.pid, room.scratch = told["pid"], Path(told["scratch"])
         return room
 
     def kill(self) -> None:
@@ -338,12 +353,3 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _exactly(end: socket.socket, size: int) -> bytes:
-    """Return so many bytes, or none where the stream ends before."""
-    content = b""
-    with contextlib.suppress(ConnectionError):
-        while len(content) < size and (chunk := end.recv(size - len(content))):
-            content += chunk
-    return content if len(content) == size else b""

@@ -21,6 +21,10 @@ LEVELS = [one.level for one in sandbox.levels() if one.here]
 HOLDING = [level for level in LEVELS if level != "process"]
 
 needs_full = pytest.mark.skipif("full" not in LEVELS, reason="this machine has no level 'full'")
+needs_groups = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access("/sys/fs/cgroup", os.W_OK),
+    reason="no control group can be made here",
+)
 needs_landlock = pytest.mark.skipif("landlock" not in LEVELS, reason="no landlock here")
 
 _PROGRAM = """

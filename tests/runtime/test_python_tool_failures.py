@@ -167,6 +167,41 @@ def test_traceback_has_the_toolset_s_own_lines_and_no_others(workshop: Workshop)
     )
 
 
+def test_traceback_goes_on_with_what_the_exception_came_of(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        def run():
+            try:
+                try:
+                    int("x")
+                except ValueError:
+                    {}["a"]
+            except KeyError as error:
+                raise RuntimeError("no number") from error
+    """)
+
+    assert outcome.error is not None
+    assert outcome.error.traceback == (
+        'tools/it.py:9 in run: raise RuntimeError("no number") from error\n'
+        "caused by KeyError: 'a'\n"
+        'tools/it.py:7 in run: {}["a"]\n'
+        "while handling ValueError: invalid literal for int() with base 10: 'x'\n"
+        'tools/it.py:5 in run: int("x")'
+    )
+
+
+def test_traceback_of_exceptions_that_lead_back_into_themselves_ends(workshop: Workshop) -> None:
+    outcome = workshop.run("""
+        def run():
+            error = ValueError("round")
+            error.__cause__ = KeyError("and round")
+            error.__cause__.__cause__ = error
+            raise error
+    """)
+
+    assert outcome.error is not None
+    assert outcome.error.traceback.count("\n") < 30
+
+
 def test_wrong_arguments_that_a_running_tool_gives_to_another_are_its_own_error(
     workshop: Workshop,
 ) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.runtime.python_tool import run
+from tests.runtime.behind_walls import HOLDING, needs_groups
 
 if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
     from tests.runtime.conftest import Workshop
 
 
@@ -154,6 +156,148 @@ def test_limits_of_the_system_hold(
 
     assert outcome.error is not None
     assert (outcome.error.code, outcome.error.message) == (code, message)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of it")
+@pytest.mark.parametrize(
+    ("body", "limits", "code"),
+    [
+        pytest.param(
+            "try: Path('a').write_bytes(bytes(2 << 20))\n    except OSError: Path('a').unlink()",
+            {"written_mb": 1},
+            "limit_written",
+            id="file-that-was-removed-then",
+        ),
+        pytest.param(
+            "if os.fork() == 0:\n"
+            "        try: Path('a').write_bytes(bytes(2 << 20))\n"
+            "        finally: Path('a').unlink(); os._exit(0)\n"
+            "    os.wait()",
+            {"written_mb": 1},
+            "limit_written",
+            id="file-of-a-fork",
+        ),
+        pytest.param(
+            "subprocess.run(['head', '-c', '2m', '/dev/zero'], stdout=open('a', 'wb'))",
+            {"written_mb": 1},
+            "limit_written",
+            id="file-of-a-program",
+        ),
+        pytest.param(
+            "try: Path('a').write_bytes(bytes(2 << 20))\n"
+            "    except OSError as error: raise RuntimeError('no room') from error",
+            {"written_mb": 1},
+            "limit_written",
+            id="file-told-as-something-else",
+        ),
+        pytest.param(
+            "try: bytearray(1 << 30)\n"
+            "    except MemoryError: raise RuntimeError('too large for me')",
+            {"memory_mb": 400},
+            "limit_memory",
+            id="memory-told-as-something-else",
+        ),
+        pytest.param(
+            "subprocess.run([sys.executable, '-c', 'while True: pass'])",
+            {"cpu_s": 1.0},
+            "limit_cpu",
+            id="processor-of-a-program",
+        ),
+        pytest.param(
+            "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+            "    for _ in range(4):\n"
+            "        if os.fork() == 0:\n"
+            "            while time.process_time() < 0.6: pass\n"
+            "            os._exit(0)\n"
+            "        time.sleep(0.8)",
+            {"cpu_s": 1.0},
+            "limit_cpu",
+            id="processor-of-those-that-nobody-waits-for",
+        ),
+        pytest.param(
+            "for number in range(40):\n"
+            "        Path(os.environ['TMPDIR'], str(number)).write_bytes(bytes(1 << 20)); time.sleep(0.01)",
+            {"workspace_mb": 8},
+            "limit_tmp",
+            id="private-folder",
+        ),
+    ],
+)
+def test_limit_that_a_tool_passes_over_is_an_error_of_its_call(
+    workshop: Workshop, body: str, limits: dict[str, Any], code: str
+) -> None:
+    imports = "import os, signal, subprocess, sys, time\nfrom pathlib import Path\n"
+    outcome = workshop.run(f"{imports}def run():\n    {body}\n    return 'done'\n", limits=limits)
+
+    assert outcome.error is not None
+    assert outcome.error.code == code
+
+
+@needs_groups
+@pytest.mark.parametrize("level", HOLDING)
+def test_process_that_was_refused_is_an_error_of_the_call_that_asked_for_it(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    workshop.write(
+        "tools/it.py",
+        """
+        import os
+
+        def run(many: int) -> int:
+            children = []
+            try:
+                for _ in range(many):
+                    child = os.fork()
+                    if child == 0:
+                        os.read(0, 1)
+                        os._exit(0)
+                    children.append(child)
+            except BlockingIOError:
+                pass
+            for child in children:
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+            return len(children)
+        """,
+    )
+    jobs = [
+        workshop.job(args={"many": many}, limits={"processes": 20}, level=level, digest="1")
+        for many in (10, 30, 10)
+    ]
+
+    few, many, few_again = (run(job, workers=workshop.workers) for job in jobs)
+
+    assert (few.result, few_again.result) == (10, 10)
+    assert many.error is not None
+    assert many.error.code == "limit_processes"
+
+
+@needs_groups
+@pytest.mark.parametrize("level", HOLDING)
+def test_child_that_ended_for_its_memory_is_an_error_of_the_call(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    outcome = workshop.run(
+        """
+        import os
+
+        def run() -> str:
+            for _ in range(3):
+                if os.fork() == 0:
+                    kept = bytearray(b"x") * (150 << 20)
+                    os._exit(0)
+            while True:
+                try:
+                    os.wait()
+                except ChildProcessError:
+                    return "done"
+        """,
+        limits={"memory_mb": 250},
+        level=level,
+    )
+
+    assert outcome.error is not None
+    assert outcome.error.code == "limit_memory"
 
 
 def test_tool_leaves_no_core_file(workshop: Workshop) -> None:

@@ -35,12 +35,13 @@ What ``enter`` promises:
   from ``walls.readable``, ``walls.toolset`` and the folders of the interpreter that runs.
 - ``SIGXCPU`` ends a tool that used ``cpu_s``; memory runs out as ``MemoryError``, and
   :func:`open_reserve` gives the little that it takes to say so; a file too large as ``OSError`` with
-  ``EFBIG``; a process too many as ``BlockingIOError`` (``EAGAIN``).
+  ``EFBIG``; a process too many as ``BlockingIOError`` (``EAGAIN``).  A process and a byte more than the
+  limit are let through, by which those outside can tell that it was hit; so do :class:`Counts`.
 """
 
 from __future__ import annotations
 
-from covalt_git.runtime.sandbox.control_groups import was_out_of_memory
+from covalt_git.runtime.sandbox.control_groups import Counts
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.levels import Available, level, levels
 from covalt_git.runtime.sandbox.limits import open_reserve
@@ -50,6 +51,7 @@ from covalt_git.runtime.sandbox.walls import RunLimits, SandboxError, Walls
 
 __all__ = [
     "Available",
+    "Counts",
     "RunLimits",
     "SandboxError",
     "SandboxNeededError",
@@ -60,5 +62,4 @@ __all__ = [
     "level",
     "levels",
     "open_reserve",
-    "was_out_of_memory",
 ]

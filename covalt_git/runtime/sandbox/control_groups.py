@@ -23,6 +23,13 @@ _NAME = "covalt-git-"
 _MIB = 1 << 20
 _NEEDED = frozenset({"memory", "pids"})
 _TRIES = 3
+_MOST_TOLD = 4096
+_COUNTED = (
+    ("memory", "memory.events", b"oom_kill"),
+    ("memory", "memory.oom_control", b"oom_kill"),
+    ("pids", "pids.events", b"max"),
+)
+"""What each limit's hits are counted in, in either hierarchy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +55,51 @@ def join(limits: RunLimits, *, beside: int) -> frozenset[str]:
     return held
 
 
-def was_out_of_memory(joined: int) -> bool:
-    """Tell whether the system ended a process for the memory of the groups that this one had joined.
+class Counts:
+    """How often the system enforced a limit of the groups that a process joined.
 
-    It may have ended as well: its groups stay until somebody makes the next one.
+    Nothing where it could join none.  It may have ended: its groups stay until somebody makes the next.
     """
-    with suppress(OSError):
-        for parent in _parents(RunLimits(), beside=0):
-            for group in parent.folder.glob(f"{_NAME}{joined}-*"):
-                for name in ("memory.events", "memory.oom_control"):
-                    with suppress(OSError):
-                        told = (group / name).read_text(encoding="utf-8").splitlines()
-                        if any(one.startswith("oom_kill ") and one[9:] != "0" for one in told):
-                            return True
-    return False
+
+    def __init__(self, joined: int) -> None:
+        self._files: list[tuple[str, bytes, int]] = []
+        with suppress(OSError):
+            for parent in _parents(RunLimits(), beside=0):
+                for group in parent.folder.glob(f"{_NAME}{joined}-*"):
+                    self._open(group)
+        self._before = [0] * len(
+            self._files
+        )  # of groups that are the process's own, from its start
+
+    def _open(self, group: Path) -> None:
+        for limit, name, key in _COUNTED:
+            with suppress(OSError):
+                end = os.open(group / name, os.O_RDONLY | os.O_CLOEXEC)
+                self._files.append((limit, key, end))
+
+    def risen(self) -> str:
+        """Return a limit whose count has risen since it was last asked: ``memory``, ``pids``."""
+        before, self._before = self._before, self._now()
+        rose = (now > was for was, now in zip(before, self._before, strict=True))
+        return next((one[0] for one, did in zip(self._files, rose, strict=True) if did), "")
+
+    def close(self) -> None:
+        """Let go of the counts."""
+        files, self._files, self._before = self._files, [], []
+        for _, _, end in files:
+            os.close(end)
+
+    def _now(self) -> list[int]:
+        return [_count(end, key) for _, key, end in self._files]
+
+
+def _count(end: int, key: bytes) -> int:
+    with suppress(OSError):  # its group is gone
+        for line in os.pread(end, _MOST_TOLD, 0).splitlines():
+            name, _, count = line.partition(b" ")
+            if name == key:
+                return int(count)
+    return 0
 
 
 def _join(parent: _Parent) -> bool:

@@ -66,8 +66,7 @@ def _enter_namespaces(walls: Walls) -> None:
     known = landlock.version()
     death = generations.DeathSignal()
     folders = new_root.folders(walls)
-    if walls.limits.memory_mb is not None:
-        control_groups.join(walls.limits, beside=_BESIDE)
+    control_groups.join(walls.limits, beside=_BESIDE)
     owned: dict[str, int] = {}
     if privileges.is_root():
         with _step("show root's files as nobody's"):

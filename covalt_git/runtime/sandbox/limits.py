@@ -37,8 +37,9 @@ def apply(limits: RunLimits, *, beside: int) -> None:
     wanted: dict[int, int | None] = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: limits.open_files,
-        resource.RLIMIT_NPROC: limits.processes + beside,
-        resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB,
+        # One more than the limit, by which whoever looks from outside can tell that it was hit.
+        resource.RLIMIT_NPROC: limits.processes + beside + 1,
+        resource.RLIMIT_FSIZE: limits.file_mb and limits.file_mb * _MIB + 1,
     }
     if sys.platform == "darwin":
         del wanted[resource.RLIMIT_NPROC]  # it counts all of the user's, whose number is not told
