@@ -12,7 +12,7 @@ class SecretNotGranted(KeyError):  # noqa: N818 - it names what is wrong, as aut
         has = f"it was given {', '.join(given)}" if given else "it was given none"
         super().__init__(
             f"the tool has no secret {name!r}, {has}; toolset.yaml names it under 'secrets', "
-            "the project grants it, and somebody sets it"
+            f"the project grants it (covalt-git grant add TOOLSET secret {name}), and somebody sets it"
         )
 
     def __str__(self) -> str:

@@ -146,6 +146,11 @@ def _grant(old: Fact, new: Fact) -> list[Judged]:
     return [unclear(f"{words}: granted again, for files that changed")]
 
 
+def _use(old: Fact, new: Fact) -> list[Judged]:
+    """Compare grants of a secret; one that names hosts is told by them."""
+    return [] if old.implied or new.implied else _grant(old, new)
+
+
 def _signer(old: Fact, new: Fact) -> list[Judged]:
     """Compare from when until when a key's signatures count; they count longer without a bound."""
     if old.value == new.value:
@@ -303,6 +308,12 @@ KINDS: dict[str, Kind] = {
         "may no longer reach {item}",
         judge=_grant,
         within=host_within,
+        alone=True,
+    ),
+    "secret_use": Kind(
+        "may use the secret {item}",
+        "may no longer use the secret {item}",
+        judge=_use,
         alone=True,
     ),
     "secret_to": Kind(

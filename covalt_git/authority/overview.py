@@ -47,6 +47,7 @@ class ToolsetOverview:
         broken: whether it has errors, so that none of its tools can be called.
         hosts: what it was granted to reach.
         secrets: the secrets it may ask for, each with the hosts it was granted to send them to.
+        granted_secrets: the secrets that were granted to it, which its Python may use.
         processes: what it says or was granted to start, or to connect to.
         packages: what its Python needs.
         unsandboxed: whether it was granted to run without a sandbox.
@@ -61,6 +62,7 @@ class ToolsetOverview:
     broken: bool
     hosts: tuple[str, ...]
     secrets: dict[str, tuple[str, ...]]
+    granted_secrets: tuple[str, ...]
     processes: tuple[str, ...]
     packages: tuple[str, ...]
     unsandboxed: bool
@@ -104,6 +106,7 @@ def overview(state: State, visible: Collection[str] | None = None) -> tuple[Tool
                 broken=not toolset.sound,
                 hosts=_items(about, "network"),
                 secrets=_secrets(about),
+                granted_secrets=_items(about, "secret_use"),
                 processes=_processes(about),
                 packages=tuple(str(one.value) for one in about if one.kind == "package"),
                 unsandboxed=any(one.kind == "unsandboxed" for one in about),
@@ -153,7 +156,7 @@ def _items(facts: tuple[Fact, ...], kind: str) -> tuple[str, ...]:
 
 def _secrets(facts: tuple[Fact, ...]) -> dict[str, tuple[str, ...]]:
     granted = [item.split(" to ", 1) for item in _items(facts, "secret_to")]
-    asked = {*_items(facts, "secret"), *(name for name, _ in granted)}
+    asked = {*_items(facts, "secret"), *_items(facts, "secret_use")}
     return {name: tuple(host for other, host in granted if other == name) for name in sorted(asked)}
 
 

@@ -135,6 +135,8 @@ def _granted(read: ReadToolset, key: str, grant: Grant) -> Iterator[Fact]:
                 at = place_in(read.state, ("grants", key, "hosts", position))
                 yield Fact(subject, "network", host, said, at)
         case SecretGrant():
+            # Its Python is given the secret wherever else it may go.
+            yield Fact(subject, "secret_use", grant.name, said, place, implied=bool(grant.hosts))
             for position, host in enumerate(grant.hosts):
                 at = place_in(read.state, ("grants", key, "hosts", position))
                 yield Fact(subject, "secret_to", f"{grant.name} to {host}", said, at)

@@ -142,7 +142,7 @@ def _print_toolset(one: ToolsetOverview) -> None:
         output.say("  has errors, so that none of its tools can be called: covalt-git validate")
     lines = {
         "reaches": list(one.hosts),
-        "secrets": [_secret(name, hosts) for name, hosts in one.secrets.items()],
+        "secrets": [_secret(one, name) for name in one.secrets],
         "starts and connects": list(one.processes),
         "packages": list(one.packages),
         "sandbox": ["may run without one"] if one.unsandboxed else [],
@@ -169,5 +169,7 @@ def _print_toolset(one: ToolsetOverview) -> None:
     )
 
 
-def _secret(name: str, hosts: tuple[str, ...]) -> str:
-    return f"{name}, to {', '.join(hosts)}" if hosts else f"{name}, which is not granted"
+def _secret(one: ToolsetOverview, name: str) -> str:
+    if hosts := one.secrets[name]:
+        return f"{name}, to {', '.join(hosts)}"
+    return f"{name}, {'for its Python' if name in one.granted_secrets else 'which is not granted'}"

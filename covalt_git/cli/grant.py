@@ -114,16 +114,20 @@ def network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
 @add.command("secret")
 @toolset_argument
 @click.argument("name")
-@hosts_argument
+@some_hosts_argument
 @json_option
 def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Let TOOLSET send the secret NAME to each HOST."""
+    """Let the Python of TOOLSET use the secret NAME, and its HTTP tools send it to each HOST.
+
+    A HOST is needed only where an HTTP tool sends the secret to one.
+    """
     opened = _as_admin()
     grant = grant_secret(opened.root, toolset_id, name, hosts, by=opened.principal.id)
     if as_json:
         output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
         return
-    output.say(f"{toolset_id} may send {name} to {', '.join(grant.hosts)}, until a file changes")
+    may = f"send {name} to {', '.join(grant.hosts)}" if grant.hosts else f"use {name}"
+    output.say(f"{toolset_id} may {may}, until a file of it changes")
 
 
 @add.command("process")
@@ -279,6 +283,8 @@ def _line(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
 
 def _what(grant: Grant) -> str:
     match grant:
+        case SecretGrant(hosts=()):
+            return "for its Python"
         case NetworkGrant() | SecretGrant():
             return ", ".join(grant.hosts)
         case ProcessGrant():

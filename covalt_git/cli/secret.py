@@ -40,10 +40,7 @@ def list_secrets(*, as_json: bool) -> None:
     if as_json:
         output.as_json(found)
     elif found:
-        rows = [
-            (one["name"], one["toolset_id"], ", ".join(one["hosts"]) or "nowhere", _from(one))
-            for one in found
-        ]
+        rows = [(one["name"], one["toolset_id"], _goes_to(one), _from(one)) for one in found]
         output.table(rows, titles=_TITLES)
     else:
         output.say("no toolset asks for a secret")
@@ -118,6 +115,7 @@ def _asked_for(opened: Project) -> list[JsonObject]:
             one: JsonObject = {
                 "name": name,
                 "toolset_id": toolset.id,
+                "granted": name in may.secrets,
                 "hosts": [rule.text for rule in may.secrets[name].rules]
                 if name in may.secrets
                 else [],
@@ -127,6 +125,10 @@ def _asked_for(opened: Project) -> list[JsonObject]:
                 one["allowed"] = printer.is_allowed
             found.append(one)
     return sorted(found, key=lambda one: (one["name"], one["toolset_id"]))
+
+
+def _goes_to(one: JsonObject) -> str:
+    return ", ".join(one["hosts"]) or ("its Python" if one["granted"] else "nowhere")
 
 
 def _from(one: JsonObject) -> str:

@@ -55,6 +55,20 @@ def addresses_elsewhere(toolset: Toolset) -> list[str]:
     return sorted(found)
 
 
+def receivers(toolset: Toolset, name: str) -> dict[str, str]:
+    """Return the HTTP tools that send a secret, and to which host each, as a grant names that.
+
+    It is empty where only the value of a variable tells the host.
+    """
+    tools = toolset.manifest.tools if toolset.manifest else ()
+    found = {}
+    for tool in tools:
+        if tool.http is not None and any(one.name == name for one in secrets_of(tool.http)):
+            origin = _origin(tool.http)
+            found[tool.id] = rule_of(origin) if origin else ""
+    return found
+
+
 def _hosts(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:
     for tool in manifest.tools:
         if tool.http is not None and (origin := _origin(tool.http)):

@@ -9,6 +9,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.state_files import read_state, write_state
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
+from covalt_git.installs.asking import receivers
 from covalt_git.installs.changing import one_at_a_time
 from covalt_git.installs.versions import keep_as_it_is
 from covalt_git.models.server_definition import process_facts, server_facts
@@ -21,11 +22,25 @@ from covalt_git.models.toolset_state import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
+
+
+class HostNeededError(CovaltError):
+    """A secret that HTTP tools send is to be granted without a word about where to."""
+
+    code = "host_needed"
+
+    def __init__(self, toolset_id: str, name: str, receivers: Mapping[str, str]) -> None:
+        tools = ", ".join(f"{toolset_id}:{tool}" for tool in receivers)
+        hosts = " ".join(sorted(set(filter(None, receivers.values())))) or "HOST"
+        super().__init__(
+            f"{tools} would send the secret {name!r} to a host, which has to be named",
+            hint=f"covalt-git grant add {toolset_id} secret {name} {hosts}",
+        )
 
 
 class _GivenBy(TypedDict):
@@ -145,7 +160,10 @@ def grant_secret(
 ) -> SecretGrant:
     """Let a toolset, as its files are now, send a secret to these hosts; return where it may go.
 
+    Its Python is given the secret whatever the hosts are, so that it needs none.
+
     Raises:
+        HostNeededError: when there is no host, and an HTTP tool sends the secret to one.
         UnknownNameError: when the toolset does not ask for that secret; and as :func:`grant_network`.
     """
     toolset = _grantable(root, toolset_id)
@@ -153,6 +171,8 @@ def grant_secret(
     if name not in asked:
         list_with = f"covalt-git toolset show {toolset_id}"
         raise UnknownNameError("secret", name, asked, list_with=list_with)
+    if not hosts and (sending := receivers(toolset, name)):
+        raise HostNeededError(toolset_id, name, sending)
     key = secret_key(name)
     old = toolset.state.grants.get(key)
     kept = old.hosts if isinstance(old, SecretGrant) and old.digest == toolset.digest else ()

@@ -41,7 +41,7 @@ class AddGrant(Asked):
     hosts: Hosts = Field(
         (),
         max_length=_MOST_HOSTS,
-        description="Hosts to reach, or to send the secret to: api.example.com, *.example.com.",
+        description="Hosts to reach, or that HTTP tools send the secret to: api.example.com, *.example.com.",
     )
     digest: str | None = Field(
         None, max_length=100, description="The toolset's, as whoever grants has seen it."
@@ -159,9 +159,9 @@ def _granted(project: Project, asked: AddGrant) -> tuple[str, Grant]:
         return asked.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
     if asked.kind in {"process", "server"}:
         return _granted_server(project, asked)
-    if not asked.hosts:
-        raise _missing("hosts", "name at least one host")
     if asked.kind == "network":
+        if not asked.hosts:
+            raise _missing("hosts", "name at least one host")
         return asked.kind, decisions.grant_network(root, toolset_id, asked.hosts, by=by)
     if not asked.name:
         raise _missing("name", "name the secret")

@@ -99,6 +99,14 @@ def granted_for(old: str, new: str) -> Callable[[Files], None]:
     return both(swap(GUEST, old, new), granted_again)
 
 
+def secret_for_python(files: Files) -> None:
+    """Let the notes ask for a secret, and grant it without a host."""
+    files[NOTES] += "secrets: [FORGE_TOKEN]\n"
+    said = f"digest: '{digest_of(files, 'notes')}', granted_at: '2026-11-20T17:24:00Z'"
+    grant = f"{{kind: secret, name: FORGE_TOKEN, {said}, granted_by: me}}"
+    files[NOTES_STATE] = f"grants:\n  secret-FORGE_TOKEN: {grant}\n"
+
+
 def covalt(name: str, old: str, new: str, wider: str = "", narrower: str = "") -> Case:
     return _case(name, swap(COVALT, old, new), wider, narrower)
 
@@ -1319,6 +1327,11 @@ GRANTS = [
         swap(GUEST_STATE, "hosts: [guest.example.com]", "hosts: []"),
         (),
         ("guest may no longer send the secret GUEST_KEY",),
+    ),
+    Case(
+        "a secret is granted to Python",
+        secret_for_python,
+        ("notes may use the secret FORGE_TOKEN",),
     ),
     Case(
         "a process is granted another argv",

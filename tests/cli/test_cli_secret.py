@@ -65,6 +65,7 @@ def test_list_says_where_each_comes_from_and_asks_nobody(root: Path, tmp_path: P
     assert told["PRINTED"] == {
         "name": "PRINTED",
         "toolset_id": "demo",
+        "granted": True,
         "hosts": ["example.com"],
         "source": "command",
         "allowed": True,

@@ -280,5 +280,5 @@ def test_a_secret_that_was_not_given_is_told_by_name(
     assert isinstance(caught.value, KeyError)
     assert str(caught.value) == (
         f"the tool has no secret 'WEATHER_KEY', {words}; toolset.yaml names it under 'secrets', "
-        "the project grants it, and somebody sets it"
+        "the project grants it (covalt-git grant add TOOLSET secret WEATHER_KEY), and somebody sets it"
     )

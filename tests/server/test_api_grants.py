@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.server.api import Api, answered, configure, form_file, refused
 from tests.server.test_api_bundles import DEMO
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -41,6 +46,35 @@ def test_grants_are_given_listed_and_taken_back(demo: Api) -> None:
     every = demo.post("revoke_grant", toolset_id="demo", all=True)
     assert every["revoked"] == ["secret-MAPS_KEY", "unsandboxed"]
     assert demo.get("list_grants")["grants"] == []
+
+
+LOOK = """\
+id: look
+name: Look
+version: "1"
+secrets: [LOOK_KEY]
+tools:
+  - {id: look, entrypoint: "tools.look:look"}
+"""
+
+
+def look_toolset(root: Path, manifest: str = LOOK) -> None:
+    """Write a toolset whose Python uses a secret."""
+    (root / "toolsets/look/tools").mkdir(parents=True, exist_ok=True)
+    (root / "toolsets/look/tools/look.py").write_text("def look() -> None: ...\n")
+    (root / "toolsets/look/toolset.yaml").write_text(manifest)
+
+
+def test_a_secret_needs_a_host_only_where_an_http_tool_sends_it_to_one(demo: Api) -> None:
+    look_toolset(demo.root)
+
+    given = demo.post("add_grant", toolset_id="look", kind="secret", name="LOOK_KEY")
+    told = demo.tell("add_grant", toolset_id="demo", kind="secret", name="MAPS_KEY")
+
+    assert (given["grant"]["hosts"], given["holds"]) == ([], True)
+    assert demo.get("get_toolset", toolset_id="look")["asks"][0]["granted"]
+    hint = refused(told, 400, "host_needed")["hint"]
+    assert hint == "covalt-git grant add demo secret MAPS_KEY maps.example"
 
 
 def test_a_changed_file_ends_a_grant_and_it_is_told(demo: Api) -> None:

@@ -13,6 +13,7 @@ from tests.installs.test_removing import commit
 from tests.server.api import BEARER, HOME, Api, configure, form_file
 from tests.server.outside import Outside
 from tests.server.test_api_bundles import DEMO, MANIFEST, below
+from tests.server.test_api_grants import LOOK, look_toolset
 from tests.server.visitor import Page, Visitor
 from tests.ssh_keys import Key, make_key
 
@@ -264,6 +265,26 @@ def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
     assert "Taken back." in page.text
     assert "*.far.example" not in page.text
     assert "maps.example asked for granted" in page.text
+
+
+def test_a_secret_that_python_uses_is_granted_again_and_taken_back_without_a_host(
+    visitor: Visitor, root: Path
+) -> None:
+    look_toolset(root)
+    page = visitor.open("/toolsets/look")
+    form = next(one for one in page.forms if one.fields.get("name") == ["LOOK_KEY"])
+    page = visitor.send(form, "Grant")
+    assert "Granted, until a file of it changes." in page.text
+    assert "name: LOOK_KEY" in (root / "toolsets/state/look.yaml").read_text()
+
+    look_toolset(root, LOOK.replace("Look", "Looked"))
+    page = visitor.open("/toolsets/look")
+    page = visitor.send(next(one for one in page.forms if "Grant again" in str(one.buttons)))
+    assert re.search(r"Granted \S+ \S+ UTC by local\. It holds until a file changes", page.text)
+
+    form = next(one for one in page.forms if one.fields.get("key") == ["secret-LOOK_KEY"])
+    visitor.send(form, "Take back LOOK_KEY")
+    assert not (root / "toolsets/state/look.yaml").exists()
 
 
 def test_an_mcp_server_is_granted_where_its_command_is_read_and_says_what_changed(
