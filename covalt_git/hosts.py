@@ -212,6 +212,22 @@ class HostRule(NamedTuple):
         scheme = (found["scheme"] or ("http" if plain else "https")).lower()
         return cls(text, scheme, host, int(found["port"]) if found["port"] else None)
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """The ports that are granted: the one that it names, else those of its schemes."""
+        if self.port is not None:
+            return (self.port,)
+        schemes = ("http", "https") if self.scheme == "http" else ("https",)
+        return tuple(DEFAULT_PORTS[scheme] for scheme in schemes)
+
+    @property
+    def shown(self) -> str:
+        """The rule as people read it: with the ports that go without saying."""
+        if self.port is not None:
+            return self.text
+        word = "port" if len(self.ports) == 1 else "ports"
+        return f"{self.text} ({word} {', '.join(map(str, self.ports))})"
+
     def covers(self, origin: Origin) -> bool:
         """Tell whether requests to that origin were granted, whatever addresses its name has."""
         if origin.scheme == "http" and self.scheme != "http":

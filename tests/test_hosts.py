@@ -102,6 +102,35 @@ KEPT = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("text", "ports", "shown"),
+    [
+        ("api.example.com", (443,), "api.example.com (port 443)"),
+        ("http://api.example.com", (80, 443), "http://api.example.com (ports 80, 443)"),
+        ("127.0.0.1", (80, 443), "127.0.0.1 (ports 80, 443)"),
+        ("10.0.0.0/8", (80, 443), "10.0.0.0/8 (ports 80, 443)"),
+        ("127.0.0.1:8077", (8077,), "127.0.0.1:8077"),
+        ("*.example.com:8443", (8443,), "*.example.com:8443"),
+    ],
+)
+def test_a_rule_tells_the_ports_that_it_covers(
+    text: str, ports: tuple[int, ...], shown: str
+) -> None:
+    rule = HostRule.parse(text)
+    host = "a.example.com" if rule.host.startswith("*") else rule.host or "10.1.2.3"
+    tried = (80, 443, 8077, 8443)
+
+    covered = {
+        port
+        for scheme in ("http", "https")
+        for port in tried
+        if rule.covers(Origin(scheme, host, port))
+    }
+
+    assert (rule.ports, rule.shown) == (ports, shown)
+    assert covered == set(ports)
+
+
 @pytest.mark.parametrize("address", KEPT)
 def test_a_kept_address_is_never_public(address: str) -> None:
     assert is_local(address)

@@ -141,6 +141,12 @@ def holds(
     return grant.digest == digest
 
 
+def ports(grant: Grant) -> dict[str, tuple[int, ...]]:
+    """Return the hosts of a grant, and of each the ports that are granted; none for other kinds."""
+    hosts = grant.hosts if isinstance(grant, NetworkGrant | SecretGrant) else ()
+    return {rule.text: rule.ports for rule in _rules(hosts)}
+
+
 def is_of(grant: ProcessGrant | ServerGrant, facts: JsonObject) -> bool:
     """Tell whether a grant is of exactly those facts of an MCP server, the words in it included.
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from covalt_git.access.grants import ports
 from covalt_git.cli import output
 from covalt_git.cli.session import as_admin, json_option
+from covalt_git.hosts import HostRule
 from covalt_git.installs.decisions import (
     find_server,
     find_toolset,
@@ -73,6 +75,7 @@ def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
             [
                 {"toolset_id": toolset.id, "key": key, "holds": not told, "changed": told}
                 | grant.model_dump(mode="json")
+                | {"ports": ports(grant)}
                 for toolset, key, grant in found
                 for told in [changes(toolset, grant)]
             ]
@@ -102,13 +105,16 @@ def add() -> None:
 @hosts_argument
 @json_option
 def network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Let TOOLSET reach each HOST: api.example.com, *.example.com or localhost:8080."""
+    """Let TOOLSET reach each HOST: api.example.com, *.example.com or localhost:8080.
+
+    Without a port that is 443, and 80 as well for http:// and for what is local by its name.
+    """
     opened = _as_admin()
     grant = grant_network(opened.root, toolset_id, hosts, by=opened.principal.id)
     if as_json:
         output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
         return
-    output.say(f"{toolset_id} may reach {', '.join(grant.hosts)}, until a file of it changes")
+    output.say(f"{toolset_id} may reach {_hosts(grant)}, until a file of it changes")
 
 
 @add.command("secret")
@@ -126,7 +132,7 @@ def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool)
     if as_json:
         output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
         return
-    may = f"send {name} to {', '.join(grant.hosts)}" if grant.hosts else f"use {name}"
+    may = f"send {name} to {_hosts(grant)}" if grant.hosts else f"use {name}"
     output.say(f"{toolset_id} may {may}, until a file of it changes")
 
 
@@ -281,12 +287,16 @@ def _line(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
     return toolset.id, key, _what(grant), holds, grant.granted_at[:10], grant.granted_by
 
 
+def _hosts(grant: NetworkGrant | SecretGrant) -> str:
+    return ", ".join(HostRule.parse(host).shown for host in grant.hosts)
+
+
 def _what(grant: Grant) -> str:
     match grant:
         case SecretGrant(hosts=()):
             return "for its Python"
         case NetworkGrant() | SecretGrant():
-            return ", ".join(grant.hosts)
+            return _hosts(grant)
         case ProcessGrant():
             return command_line(grant.argv)
         case ServerGrant():

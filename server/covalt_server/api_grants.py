@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from covalt_git.access.grants import ports
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.installs import decisions
 from covalt_git.installs.standing import changes
@@ -76,6 +77,7 @@ class GrantRow(Answer):
     key: str
     holds: bool
     changed: tuple[str, ...] = Field(description="What has changed since, in words.")
+    ports: dict[str, tuple[int, ...]] = Field(description="What is granted of each of its hosts.")
     grant: Grant
 
 
@@ -105,6 +107,7 @@ def list_grants(asked: ListGrants) -> GrantList:
                 key=key,
                 holds=not changed,
                 changed=changed,
+                ports=ports(grant),
                 grant=grant,
             )
             for toolset, key, grant in found
@@ -125,7 +128,14 @@ def add_grant(asked: AddGrant) -> GrantRow:
     _check_seen(project, asked)
     key, grant = _granted(project, asked)
     current.index().sync_toolsets()
-    return GrantRow(toolset_id=asked.toolset_id, key=key, holds=True, changed=(), grant=grant)
+    return GrantRow(
+        toolset_id=asked.toolset_id,
+        key=key,
+        holds=True,
+        changed=(),
+        ports=ports(grant),
+        grant=grant,
+    )
 
 
 @operation("POST", errors=(404,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from covalt_git.hosts import HostRule
 from covalt_git.installs.decisions import secret_key, server_key
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
@@ -20,9 +21,13 @@ NETWORK, UNSANDBOXED = "network", "unsandboxed"
 
 @dataclass(frozen=True, slots=True)
 class HostRow:
-    """A host: whether the toolset asks for it, whether the grant names it, and whether one covers it."""
+    """A host: whether the toolset asks for it, whether the grant names it, and whether one covers it.
+
+    ``shown`` has the ports that are granted with it.
+    """
 
     host: str
+    shown: str
     asked: bool
     named: bool
     covered: bool
@@ -70,7 +75,13 @@ def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None)
         if one.kind == kind and one.name == name and one.host is not None
     }
     rows = [
-        HostRow(host, host in asked, host in named, asked.get(host, host in named and not stale))
+        HostRow(
+            host,
+            HostRule.parse(host).shown,
+            asked=host in asked,
+            named=host in named,
+            covered=asked.get(host, host in named and not stale),
+        )
         for host in sorted({*asked, *named}, key=lambda host: (host not in asked, host))
     ]
     changed = toolset.ended.get(key, ())

@@ -121,7 +121,7 @@ def test_list_says_what_holds_and_json_says_all(root: Path) -> None:
     covalt(root, "grant", "add", "demo", "network", "example.com")
     manifest = root / "toolsets/demo/toolset.yaml"
     manifest.write_text(MANIFEST.replace('"1"', '"2"'), encoding="utf-8")
-    covalt(root, "grant", "add", "demo", "secret", "API_KEY", "example.com")
+    covalt(root, "grant", "add", "demo", "secret", "API_KEY", "example.com", "localhost:8077")
 
     _, said = covalt(root, "grant", "list")
     _, shown = covalt(root, "grant", "list", "demo", "--json")
@@ -129,9 +129,10 @@ def test_list_says_what_holds_and_json_says_all(root: Path) -> None:
     lines = [line.split("  ") for line in said.splitlines()]
     assert [line[0] for line in lines] == ["TOOLSET", "demo", "demo"]
     assert "no, a file has changed" in said.splitlines()[1]
-    assert [(one["key"], one["holds"], one["hosts"]) for one in json.loads(shown)] == [
-        ("network", False, ["example.com"]),
-        ("secret-API_KEY", True, ["example.com"]),
+    assert "  example.com (port 443), localhost:8077  yes" in said.splitlines()[2]
+    assert [(one["key"], one["holds"], one["ports"]) for one in json.loads(shown)] == [
+        ("network", False, {"example.com": [443]}),
+        ("secret-API_KEY", True, {"example.com": [443], "localhost:8077": [8077]}),
     ]
 
 

@@ -32,6 +32,7 @@ def test_grants_are_given_listed_and_taken_back(demo: Api) -> None:
 
     assert given["key"] == "network"
     assert given["grant"]["hosts"] == ["*.far.example", "maps.example"]
+    assert given["ports"] == listed[0]["ports"] == {"*.far.example": [443], "maps.example": [443]}
     assert given["grant"]["granted_by"] == "local"
     assert secret["key"] == "secret-MAPS_KEY"
     assert [one["key"] for one in listed] == ["network", "secret-MAPS_KEY", "unsandboxed"]

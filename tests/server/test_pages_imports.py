@@ -237,7 +237,7 @@ def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
     visitor: Visitor, root: Path
 ) -> None:
     page = take_in(visitor, DEMO)
-    assert "maps.example asked for not granted" in page.text
+    assert "maps.example (port 443) asked for not granted" in page.text
     form = next(one for one in page.forms if one.fields.get("name") == ["MAPS_KEY"])
     wrong = visitor.send(form, hosts="a/b")
 
@@ -248,7 +248,7 @@ def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
 
     page = visitor.send(form, hosts="maps.example, *.far.example")
     assert re.search(r"Granted \S+ \S+ UTC by local\. It holds until a file changes", page.text)
-    assert "*.far.example granted Take back" in page.text
+    assert "*.far.example (port 443) granted Take back" in page.text
 
     file = root / "toolsets/demo/tools/a.py"
     file.write_text(file.read_text() + "# changed\n")
@@ -259,12 +259,12 @@ def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
     assert "changed since" in page.text
     again = next(one for one in page.forms if "Grant again MAPS_KEY" in str(one.buttons))
     page = visitor.send(again)
-    assert "*.far.example granted Take back" in page.text
+    assert "*.far.example (port 443) granted Take back" in page.text
     one = next(one for one in page.forms if one.fields.get("host") == ["*.far.example"])
     page = visitor.send(one)
     assert "Taken back." in page.text
     assert "*.far.example" not in page.text
-    assert "maps.example asked for granted" in page.text
+    assert "maps.example (port 443) asked for granted" in page.text
 
 
 def test_a_secret_that_python_uses_is_granted_again_and_taken_back_without_a_host(
