@@ -202,7 +202,7 @@ class Engine:
                 return None
             if outcome.status == "invalid_arguments":
                 raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)
-            error, before = why_failed(outcome, found), copy.state(call.base)
+            error, before = why_failed(outcome, found, self.follower.cancel), copy.state(call.base)
             if not has_workspace(copy.workspace):
                 copy.workspace.mkdir()
             with step("snapshot"), copy.looking() as seen:
@@ -321,7 +321,7 @@ class Engine:
 
         with self._running(call.id):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
-        error = why_failed(outcome, found)
+        error = why_failed(outcome, found, self.follower.cancel)
         if outcome.status == "invalid_arguments" and call.execution_id is None:
             writer.drop_call(call.id)
             raise json_schema.InvalidArgumentsError(call.tool_id, outcome.problems)

@@ -17,6 +17,7 @@ from covalt_git.workspaces.writing import some
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.calls.running import Cancel
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel
@@ -44,6 +45,16 @@ class CallOutcome:
     output: str = ""
     repeated: bool = False
     sandbox: SandboxLevel | None = None
+
+    def as_json(self) -> JsonObject:
+        """Return all of it but what it changed, as commands print it."""
+        told = self.call.as_json()
+        if self.approval is not None:
+            told["execution_id"] = self.approval.execution_id
+        told |= {"sandbox": self.sandbox, "output": self.output, "repeated": self.repeated}
+        if self.error is not None:
+            told["traceback"] = self.error.traceback
+        return told
 
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
@@ -95,9 +106,11 @@ def record_of(
     )
 
 
-def why_failed(outcome: Outcome, found: Found) -> CallError | None:
+def why_failed(outcome: Outcome, found: Found, cancel: Cancel) -> CallError | None:
     """Return why a run failed; for a module that is missing, with what to do."""
     error = outcome.error
+    if error is not None and error.code == "cancelled":
+        return error.model_copy(update={"message": cancel.why})
     if error is not None and "No module named" in error.message:
         where = f"python.dependencies of {found.toolset.id}/toolset.yaml"
         error = error.model_copy(update={"hint": f"name it under {where}"})

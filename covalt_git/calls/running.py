@@ -42,6 +42,18 @@ class Installing:
 CallEvent = Started | Installing | Progress | Log
 
 
+class Cancel(threading.Event):
+    """Set by anybody, it ends a call; ``why`` is what the call's record says then."""
+
+    why = "a person stopped it"
+
+    def set_as(self, why: str) -> None:
+        """Set it for another reason than a person's wish."""
+        if not self.is_set():
+            self.why = why
+            self.set()
+
+
 @dataclass(frozen=True, slots=True)
 class Follower:
     """Somebody who follows a call: is told what happens, and may set ``cancel`` at any time.
@@ -50,7 +62,7 @@ class Follower:
     """
 
     tell: Callable[[CallEvent], None] = lambda _: None
-    cancel: threading.Event = field(default_factory=threading.Event)
+    cancel: Cancel = field(default_factory=Cancel)
     respondent: Respondent = NOBODY
 
 
@@ -59,10 +71,10 @@ class RunningCalls:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cancels: dict[str, threading.Event] = {}
+        self._cancels: dict[str, Cancel] = {}
 
     @contextmanager
-    def named(self, call_id: str, cancel: threading.Event) -> Iterator[None]:
+    def named(self, call_id: str, cancel: Cancel) -> Iterator[None]:
         """Let :meth:`cancel` find the call for as long as it runs, or waits for its chat."""
         with self._lock:
             outer = self._cancels.get(call_id)
@@ -91,11 +103,11 @@ class RunningCalls:
         cancel.set()
 
     def cancel_all(self) -> None:
-        """Ask every call to end, as before the process does."""
+        """Ask every call to end, as before the server does."""
         with self._lock:
             cancels = [*self._cancels.values()]
         for cancel in cancels:
-            cancel.set()
+            cancel.set_as("the server was stopped")
 
 
 RUNNING = RunningCalls()

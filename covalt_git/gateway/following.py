@@ -145,7 +145,7 @@ class Calls:
         """End all of them, and wait until they have ended, at most so many seconds."""
         running = [*self._running]
         for call in running:
-            call.follower.cancel.set()
+            call.follower.cancel.set_as("the server was stopped")
         with anyio.move_on_after(grace_s):
             for call in running:
                 await call.ended.wait()
@@ -174,7 +174,7 @@ class Calls:
         try:
             needed = await self._followed(ctx, call, modern=modern)
         except anyio.get_cancelled_exc_class():
-            call.follower.cancel.set()
+            call.follower.cancel.set_as("its client cancelled it")
             with anyio.CancelScope(shield=True):
                 await call.ended.wait()
             raise
@@ -220,7 +220,7 @@ class Calls:
         while len(self._asking) > MOST_KEPT:
             ended = (old for old in self._asking.values() if old.ended.is_set())
             oldest = next(ended, next(iter(self._asking.values())))
-            oldest.follower.cancel.set()
+            oldest.follower.cancel.set_as("too many calls wait for an answer")
             del self._asking[oldest.token]
 
     async def _followed(

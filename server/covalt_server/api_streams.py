@@ -54,7 +54,7 @@ class StreamCall(CallTool):
 
     on_disconnect: OnDisconnect = Field(
         "cancel",
-        description="What becomes of the call when nobody has listened to it for 5 seconds.",
+        description="What becomes of the call when its stream is closed.",
     )
     can_ask: tuple[QuestionKind, ...] = Field(
         (), description="What the client can be asked while the call runs, in MCP's terms."
@@ -109,10 +109,9 @@ def stream(asked: StreamCall) -> Response:
       that was refused after all has ``call`` null and, in ``refusal``, what a refused request is
       answered with
 
-    Where it can be refused before it starts, it is, with a plain error answer.  A client that goes
-    away may come back by resume_stream; when nobody has listened for 5 seconds, the call is
-    cancelled, ends within a second and is recorded, unless ``on_disconnect`` is ``continue``.
-    The same call streamed again under its ``call_id`` does not run again.
+    Where it can be refused before it starts, it is, with a plain error answer.  When the stream is
+    closed, the call is cancelled, has ended within a second and is recorded; with ``on_disconnect``
+    ``continue`` it goes on.  A client comes back by resume_stream, to whatever became of it.  The same call streamed again under its ``call_id`` does not run again.
     """
     return _listened(begun(asked))
 

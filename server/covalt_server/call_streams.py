@@ -2,7 +2,7 @@
 
 The events of a call are numbered from 1, and its last one is called ``end``.  They stay here while it
 runs and for a while afterwards, so that a client whose connection broke goes on where it was.  A call
-that nobody listens to any more is cancelled after a while, unless it was asked to go on.
+that nobody listens to any more is cancelled, unless it was asked to go on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from covalt_git.calls.running import Cancel
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -23,8 +25,12 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_server.api_calls import CallAnswer
 
-GRACE_S = 5.0
-"""How long a call goes on that nobody listens to, unless it is to go on anyway."""
+GRACE_S = 0.25
+"""How long a call goes on that nobody listens to, unless it is to go on anyway.
+
+It takes half a second more to end one that does not look at its cancellation, and a stream that was
+closed stops its call within one.
+"""
 
 KEPT_S = 300.0
 KEPT_STREAMS = 64
@@ -38,7 +44,7 @@ KEPT_BYTES = 64 << 20
 """How large all that is kept of calls that have ended may be."""
 
 HEARTBEAT_S = 15.0
-LOOK_S = 0.25
+LOOK_S = 0.1
 END = "end"
 """The id of a call's last event."""
 
@@ -68,7 +74,7 @@ class CallStream:
         self, call: Followed, *, on_disconnect: OnDisconnect = "cancel", grace_s: float = GRACE_S
     ) -> None:
         self.call = call
-        self.cancel = threading.Event()
+        self.cancel = Cancel()
         self.ended_at: float | None = None
         self.outcome: CallAnswer | CovaltError | None = None
         self._inquiry: Inquiry | None = None
@@ -151,7 +157,7 @@ class CallStream:
     def _give_up(self) -> None:
         with self._changed:
             if not self._listeners:
-                self.cancel.set()
+                self.cancel.set_as("nobody listened to it any more")
 
     def events(self, after: int = 0, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
         """Yield the events behind a number as they come, and a comment where none came for so long.

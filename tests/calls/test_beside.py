@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import pytest
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.replay import replay
-from covalt_git.calls.running import CallEvent, Follower, Started
+from covalt_git.calls.running import Cancel, CallEvent, Follower, Started
 from covalt_git.names import new_id
 from covalt_git.runtime.jobs import Log
 
@@ -101,7 +100,7 @@ class Call:
 
     def __init__(self, pool: ThreadPoolExecutor, world: World, tool: str, **args: Any) -> None:
         self.told: queue.SimpleQueue[CallEvent] = queue.SimpleQueue()
-        self.cancel = threading.Event()
+        self.cancel = Cancel()
         self.outcome: Future[CallOutcome] = pool.submit(self._run, world, tool, args)
 
     def _run(self, world: World, tool: str, args: dict[str, Any]) -> CallOutcome:

@@ -13,6 +13,8 @@ import pytest
 from werkzeug.test import TestResponse
 
 from covalt_git.names import new_id
+from covalt_git.runtime import awaited_call
+from covalt_server import call_streams
 from covalt_server.call_streams import (
     KEPT_EVENT_BYTES,
     KEPT_EVENTS,
@@ -214,9 +216,15 @@ def test_a_client_that_stays_away_cancels_its_call_and_keeps_what_it_wrote(slow:
     all_ended()
 
     (call,) = slow.get("list_calls", chat_id="c1")["calls"]
-    assert (call["tool_id"], call["error"]) == ("slow:wait", "cancelled: a person stopped it")
+    assert (call["tool_id"], call["error"]) == ("slow:wait", "cancelled: nobody listened to it any more")
     detail = slow.get("get_call", chat_id="c1", call_id=call["id"])
     assert [change["path"] for change in detail["changes"]] == ["runs"]
+
+
+def test_a_closed_stream_leaves_its_call_less_than_a_second() -> None:
+    noticed, alone, told_to_end = call_streams.LOOK_S, call_streams.GRACE_S, awaited_call.GRACE_S
+
+    assert noticed + alone + told_to_end < 1
 
 
 def test_a_client_that_stays_away_while_its_call_waits_makes_none(slow: Api) -> None:
