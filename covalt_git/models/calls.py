@@ -21,7 +21,7 @@ class CallError(StrictModel):
     ``limit_output``, ``limit_files``, ``sandbox_failed``, ``cannot_install``, ``workspace_deleted``,
     ``workspace_not_storable``, ``denied``, ``expired``, ``cancelled``, ``interrupted``,
     ``not_read_only``, ``invalid_arguments``, ``cannot_ask``, ``not_answered``; of HTTP tools ``http_404``
-    and the like, ``grant_needed``, ``secret_missing``, ``secrets_file``, ``no_such_file``,
+    and the like, ``grant_needed``, ``secret_missing``, ``secret_unfit``, ``secrets_file``, ``no_such_file``,
     ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``, ``bad_redirect``,
     ``bad_answer``, ``bad_host``, ``bad_url_template``; and of tools of MCP servers, beside what they share
     with those, ``tool_failed``, ``server_failed``, ``server_ended``, ``server_error``, ``no_server``,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import mimetypes
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -17,7 +16,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.http_client import Part, Request
 from covalt_git.models.http_placement import FILE_BEGINS, placement
 from covalt_git.models.toolset_manifest import HttpBody, HttpParameter
-from covalt_git.runtime.http_texts import LEFT_OUT, Texts
+from covalt_git.runtime.http_texts import HEADER_VALUE, LEFT_OUT, Texts
 from covalt_git.url_templates import BadValueError, UrlTemplate, as_text
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 Pairs = list[tuple[str, str]]
 
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 """What a cookie's value may hold as it is (RFC 6265, section 4.1.1); quote() keeps letters and digits."""
 
@@ -63,17 +61,18 @@ def build(
     args: JsonObject,
     *,
     look_up: Callable[[Reference], str | None],
+    in_header: Callable[[Reference], str | None],
     read_file: Callable[[str], bytes],
 ) -> Request:
     """Return the request of one call.
 
-    ``look_up`` returns what a reference stands for, or None where it has nothing to say;
-    ``read_file`` the bytes of a workspace file.
+    ``look_up`` returns what a reference stands for, or None where it has nothing to say, and
+    ``in_header`` the same of one in a header; ``read_file`` the bytes of a workspace file.
 
     Raises:
         BadRequestError: when an argument has no place where it should go.
         BadTemplateError: when what the address begins with, a reference, stands for none.
-        CovaltError: what ``look_up`` and ``read_file`` raise.
+        CovaltError: what ``look_up``, ``in_header`` and ``read_file`` raise.
     """
     texts = Texts(args, look_up)
     placed = placement(http)
@@ -81,7 +80,7 @@ def build(
     template = UrlTemplate.parse(http.url)
     url = _url(template, http, args, look_up)
     query = list(_written_pairs(texts.value(http.query)))
-    headers = _texts_of(texts.value(http.headers))
+    headers = _texts_of(Texts(args, in_header).value(http.headers))
     cookies = _texts_of(texts.value(http.cookies))
     body = _Body()
     for name, value in args.items():
@@ -207,7 +206,7 @@ def _headers(
     for name, value in headers.items():
         if body.parts and name.lower() == "content-type":
             continue  # it tells where the parts begin, which only they know
-        if not _HEADER_VALUE.fullmatch(value.strip(" \t")):
+        if not HEADER_VALUE.fullmatch(value.strip(" \t")):
             raise BadRequestError(
                 f"the header {name!r} would hold a line break or a letter that headers cannot carry"
             )

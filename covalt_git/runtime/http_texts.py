@@ -7,6 +7,7 @@ is one whose reference is not set and has an empty default.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.models.base import JsonObject
+
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+"""What a header can carry to every server."""
 
 LEFT_OUT = object()
 """Stands for an entry that has nothing to say."""

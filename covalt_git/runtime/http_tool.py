@@ -117,7 +117,11 @@ class _Exchange:
         """
         job = self._job
         request = build(
-            self._http, job.args, look_up=self._lookup.look_up, read_file=job.files.read
+            self._http,
+            job.args,
+            look_up=self._lookup.look_up,
+            in_header=self._lookup.in_header,
+            read_file=job.files.read,
         )
         origin, _ = origin_of(request.url)
         job.granted.check_origin(origin)

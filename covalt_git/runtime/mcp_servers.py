@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from covalt_git.access.grants import rule_of
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
-from covalt_git.hosts import HostRule, Reach, origin_of
+from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
 from covalt_git.references import Reference, split
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
@@ -46,23 +47,27 @@ def definition(
 
     Raises:
         SecretMissingError: when a reference stands for nothing.
+        UnfitSecretError: when one stands for what cannot be sent.
         WorkspaceFolderError: when it would start in the workspace.
         BadHostError: when its address is none.
     """
     places = {"workspace": str(workspace.absolute()), "toolset": str(toolset.folder.absolute())}
 
-    def written(text: str) -> str:
+    def written(text: str, look_up: Callable[[Reference], str | None] = lookup.look_up) -> str:
         return "".join(
-            lookup.look_up(piece) or "" if isinstance(piece, Reference) else _placed(piece, places)
+            look_up(piece) or "" if isinstance(piece, Reference) else _placed(piece, places)
             for piece in split(text)
         )
 
     name = Name(root, toolset.id, server.id, chat_id)
     if server.url is not None:
         url = written(server.url)
-        origin, _ = origin_of(url)
+        try:
+            origin, _ = origin_of(url)
+        except BadHostError:  # whose message has the address, and so what is secret of it
+            raise BadHostError(f"{server.url!r} stands for no address") from None
         rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
-        headers = {key: written(value) for key, value in server.headers.items()}
+        headers = {key: written(value, lookup.in_header) for key, value in server.headers.items()}
         return Definition(
             name,
             "sse" if server.server_type == "sse" else "streamable-http",

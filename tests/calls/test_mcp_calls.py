@@ -18,15 +18,23 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.asking import Inquiry, Respondent
 from covalt_git.calls.engine import Request
+from covalt_git.calls.mcp_calls import definition
 from covalt_git.calls.mcp_listing import listed
 from covalt_git.calls.running import Follower, Started
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.connections.live import CONNECTIONS
-from covalt_git.errors import UnknownNameError
-from covalt_git.installs.decisions import grant_process, revoke
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.hosts import BadHostError
+from covalt_git.installs.decisions import (
+    find_server,
+    find_toolset,
+    grant_process,
+    grant_server,
+    revoke,
+)
 from covalt_git.installs.refreshing import find_source, refresh
 from covalt_git.json_schema import InvalidArgumentsError
-from covalt_git.runtime.http_secrets import SecretMissingError
+from covalt_git.runtime.http_secrets import SecretMissingError, UnfitSecretError
 from covalt_git.runtime.jobs import Log, Progress
 from tests.calls.conftest import World, make_world
 from tests.connections.test_connections import processes, until
@@ -299,6 +307,52 @@ def test_a_reference_that_stands_for_nothing_is_told_by_name(
     with pytest.raises(SecretMissingError, match="WEB_KEY"):
         call(world, "keyed:add", a=1, b=1)
     assert world.refs() == before
+
+
+@pytest.mark.parametrize(
+    ("written", "error", "said"),
+    [
+        pytest.param(
+            'url: "https://far.example/", headers: {X-Key: "${WEB_KEY}"}',
+            UnfitSecretError,
+            "the secret 'WEB_KEY' cannot be sent in a header",
+            id="header",
+        ),
+        pytest.param(
+            'url: "https://far.example/?${WEB_KEY}"',
+            BadHostError,
+            "'https://far.example/?${WEB_KEY}' stands for no address",
+            id="address",
+        ),
+    ],
+)
+def test_a_secret_that_cannot_be_sent_is_told_by_name_and_not_shown(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    written: str,
+    error: type[CovaltError],
+    said: str,
+) -> None:
+    monkeypatch.setenv("WEB_KEY", f"{SECRET}\nmore")
+    (tmp_path / "toolsets/far").mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n")
+    text = f'id: far\nname: Far\nversion: "1"\nmcp_servers:\n  - {{id: far, {written}}}\n'
+    (tmp_path / "toolsets/far/toolset.yaml").write_text(text)
+    grant_server(tmp_path, "far", "far", by="me")
+    toolset = find_toolset(tmp_path, "far")
+
+    with pytest.raises(error) as caught:
+        definition(
+            toolset,
+            find_server(toolset, "far"),
+            root=tmp_path,
+            workspace=tmp_path / "workspace",
+            chat_id=None,
+            command=None,
+        )
+
+    assert said in str(caught.value)
+    assert SECRET not in str(caught.value)
 
 
 def test_nothing_starts_that_is_not_granted(world: World) -> None:

@@ -15,7 +15,9 @@ from covalt_git.hosts import Reach
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations, HttpRequest, Limits
+from covalt_git.references import Reference, split
 from covalt_git.runtime.http_files import WorkspaceFiles
+from covalt_git.runtime.http_secrets import Lookup, UnfitSecretError
 from covalt_git.runtime.http_tool import HttpJob, Surroundings, run
 from covalt_git.runtime.jobs import Log, Outcome
 from covalt_git.secret_values import SecretStore
@@ -528,6 +530,71 @@ def test_a_secret_that_is_not_there_is_told_by_name(
 
     assert failed[:2] == (code, said)
     assert desk.there.seen == []
+
+
+_LINE_BREAK = "cannot be sent in a header, for it holds a line break or another control character"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("hunter2\n", _LINE_BREAK),
+        ("hunter2\r\nX-Evil: 1", _LINE_BREAK),
+        ("hunter2-\0-ü", _LINE_BREAK),
+        ("hunter2-ü", "cannot be sent in a header, for it holds a letter that is not ASCII"),
+        ("hunter2-\udcff", "is not UTF-8"),
+    ],
+)
+def test_a_secret_that_no_header_can_carry_is_told_by_name_and_not_shown(
+    desk: Desk, value: str, why: str
+) -> None:
+    headers = {"Authorization": "Bearer ${KEY} $args.x"}
+
+    failed = desk.fails("/echo", headers=headers, args={"x": "y"}, environment={"KEY": value})
+
+    assert failed == ("secret_unfit", f"the secret 'KEY' {why}", "set it again: export KEY=...")
+    assert desk.there.seen == []
+
+
+def test_only_an_argument_is_wrong_where_the_secret_beside_it_is_not(desk: Desk) -> None:
+    outcome = desk.call("/echo", headers={"X": "${KEY} $args.x"}, args={"x": "a\nb"})
+
+    assert outcome.status == "invalid_arguments"
+
+
+def test_a_secret_goes_into_a_query_whatever_letters_it_has(desk: Desk) -> None:
+    query, told = {"k": "${KEY}"}, {"KEY": "\udcff"}
+    desk.call("/echo", query=query, environment={"KEY": "grüße\n"})
+    failed = desk.fails("/echo", query=query, environment=told)
+
+    assert desk.there.last["query"] == {"k": ["grüße\n"]}
+    assert failed[:2] == ("secret_unfit", "the secret 'KEY' is not UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("in_file", "asked", "again"),
+    [
+        pytest.param(True, None, "set it again in {file}: KEY=...", id="file"),
+        pytest.param(False, "gruß", "covalt-git secret check KEY", id="command"),
+    ],
+)
+def test_a_secret_is_set_again_where_it_came_from(
+    tmp_path: Path,
+    in_file: bool,  # noqa: FBT001 - a column of the table
+    asked: str | None,
+    again: str,
+) -> None:
+    file = tmp_path / "secrets.env"
+    if in_file:
+        file.write_text("KEY=gruß\n", encoding="utf-8")
+        file.chmod(0o600)
+    lookup = Lookup(frozenset({"KEY"}), SecretStore({}, file, lambda _: asked))
+    (reference,) = (one for one in split("${KEY}") if isinstance(one, Reference))
+
+    with pytest.raises(UnfitSecretError) as caught:
+        lookup.in_header(reference)
+
+    assert caught.value.hint == again.format(file=file)
 
 
 def test_a_default_needs_neither_a_value_nor_a_grant(desk: Desk) -> None:

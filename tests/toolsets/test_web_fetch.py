@@ -34,7 +34,13 @@ def toolset(tmp_path_factory: pytest.TempPathFactory) -> Toolset:
 def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
     assert tool.http is not None
     lookup = Lookup(frozenset({"GITHUB_TOKEN"}), SecretStore(environment))
-    return build(tool.http, args, look_up=lookup.look_up, read_file=lambda _: b"")
+    return build(
+        tool.http,
+        args,
+        look_up=lookup.look_up,
+        in_header=lookup.in_header,
+        read_file=lambda _: b"",
+    )
 
 
 def test_it_is_sound_and_no_new_project_gets_it(toolset: Toolset) -> None:
