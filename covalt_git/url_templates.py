@@ -21,7 +21,7 @@ from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.references import Reference, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 _ARGUMENT = re.compile(r"\{(?P<whole>\+?)(?P<name>[A-Za-z_][\w-]*)\}|\$\$")
 _STRAY = re.compile(r"[{}\s\\\x00-\x1f\x7f]")
@@ -164,8 +164,8 @@ class UrlTemplate(NamedTuple):
                     _check_segment(piece.name, before)
                     before = ""
                     yield "/"
-                before += segment
-                yield quote(segment, safe="")
+                before += ",".join(segment)
+                yield encoded_list(segment)
             named = piece.name
         _check_segment(named, before)
 
@@ -182,6 +182,11 @@ def lies_in(url: str, folder: str) -> bool:
 def encode_literal(text: str) -> str:
     """Return what a manifest writes into an address as it is sent: what is encoded stays so."""
     return quote(_BARE_PERCENT.sub("%25", text), safe=_LITERAL)
+
+
+def encoded_list(items: Iterable[str]) -> str:
+    """Return items with commas between them, each encoded by itself (RFC 6570, section 3.2.1)."""
+    return ",".join(quote(item, safe="") for item in items)
 
 
 def as_text(value: Any) -> str:
@@ -281,17 +286,19 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
         raise BadTemplateError(f"{text!r} leads up", hint="leave . and .. out of the path")
 
 
-def _segments(argument: Argument, value: Any) -> list[str]:
-    """Return what stands for an argument: one segment, or for a ``whole`` one as many as it has."""
+def _segments(argument: Argument, value: Any) -> list[list[str]]:
+    """Return what stands for an argument: one segment, or for a ``whole`` one as many as it has.
+
+    A segment is a list of items, of which all but a list have one.
+    """
     if value is None:
         raise BadValueError(argument.name, "is needed for the address")
     if isinstance(value, dict):
         raise BadValueError(argument.name, "is an object, which has no place in a path")
     items = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
-    joined = ("/" if argument.whole else ",").join(items)
-    if _CONTROL.search(joined):
+    if any(_CONTROL.search(item) for item in items):
         raise BadValueError(argument.name, "holds a control character")
-    return joined.split("/") if argument.whole else [joined]
+    return [[segment] for segment in "/".join(items).split("/")] if argument.whole else [items]
 
 
 def _check_segment(name: str, segment: str) -> None:
@@ -327,9 +334,8 @@ def _pair(
         value = look_up(piece) if isinstance(piece, Reference) else values.get(piece.name)
         if value is None:
             return None
-        if isinstance(value, list):
-            value = ",".join(as_text(item) for item in value)
-        written += quote(as_text(value), safe="")
+        items = value if isinstance(value, list) else [value]
+        written += encoded_list(as_text(item) for item in items)
     return written
 
 

@@ -37,7 +37,7 @@ def expand(template: str, **values: object) -> str:
             "https://a.example/v1/L%C3%BCbeck%20%2F%20x%3F%23",
         ),
         ("https://a.example/{a}.json", {"a": "%2F"}, "https://a.example/%252F.json"),
-        ("https://a.example/{a}", {"a": [1, "b,c", True]}, "https://a.example/1%2Cb%2Cc%2Ctrue"),
+        ("https://a.example/{a}", {"a": [1, "b,c", True]}, "https://a.example/1,b%2Cc,true"),
         ("https://a.example/{a}", {"a": 1.0}, "https://a.example/1"),
         (
             "https://a.example/{+path}/raw",

@@ -128,8 +128,8 @@ class LegacyRenderer(StrictModel):
 class HttpParameter(StrictModel):
     """Where one argument of an HTTP tool goes, and how a list or an object of it is written there.
 
-    ``repeat`` writes a list as ``a=1&a=2``, ``comma`` as ``a=1,2``; ``deep`` an object as ``a[b]=1``,
-    and ``json`` either as JSON.  Without a style a list is repeated in the query and in forms and
+    ``repeat`` writes a list as ``a=1&a=2``, ``comma`` as ``a=1,2``, a comma within an item as ``%2C``;
+    ``deep`` writes an object as ``a[b]=1``, and ``json`` either as JSON.  Without a style a list is repeated in the query and in forms and
     joined by commas elsewhere, and an object is JSON.
     """
 

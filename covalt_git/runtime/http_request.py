@@ -10,14 +10,14 @@ import json
 import mimetypes
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from covalt_git.errors import CovaltError
 from covalt_git.http_client import Part, Request
 from covalt_git.models.http_placement import FILE_BEGINS, placement
 from covalt_git.models.toolset_manifest import HttpBody, HttpParameter
 from covalt_git.runtime.http_texts import HEADER_VALUE, LEFT_OUT, Texts
-from covalt_git.url_templates import BadValueError, UrlTemplate, as_text
+from covalt_git.url_templates import BadValueError, UrlTemplate, as_text, encoded_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import HttpRequest
     from covalt_git.references import Reference
 
-Pairs = list[tuple[str, str]]
+Pair = tuple[str, list[str]]
+"""A name and its value, in the pieces that commas stand between."""
 
 _COOKIE_SAFE = "!#$&'()*+-./:<=>?@[]^_`{|}~"
 """What a cookie's value may hold as it is (RFC 6265, section 4.1.1); quote() keeps letters and digits."""
@@ -50,7 +51,7 @@ class _Body:
     """What the body is made of, as arguments and the manifest fill it."""
 
     values: JsonObject = field(default_factory=dict)
-    pairs: Pairs = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     content: bytes = b""
     media_type: str = ""
@@ -106,7 +107,7 @@ def build(
             _take(body, http, wire, value, style)
     _fill(body, http, texts, read_file)
     if query:
-        url += ("&" if "?" in url else "?") + urlencode(query, quote_via=quote, safe="")
+        url += ("&" if "?" in url else "?") + _encoded(query)
     return Request(
         http.method,
         url,
@@ -140,7 +141,7 @@ def _take(body: _Body, http: HttpRequest, wire: str, value: Any, style: str | No
     elif http.body == "form":
         body.pairs += _pairs(wire, value, style)
     elif http.body == "multipart":
-        body.parts += [Part(name, text.encode()) for name, text in _pairs(wire, value, style)]
+        body.parts += [_part(pair) for pair in _pairs(wire, value, style)]
     elif http.body == "text" and not body.content:
         body.content = as_text(value).encode()
         body.media_type = "text/plain; charset=utf-8"
@@ -163,14 +164,13 @@ def _fill(
         body.content = _as_json(body.values)
         body.media_type = "application/json"
     elif body.pairs:
-        body.content = urlencode(body.pairs, quote_via=quote).encode()
+        body.content = _encoded(body.pairs).encode()
         body.media_type = "application/x-www-form-urlencoded"
 
 
 def _write(body: _Body, written: HttpBody, texts: Texts, read_file: Callable[[str], bytes]) -> None:
     if written.form is not None:
-        pairs = list(_written_pairs(texts.value(written.form)))
-        body.content = urlencode(pairs, quote_via=quote).encode()
+        body.content = _encoded(_written_pairs(texts.value(written.form))).encode()
         body.media_type = "application/x-www-form-urlencoded"
     elif written.multipart is not None:
         for name, template in written.multipart.items():
@@ -180,7 +180,7 @@ def _write(body: _Body, written: HttpBody, texts: Texts, read_file: Callable[[st
                 body.parts += [_file_part(name, path, read_file) for path in paths]
             else:
                 filled = texts.value({name: template})
-                body.parts += [Part(key, text.encode()) for key, text in _written_pairs(filled)]
+                body.parts += [_part(pair) for pair in _written_pairs(filled)]
     elif written.text is not None:
         value = texts.value(written.text)
         body.content = b"" if value is LEFT_OUT else as_text(value).encode()
@@ -216,7 +216,7 @@ def _headers(
         yield "Cookie", "; ".join(pairs)
 
 
-def _pairs(name: str, value: Any, style: str | None) -> Iterator[tuple[str, str]]:
+def _pairs(name: str, value: Any, style: str | None) -> Iterator[Pair]:
     """Yield a value of a query or form: a list repeated, an object as JSON, unless ``style`` says else."""
     if value is None:
         return
@@ -227,17 +227,32 @@ def _pairs(name: str, value: Any, style: str | None) -> Iterator[tuple[str, str]
         for item in value:
             yield from _pairs(name, item, style)
     else:
-        yield name, _joined(value, style)
+        yield name, _pieces(value, style)
+
+
+def _pieces(value: Any, style: str | None) -> list[str]:
+    """Return the items of a list; any other value is one piece, and so is a list as JSON."""
+    if isinstance(value, list) and style != "json":
+        return [as_text(item) for item in value]
+    return [as_text(value)]
 
 
 def _joined(value: Any, style: str | None) -> str:
     """Return a value where there is room for one text."""
-    if isinstance(value, list) and style != "json":
-        return ",".join(as_text(item) for item in value)
-    return as_text(value)
+    return ",".join(_pieces(value, style))
 
 
-def _written_pairs(values: JsonObject) -> Iterator[tuple[str, str]]:
+def _encoded(pairs: Iterable[Pair]) -> str:
+    """Return a query or form; its commas stand between items, one within an item is encoded."""
+    return "&".join(f"{quote(name, safe='')}={encoded_list(value)}" for name, value in pairs)
+
+
+def _part(pair: Pair) -> Part:
+    name, value = pair
+    return Part(name, ",".join(value).encode())
+
+
+def _written_pairs(values: JsonObject) -> Iterator[Pair]:
     for name, value in values.items():
         yield from _pairs(name, value, None)
 

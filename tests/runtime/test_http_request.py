@@ -94,7 +94,10 @@ def test_a_value_of_the_query_is_encoded(value: object, written: str) -> None:
     ("style", "value", "written"),
     [
         ("repeat", [1, 2], "v=1&v=2"),
-        ("comma", [1, "b,c"], "v=1%2Cb%2Cc"),
+        ("comma", [1, "b,c", "d e&f"], "v=1,b%2Cc,d%20e%26f"),
+        ("comma", ["a,b"], "v=a%2Cb"),
+        ("comma", [], "v="),
+        ("comma", "a,b", "v=a%2Cb"),
         ("json", [1, "b"], "v=%5B1%2C%22b%22%5D"),
         ("deep", {"a": {"b": 1}, "c": [2, 3]}, "v%5Ba%5D%5Bb%5D=1&v%5Bc%5D=2&v%5Bc%5D=3"),
         ("json", {"a": 1}, "v=%7B%22a%22%3A1%7D"),
@@ -104,6 +107,18 @@ def test_a_style_says_how_lists_and_objects_are_written(
     style: str, value: object, written: str
 ) -> None:
     assert query(built(f"parameters: {{v: {{in: query, style: {style}}}}}", v=value)) == written
+
+
+def test_commas_stand_between_the_items_of_forms_addresses_and_headers_too() -> None:
+    form = built(
+        "{method: POST, body: form, parameters: {v: {in: body, style: comma}}}", v=["a,b", 1]
+    )
+    path = built("url: 'https://a.example/{v}/x?v={v}&w=1'", v=["a,b", "c/d"])
+    header = built("parameters: {v: {in: header}}", v=["a", "b"])
+
+    assert form.content == b"v=a%2Cb,1"
+    assert path.url == "https://a.example/a%2Cb,c%2Fd/x?v=a%2Cb,c%2Fd&w=1"
+    assert headers(header) == {"v": "a,b"}
 
 
 # --- as the manifest says -------------------------------------------------------------------------
