@@ -43,7 +43,7 @@ class BadValueError(CovaltError):
     code = "bad_url_value"
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"{name!r} {why}")
+        super().__init__(f"the argument {name!r} {why}")
         self.name = name
         self.why = why
 
@@ -144,6 +144,23 @@ class UrlTemplate(NamedTuple):
             raise BadTemplateError(f"{self.base.text} stands for more than a host and a path")
         return f"{origin}{encode_literal(rest).rstrip('/')}{encode_literal(self.begins) or '/'}"
 
+    @property
+    def _written_path(self) -> str:
+        """The path as the manifest writes it; a base is told by its name."""
+        begins = origin_of(self.begins)[1] if self.base is None else self.base.text + self.begins
+        pieces = (piece if isinstance(piece, str) else piece.text for piece in self.path)
+        return begins + "".join(pieces)
+
+    def _check_segment(self, name: str, segment: str) -> None:
+        """Refuse what an argument made of a segment when it is empty, or leads up for some server."""
+        if not name:
+            return
+        if not segment:
+            raise BadValueError(name, f"leaves a part of {self._written_path} empty")
+        if _is_up(segment):
+            why = f"would lead elsewhere than {self._written_path}"
+            raise BadValueError(name, f"{why}: no part of it may be '.' or '..', encoded or not")
+
     def _path(self, values: Mapping[str, Any]) -> Iterator[str]:
         """Yield the path behind the beginning; each segment is checked as it would be decoded."""
         before = unquote(self.begins.rpartition("/")[2])
@@ -152,7 +169,7 @@ class UrlTemplate(NamedTuple):
             if isinstance(piece, str):
                 inner, slash, after = piece.partition("/")
                 if slash:
-                    _check_segment(named, before + unquote(inner))
+                    self._check_segment(named, before + unquote(inner))
                     before, named = unquote(after.rpartition("/")[2]), ""
                 else:
                     before += unquote(inner)
@@ -161,13 +178,13 @@ class UrlTemplate(NamedTuple):
             segments = _segments(piece, values.get(piece.name))
             for position, segment in enumerate(segments):
                 if position:
-                    _check_segment(piece.name, before)
+                    self._check_segment(piece.name, before)
                     before = ""
                     yield "/"
                 before += ",".join(segment)
                 yield encoded_list(segment)
             named = piece.name
-        _check_segment(named, before)
+        self._check_segment(named, before)
 
 
 def lies_in(url: str, folder: str) -> bool:
@@ -297,18 +314,10 @@ def _segments(argument: Argument, value: Any) -> list[list[str]]:
         raise BadValueError(argument.name, "is an object, which has no place in a path")
     items = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
     if any(_CONTROL.search(item) for item in items):
-        raise BadValueError(argument.name, "holds a control character")
+        raise BadValueError(
+            argument.name, "holds a control character, which has no place in a path"
+        )
     return [[segment] for segment in "/".join(items).split("/")] if argument.whole else [items]
-
-
-def _check_segment(name: str, segment: str) -> None:
-    """Refuse what an argument made of a segment when it is empty, or leads up for some server."""
-    if not name:
-        return
-    if not segment:
-        raise BadValueError(name, "is empty, which has no place in a path")
-    if _is_up(segment):
-        raise BadValueError(name, "leads to another path")
 
 
 def _is_up(segment: str) -> bool:

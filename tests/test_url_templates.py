@@ -118,6 +118,19 @@ def test_a_value_that_some_server_reads_as_a_way_up_is_refused(template: str, va
         expand(template, x=value)
 
 
+@pytest.mark.parametrize("template", ["${BASE}/v1/{x}", "${BASE}/v1/a/{+x}?q={x}"])
+def test_a_way_up_is_told_with_the_path_as_it_is_written_and_no_value(template: str) -> None:
+    path = template.partition("?")[0]
+
+    with pytest.raises(BadValueError) as caught:
+        expand(template, x="b/%2e%2e")
+
+    assert caught.value.message == (
+        f"the argument 'x' would lead elsewhere than {path}: "
+        "no part of it may be '.' or '..', encoded or not"
+    )
+
+
 @pytest.mark.parametrize("value", ["", None, {"a": 1}, "a\nb", "a\0b", []])
 def test_a_value_that_is_no_segment_is_refused(value: object) -> None:
     with pytest.raises(BadValueError):

@@ -41,9 +41,8 @@ class BadRequestError(CovaltError):
     code = "invalid_arguments"
 
     def __init__(self, why: str, *, argument: str = "") -> None:
-        super().__init__(f"{argument!r} {why}" if argument else why)
+        super().__init__(f"the argument {argument!r} {why}" if argument else why)
         self.place = f"$.{argument}" if argument else "$"
-        self.why = why
 
 
 @dataclass(slots=True)
@@ -124,14 +123,16 @@ def _url(
     args: JsonObject,
     look_up: Callable[[Reference], str | None],
 ) -> str:
-    values = dict(args)
+    values, given_as = dict(args), dict[str, str]()
     for name, parameter in http.parameters.items():
         if parameter.location == "path" and parameter.name is not None:
             values[parameter.name] = args.get(name)
+            given_as[parameter.name] = name
     try:
         return template.expand(values, look_up)
     except BadValueError as error:
-        raise BadRequestError(error.why, argument=error.name) from None
+        argument = given_as.get(error.name, error.name)
+        raise BadRequestError(error.why, argument=argument) from None
 
 
 def _take(body: _Body, http: HttpRequest, wire: str, value: Any, style: str | None) -> None:

@@ -78,7 +78,7 @@ def run(job: HttpJob, surroundings: Surroundings | None = None) -> Outcome:
     except KeyboardInterrupt:
         outcome = Outcome("error", error=CallError(code="cancelled", message="a person stopped it"))
     except BadRequestError as error:
-        outcome = Outcome("invalid_arguments", problems=((error.place, error.why),))
+        outcome = Outcome("invalid_arguments", problems=((error.place, error.message),))
     except HttpError as error:
         outcome = Outcome("error", error=exchange.call_error(error))
     except CovaltError as error:

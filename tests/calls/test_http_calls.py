@@ -147,9 +147,9 @@ def test_arguments_without_a_place_are_refused_and_not_recorded(
     with pytest.raises(InvalidArgumentsError):
         web.call("fetch")
 
-    assert [(one.path, one.message) for one in caught.value.problems] == [
-        ("$.id", "leads to another path"),
-    ]
+    (problem,) = caught.value.problems
+    assert problem.path == "$.id"
+    assert problem.message.startswith("the argument 'id' would lead elsewhere than /echo/{id}: ")
     assert (served.seen, web.log()) == ([], [])
 
 

@@ -305,7 +305,18 @@ def test_a_text_is_a_body_of_its_own() -> None:
     ("text", "args", "place", "why"),
     [
         ("url: 'https://a.example/{p}'", {}, "$.p", "is needed for the address"),
-        ("url: 'https://a.example/{p}'", {"p": ".."}, "$.p", "leads to another path"),
+        (
+            "url: 'https://a.example/v1/{p}/x'",
+            {"p": ".."},
+            "$.p",
+            "would lead elsewhere than /v1/{p}/x: no part of it may be '.' or '..', encoded or not",
+        ),
+        (
+            "{url: 'https://a.example/{p}', parameters: {city: {in: path, name: p}}}",
+            {"city": ""},
+            "$.city",
+            "leaves a part of /{p} empty",
+        ),
         (
             "url: 'https://a.example/{p}'",
             {"p": {}},
@@ -332,7 +343,9 @@ def test_an_argument_without_a_place_is_refused_by_name(
     with pytest.raises(BadRequestError) as caught:
         built(text, **args)
 
-    assert (caught.value.place, caught.value.why) == (place, why)
+    argument = place.removeprefix("$.")
+    assert caught.value.place == place
+    assert caught.value.message == f"the argument {argument!r} {why}"
 
 
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\0", "ü", "a\x7f", "\u2028"])

@@ -619,8 +619,9 @@ def test_the_host_itself_may_come_from_outside(desk: Desk) -> None:
 def test_arguments_that_have_no_place_are_refused_before_anything_is_sent(desk: Desk) -> None:
     outcome = desk.call("/echo/{x}", args={"x": ".."})
 
+    why = "no part of it may be '.' or '..', encoded or not"
     assert (outcome.status, outcome.problems) == (
         "invalid_arguments",
-        (("$.x", "leads to another path"),),
+        (("$.x", f"the argument 'x' would lead elsewhere than /echo/{{x}}: {why}"),),
     )
     assert desk.there.seen == []
