@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from covalt_git.cli import cli, doctor
 from covalt_git.runtime import sandbox
+from covalt_git.runtime.probes import PROBES
 from covalt_git.runtime.probing import Finding, Verdict
 from covalt_git.runtime.sandbox import Available
+
+if TYPE_CHECKING:
+    from covalt_git.models.calls import SandboxLevel
 
 
 def finding(verdict: Verdict) -> Finding:
@@ -43,7 +49,32 @@ def test_json_has_the_same() -> None:
 
 @pytest.mark.parametrize(("verdict", "code"), [("refused", 0), ("through", 1), ("broken", 1)])
 def test_exit_code_tells_of_a_probe_that_was_not_refused(verdict: Verdict, code: int) -> None:
-    assert doctor.exit_code({"full": [finding("refused"), finding(verdict)]}) == code
+    found = [finding("refused"), finding(verdict)]
+
+    assert doctor.exit_code({"full": found}, in_force="full") == code
+    assert doctor.exit_code({"full": found}, in_force="process") == code
+
+
+@pytest.mark.parametrize(("in_force", "code"), [("landlock", 0), ("process", 1)])
+def test_what_gets_through_to_a_process_counts_where_there_is_nothing_stronger(
+    in_force: SandboxLevel, code: int
+) -> None:
+    assert doctor.exit_code({"process": [finding("through")]}, in_force=in_force) == code
+
+
+def test_every_level_that_is_here_is_probed_and_process_is_told_as_it_is() -> None:
+    result = CliRunner().invoke(cli, ["doctor"])
+
+    assert result.exit_code == int(sandbox.level() == "process")
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line}
+    for level in (one.level for one in sandbox.levels() if one.here):
+        counts = {kind: int(count) for count, kind in re.findall(r"(\d+) (\w+)", lines[level])}
+        assert sum(counts.values()) == len(PROBES)
+        if level == "process":
+            assert counts["through"] > counts["refused"] > 0
+            assert "keeps accidents apart, not malice" in lines[level]
+        else:
+            assert counts == {"refused": len(PROBES)}
 
 
 def test_probe_that_got_through_is_named(capsys: pytest.CaptureFixture[str]) -> None:
