@@ -6,7 +6,7 @@ acknowledged; a process killed there leaves a call that the next writer records 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,7 +16,7 @@ from covalt_git import canonical_json, json_schema, times
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import beside, http_calls, mcp_calls, python_calls
 from covalt_git.calls.given_ids import GivenId
-from covalt_git.calls.observed import observed, step
+from covalt_git.calls.observed import observed, step, waiting
 from covalt_git.calls.outcomes import (
     CallOutcome,
     as_recorded,
@@ -223,17 +223,21 @@ class Engine:
         """What this engine's principal may see and call."""
         return Catalog(self.root, self.config, self.principal)
 
-    def writing(
-        self, chat: ChatStore, *, timeout_s: float = PATIENCE_S
-    ) -> AbstractContextManager[Writer]:
+    @contextmanager
+    def writing(self, chat: ChatStore, *, timeout_s: float = PATIENCE_S) -> Iterator[Writer]:
         """Hold the chat's lock, after the calls that came before."""
-        return writing(
-            chat,
-            by=self.principal.id,
-            timeout_s=timeout_s,
-            waiting=self.waiting,
-            cancel=self.follower.cancel,
-        )
+        with ExitStack() as held:
+            with waiting(self.waiting) as waits:
+                writer = held.enter_context(
+                    writing(
+                        chat,
+                        by=self.principal.id,
+                        timeout_s=timeout_s,
+                        waiting=waits,
+                        cancel=self.follower.cancel,
+                    )
+                )
+            yield writer
 
     def check(self, request: Request, found: Found | None = None) -> Found:
         """Return the tool of a call that could be made now; ``found``, where somebody found it already.

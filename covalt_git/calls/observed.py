@@ -19,9 +19,10 @@ from covalt_git import __version__
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.workspaces.locking import Place
 
 _logger = logging.getLogger(__name__)
 _UNDER_WAY: ContextVar[Observed | None] = ContextVar("call", default=None)
@@ -37,6 +38,7 @@ class Observed:
     sandbox: str | None = None
     status: str = ""
     error: str = ""
+    waited_s: float = 0.0
     _began: float = field(default_factory=time.monotonic)
 
     def ended(self, outcome: CallOutcome) -> None:
@@ -57,9 +59,11 @@ class Observed:
         }
         return {name: value for name, value in known.items() if value}
 
-    def seconds(self) -> float:
-        """Return how long it has been under way."""
-        return round(time.monotonic() - self._began, 4)
+    def times(self) -> dict[str, float]:
+        """Return for how many seconds it has been under way, and waited for its chat beside that."""
+        whole = time.monotonic() - self._began
+        times = {"seconds": round(whole - self.waited_s, 4)}
+        return times | {"waited_s": round(self.waited_s, 4)} if self.waited_s else times
 
 
 def under_way() -> Observed | None:
@@ -85,7 +89,7 @@ def observed(chat_id: str, tool_id: str, call_id: str | None = None) -> Iterator
                     "%s %s",
                     call.tool_id,
                     call.status or "broken",
-                    extra={"facts": call.facts() | {"seconds": call.seconds()}},
+                    extra={"facts": call.facts() | call.times()},
                 )
     finally:
         _UNDER_WAY.reset(outer)
@@ -99,6 +103,25 @@ def step(name: str, call_id: str | None = None) -> Iterator[None]:
         call.call_id = call_id
     with _span(f"covalt_git.{name}"):
         yield
+
+
+@contextmanager
+def waiting(told: Callable[[Place], None] | None) -> Iterator[Callable[[Place], None]]:
+    """Yield what hears of each place in a chat's queue, and passes it on; take the time of the wait."""
+    began: list[float] = []
+
+    def waits(place: Place) -> None:
+        if not began:
+            began.append(time.monotonic())
+        if told is not None:
+            told(place)
+
+    try:
+        yield waits
+    finally:
+        call = under_way()
+        if began and call is not None:
+            call.waited_s += time.monotonic() - began[0]
 
 
 def _tell(span: Any, call: Observed) -> None:

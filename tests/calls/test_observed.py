@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -121,3 +123,24 @@ def test_the_end_of_a_call_is_recorded_for_the_log(
         "sandbox": outcome.sandbox,
     }
     assert vars(refused)["facts"]["error"] == "unknown_tool"
+
+
+def test_the_wait_for_the_chat_is_told_beside_what_the_call_took(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "covalt_git")
+    project = world.project()
+    called = threading.Thread(target=world.call, args=("add",))
+    began = time.monotonic()
+    with project.chats.open("c1") as chat, project.engine().writing(chat):
+        called.start()
+        assert world.until((world.store.parent / "queue").exists)
+        time.sleep(0.3)
+    called.join()
+    whole = time.monotonic() - began
+    world.call("add")
+    first, second = (vars(one)["facts"] for one in caplog.records)
+
+    assert first["waited_s"] >= 0.25  # it is told its place a little after it has drawn a number
+    assert 0 < first["seconds"] <= whole - first["waited_s"]
+    assert "waited_s" not in second
