@@ -21,9 +21,10 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
@@ -62,6 +63,7 @@ class InstallCancelledError(CovaltError):
     """Somebody cancelled the call that an installation was for."""
 
     code = "cancelled"
+    exit_code = 130
     http_status = 409
 
 
@@ -96,7 +98,8 @@ def interpreter(
     if (found := _found(link)) is not None:
         return found
     link.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(link.with_suffix(".lock"), tell):
+    cancel = cancel or threading.Event()
+    with _locked(link.with_suffix(".lock"), tell, cancel):
         if (found := _found(link)) is not None:  # somebody else was first
             return found
         for half_made in link.parent.glob(f"{link.name}-*"):
@@ -104,7 +107,7 @@ def interpreter(
         # Not renamed afterwards: the programs of an environment know its path.
         folder = link.with_name(f"{link.name}-{secrets.token_hex(4)}")
         try:
-            _install(folder, [*needs, *OWN_NEEDS], tell, cancel or threading.Event())
+            _install(folder, [*needs, *OWN_NEEDS], tell, cancel)
             _publish(folder, link)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -143,14 +146,24 @@ def _publish(folder: Path, link: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, tell: Callable[[str], None]) -> Iterator[None]:
+def _locked(path: Path, tell: Callable[[str], None], cancel: threading.Event) -> Iterator[None]:
     with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _taken(file):
             tell("waiting for another installation of the same")
-            fcntl.flock(file, fcntl.LOCK_EX)
+            while not _taken(file):
+                if cancel.is_set():
+                    raise InstallCancelledError("the installation was cancelled before it began")
+                time.sleep(_LOOK_S)
         yield
+
+
+def _taken(file: IO[str]) -> bool:
+    """Take the lock of a file, where nobody else has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _install(
