@@ -152,7 +152,7 @@ def _show_usage(error: click.ClickException) -> None:
     from covalt_git.cli import output  # noqa: PLC0415 - only for an error
 
     if output.lines is not None:
-        output.lines(error.format_message(), style="red", error="usage")
+        output.lines(error.format_message(), level="error", error="usage")
     else:
         error.show()
 

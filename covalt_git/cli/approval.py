@@ -65,13 +65,13 @@ def approve(execution_id: str, *, as_json: bool) -> None:
     """Approve a call and run it.  The end of its id is enough."""
     opened = project()
     try:
-        with following(wanted=None, asks=not as_json) as follower:
-            outcome = opened.approvals(waiting, follower).approve(execution_id)
+        with following(wanted=None, asks=not as_json) as followed:
+            outcome = opened.approvals(waiting, followed.follower).approve(execution_id)
     except AskedAgainError as error:
         if not as_json:
             output.changes(error.outcome.changes)
         raise
-    _print(opened, outcome, as_json=as_json)
+    _print(opened, followed.rest(outcome), as_json=as_json)
     leave(outcome)
 
 
@@ -89,7 +89,7 @@ def _print(opened: Project, outcome: CallOutcome, *, as_json: bool) -> None:
     with opened.chats.open(outcome.call.chat_id) as chat:
         indexed(opened, chat)
         if as_json:
-            output.as_json(outcome.call.as_json())
+            output.as_json(outcome.as_json())
         else:
             show_call(chat, outcome, opened=False)
 

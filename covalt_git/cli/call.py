@@ -112,25 +112,21 @@ def command(
         found = here.catalog.find(tool_id)
         given = _arguments(args, pairs, args_file, found.tool.input_schema)
         asked = Request(found.tool.tool_id, given, message, call_id)
-        with following(wanted=follow, asks=not as_json) as follower:
-            outcome = here.engine(waiting, follower).call(chat, asked)
+        with following(wanted=follow, asks=not as_json) as followed:
+            outcome = here.engine(waiting, followed.follower).call(chat, asked)
         if (approval := outcome.approval) is not None:
             says = _says(approval, yes=yes, as_json=as_json)
             if says == "no":
                 outcome = here.approvals(waiting).deny(approval.execution_id)
             if says == "yes":
-                with following(wanted=follow, asks=not as_json) as follower:
-                    outcome = here.approvals(waiting, follower).approve(approval.execution_id)
+                with following(wanted=follow, asks=not as_json) as followed:
+                    approvals = here.approvals(waiting, followed.follower)
+                    outcome = approvals.approve(approval.execution_id)
         indexed(here, chat)
         if as_json:
-            shown = outcome.call.as_json()
-            waits = {"execution_id": outcome.approval.execution_id} if outcome.approval else {}
-            ran = {"sandbox": outcome.sandbox, "output": outcome.output}
-            if outcome.error is not None:
-                ran["traceback"] = outcome.error.traceback
-            output.as_json(shown | waits | ran | {"repeated": outcome.repeated})
+            output.as_json(outcome.as_json())
         else:
-            show(chat, outcome, opened=opened)
+            show(chat, followed.rest(outcome), opened=opened)
     leave(outcome)
 
 

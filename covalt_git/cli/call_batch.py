@@ -79,11 +79,11 @@ def _text(file: Path) -> str:
 def _made(here: Project, call: BatchCall, *, yes: bool, follow: bool | None) -> CallOutcome:
     """Make one call, and approve it where it waits and ``yes`` says so."""
     with here.chats.open(call.chat_id) as chat:
-        with following(wanted=follow or False) as follower:
-            outcome = here.engine(waiting, follower).call(chat, call.request)
+        with following(wanted=follow or False) as followed:
+            outcome = here.engine(waiting, followed.follower).call(chat, call.request)
         if outcome.approval is not None and yes:
-            with following(wanted=follow or False) as follower:
-                approvals = here.approvals(waiting, follower)
+            with following(wanted=follow or False) as followed:
+                approvals = here.approvals(waiting, followed.follower)
                 outcome = approvals.approve(outcome.approval.execution_id)
         indexed(here, chat)
     return outcome

@@ -1,71 +1,113 @@
-"""What a call tells while it runs, on the error stream: one line that moves, or a line for each."""
+"""What a call tells while it runs, on the error stream: its logs, and how far it is in a line that moves.
+
+Away from a terminal that is a line for each; with ``--log-format json`` each line is an object.
+"""
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-import click
-
-from covalt_git.calls.running import Follower, Installing
+from covalt_git.calls.running import Cancel, Follower, Installing, Started
 from covalt_git.cli import output, questions
-from covalt_git.cli.progress import BACK, bar
+from covalt_git.cli.progress import bar
 from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.runtime.python_tool import KEPT_OUTPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
     from covalt_git.asking import Respondent
+    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import CallEvent
 
+_STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}
 
-def following(*, wanted: bool | None, asks: bool = False) -> AbstractContextManager[Follower]:
-    """Return a follower that shows what it is told; ``wanted`` None: where a person looks on.
 
-    With ``asks``, the person at this terminal answers what the call asks.
+class Followed:
+    """A call that the person at this command line follows, and which of its logs they have seen.
+
+    Attributes:
+        follower: whom the call tells what happens.
+    """
+
+    def __init__(self, person: Respondent, cancel: Cancel, *, shown: bool, name: str) -> None:
+        self.follower = Follower(self._tell, cancel, person)
+        self._shown = shown
+        self._name = f"{name}: " if name else ""
+        self._seen: list[Log] = []
+        self._seen_size = 0
+
+    def rest(self, outcome: CallOutcome) -> CallOutcome:
+        """Return what came of the call for people: what it printed, without the logs that were shown.
+
+        They are part of it: a log of a Python tool is a line with its level, one of others without.
+        """
+        printed = f"\n{outcome.output}"
+        for log in self._seen:
+            for line in (f"\n{log.level}: {log.message}\n", f"\n{log.message}\n"):
+                if line in printed:
+                    printed = printed.replace(line, "\n", 1)
+                    break
+        return replace(outcome, output=printed[1:])
+
+    def _tell(self, event: CallEvent) -> None:
+        """Show an event; an installation always, because it takes long."""
+        if isinstance(event, Started) or not (self._shown or isinstance(event, Installing)):
+            return
+        try:
+            self._show(event)
+        except BrokenPipeError:  # as of `call --follow 2>&1 | head`
+            self.follower.cancel.set_as("whoever followed it has gone")
+
+    def _show(self, event: Installing | Progress | Log) -> None:
+        if isinstance(event, Log) and self._seen_size < KEPT_OUTPUT:  # more is not in the record
+            self._seen.append(event)
+            self._seen_size += len(event.message)
+        if output.lines is not None:
+            _show_to_machines(event)
+        elif isinstance(event, Log):
+            text = f"{self._name}{event.level}: {event.message}"
+            output.say(text, err=True, **_STYLES.get(event.level, {"dim": True}))
+        elif self._shown and output.is_watched():
+            output.move(f"{self._name}{_text(event)}")
+        else:
+            output.say(f"{self._name}{_text(event)}", err=True, dim=True)
+
+
+@contextmanager
+def following(
+    *,
+    wanted: bool | None,
+    asks: bool = False,
+    name: str = "",
+) -> Iterator[Followed]:
+    """Follow one call; ``wanted`` None: what it tells is shown where a person looks on.
+
+    With ``asks``, the person at this terminal answers what the call asks.  ``name`` stands before each
+    line.
     """
     shown = output.is_watched() if wanted is None else wanted
-    moving = shown and output.is_watched()
-    person = questions.respondent(wanted=asks)
-    return _moving(person) if moving else _lines(person, shown=shown)
-
-
-@contextmanager
-def _lines(person: Respondent, *, shown: bool) -> Iterator[Follower]:
-    """Show a line for each event; of an installation always, because it takes long."""
-
-    def tell(event: CallEvent) -> None:
-        text = _text(event)
-        if text and (shown or isinstance(event, Installing)):
-            output.say(text, err=True, dim=True)
-
-    yield Follower(tell, respondent=person)
-
-
-@contextmanager
-def _moving(person: Respondent) -> Iterator[Follower]:
-    """Show the last event in a line that is gone once the call has ended."""
-
-    def tell(event: CallEvent) -> None:
-        text = output.safe(_text(event)).replace("\n", " ")
-        if text:
-            room = shutil.get_terminal_size((80, 24)).columns - 1
-            click.secho(BACK + text[:room], err=True, nl=False, dim=True)
-
     try:
-        yield Follower(tell, respondent=person)
+        yield Followed(questions.respondent(wanted=asks), Cancel(), shown=shown, name=name)
     finally:
-        click.echo(BACK, err=True, nl=False)
+        output.move()
 
 
-def _text(event: CallEvent) -> str:
+def _text(event: Installing | Progress) -> str:
+    if isinstance(event, Installing):
+        return event.message
+    return f"{bar(event.done, event.total)} {event.message}".rstrip()
+
+
+def _show_to_machines(event: Installing | Progress | Log) -> None:
+    """Write an object that has what the event of ``POST /api/stream`` has, and its name."""
+    assert output.lines is not None
     match event:
-        case Progress(done, total, message):
-            return f"{bar(done, total)} {message}".rstrip()
         case Log(level, message):
-            return f"{level}: {message}"
+            output.lines(message, level=level, event="ToolCallLog")
+        case Progress(done, total, message):
+            output.lines(message, event="ToolCallProgress", done=done, total=total)
         case Installing(message):
-            return message
-    return ""
+            output.lines(message, event="Installing")

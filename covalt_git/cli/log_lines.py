@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _OURS = ("covalt_git", "covalt_server")
-_STYLES = {"red": logging.ERROR, "yellow": logging.WARNING}
 _logger = logging.getLogger("covalt_git.cli")
 
 
@@ -52,6 +51,7 @@ def install() -> None:
     logging.getLogger().addHandler(handler)
     for name in _OURS:  # the others' information may hold addresses with secrets
         logging.getLogger(name).setLevel(logging.INFO)
+    _logger.setLevel(logging.DEBUG)  # what tools log at it, for those who follow them
     logging.captureWarnings(capture=True)
     sys.excepthook = _broken
     threading.excepthook = lambda given: _broken(
@@ -59,11 +59,12 @@ def install() -> None:
     )
 
 
-def say(text: str, *, style: str | None, **facts: Any) -> None:
-    """Say what would be a line for people on the error stream; ``style`` is its colour."""
+def say(text: str, *, level: str = "info", **facts: Any) -> None:
+    """Say what would be a line for people on the error stream."""
     text = text.strip()
-    if text:
-        _logger.log(_STYLES.get(style or "", logging.INFO), "%s", text, extra={"facts": facts})
+    if text or facts:
+        number = logging.getLevelNamesMapping()[level.upper()]
+        _logger.log(number, "%s", text, extra={"facts": facts})
 
 
 def _broken(

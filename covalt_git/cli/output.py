@@ -9,7 +9,7 @@ import json
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -25,10 +25,19 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u20
 SHORT = 12
 """Digits of a manifest's id that are printed: enough to type, and unique in any real chat."""
 
+_BACK: Final = "\r\x1b[K"
+"""Goes to the beginning of the line and empties it."""
+
 MARKS = {"added": ("+", "green"), "deleted": ("-", "red"), "modified": ("~", "yellow")}
+
+_LEVELS = {"red": "error", "yellow": "warning"}
+"""What a colour says to machines."""
 
 lines: Callable[..., None] | None = None
 """What says things on the error stream where that is for machines (``log_lines.install``)."""
+
+_moving: list[str] = []
+"""What stands in the line that moves, if anything does."""
 
 
 def safe(text: str) -> str:
@@ -39,9 +48,24 @@ def safe(text: str) -> str:
 def say(text: str = "", **style: Any) -> None:
     """Print a line; ``style`` is click's, used on a terminal only."""
     if style.get("err") and lines is not None:
-        lines(text, style=style.get("fg"))
+        lines(text, level=_LEVELS.get(style.get("fg", ""), "info"))
         return
+    below = "".join(_moving)
+    move()
     click.secho(safe(text), **style)
+    move(below)
+
+
+def move(text: str = "") -> None:
+    """Show a person a text in a line that moves: below all that is said, until the next one or none."""
+    if not is_watched() or not (text or _moving):
+        return
+    room = shutil.get_terminal_size((80, 24)).columns - 1
+    shown = safe(text).replace("\n", " ")[:room]
+    _moving[:] = [shown] if shown else []
+    click.echo(_BACK, err=True, nl=False, color=True)  # it is no colour, which NO_COLOR forbids
+    if shown:
+        click.secho(shown, err=True, nl=False, dim=True)
 
 
 def is_watched() -> bool:
@@ -70,7 +94,7 @@ def error(problem: CovaltError, *, as_json: bool) -> None:
     """Print an error to the error stream."""
     if lines is not None:
         told = problem.as_json()
-        lines(told.pop("error_description"), style="red", **told)
+        lines(told.pop("error_description"), level="error", **told)
         return
     if as_json:
         click.echo(json.dumps(problem.as_json(), indent=2, ensure_ascii=False), err=True)

@@ -5,12 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-import click
-
 from covalt_git.cli import output
-
-BACK: Final = "\r\x1b[K"
-"""Goes to the beginning of the line and empties it."""
 
 _BAR: Final = 20
 _PATIENCE_S: Final = 1.0
@@ -38,12 +33,12 @@ class Bar:
             self._next = now + self._patience_s
         if now >= self._next:
             self._next, self._is_shown = now + _BETWEEN_S, True
-            click.secho(f"{BACK}{bar(done, total)} {self._noun}", err=True, nl=False, dim=True)
+            output.move(f"{bar(done, total)} {self._noun}")
 
     def clear(self) -> None:
         """Take the bar away; the next work is waited for anew."""
         if self._is_shown:
-            click.echo(BACK, err=True, nl=False)
+            output.move()
         self._next, self._is_shown = None, False
 
 

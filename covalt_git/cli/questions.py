@@ -18,7 +18,6 @@ import click
 from covalt_git import canonical_json
 from covalt_git.asking import NOBODY, InvalidAnswerError, NotAskedError, Respondent
 from covalt_git.cli import output
-from covalt_git.cli.progress import BACK
 from covalt_git.question_forms import BadFormError, FormField, form_fields
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def _show(inquiry: Inquiry) -> None:
 
 def _ask(inquiry: Inquiry) -> None:
     with _one_at_a_time:
-        click.echo(BACK, err=True, nl=False)
+        output.move()
         for key, question in inquiry.open().items():
             try:
                 _answer(inquiry, key, question)

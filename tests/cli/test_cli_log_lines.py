@@ -79,12 +79,27 @@ def test_what_a_tool_tells_on_the_way_is_a_line_that_names_its_call(root: Path) 
     )
     (folder / "it.py").write_text(
         "from covalt_toolset import get_context\n\n\n"
-        "def tell() -> None:\n    get_context().progress(1, 2, 'half\\nway')\n"
+        "def tell() -> None:\n"
+        "    context = get_context()\n"
+        "    context.progress(1, 2, 'half\\nway')\n"
+        "    for level in ('debug', 'info', 'warning', 'error'):\n"
+        "        context.log(f'so {level}', level)\n"
+        "    context.progress(2, 2)\n"
     )
-    _, _, (told, ended) = run(root, "call", "c1", "demo:tell", "--follow")
+    _, _, (*told, ended) = run(root, "call", "c1", "demo:tell", "--follow")
+    _, _, untold = run(root, "call", "c1", "demo:tell")
 
-    assert told["message"] == "[##########..........] 1/2 half\nway"
-    assert told["call_id"] == ended["call_id"]
+    assert {one["call_id"] for one in told} == {ended["call_id"]}
+    assert [(one["event"], one["level"], one["message"]) for one in told] == [
+        ("ToolCallProgress", "info", "half\nway"),
+        ("ToolCallLog", "debug", "so debug"),
+        ("ToolCallLog", "info", "so info"),
+        ("ToolCallLog", "warning", "so warning"),
+        ("ToolCallLog", "error", "so error"),
+        ("ToolCallProgress", "info", ""),
+    ]
+    assert [(one["done"], one["total"]) for one in (told[0], told[-1])] == [(1, 2), (2, 2)]
+    assert len(untold) == 1
 
 
 def test_a_bug_is_a_line_with_its_traceback() -> None:
