@@ -29,10 +29,15 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writing import Writer
 
 
+_SILENT = frozenset({"denied", "expired", "interrupted"})
+"""Errors of calls whose outcome was shown to nobody who would look for notes in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
     """A call as it stands: finished, with what it changed; or pending, with what is asked.
 
+    ``notes`` are what its record has to say of the workspace and no call before it has told.
     ``repeated`` tells that it was made before under the same id, so that nothing ran now;
     ``sandbox`` the level that it ran at, if it did.
     """
@@ -65,11 +70,27 @@ def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
     return CallOutcome(
         done,
         changes=tuple(chat.changes(manifest.parent_id, manifest.id)),
-        notes=manifest.record.workspace,
+        notes=fresh_notes(chat, manifest),
         error=record.error,
         output=record.output,
         sandbox=record.sandbox,
     )
+
+
+def fresh_notes(chat: ChatStore, manifest: WorkspaceManifest) -> WorkspaceNotes:
+    """Return what the record of a call has to say of the workspace and none of its branch has told.
+
+    What people brought in since the last call is told by this one.  A call that did not come to its
+    end told nobody anything.
+    """
+    notes = manifest.record.workspace
+    if notes == WorkspaceNotes():
+        return notes
+    for before in chat.log(manifest.parent_id):
+        call = before.record.call
+        if call is not None and (call.error is None or call.error.code not in _SILENT):
+            return notes.beyond(before.record.workspace)
+    return notes
 
 
 def record_of(

@@ -7,7 +7,7 @@ result, what was uploaded, which empty folders there were and what could not be 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -23,6 +23,8 @@ MergeSide = Literal["ours", "theirs"]
 
 MergeDecision = Literal["ours", "theirs", "union", "both", "content"]
 """What becomes of a conflict: a side, the lines of both sides, both as two files, or a new content."""
+
+Noted = TypeVar("Noted", "PathNote", str)
 
 ConflictKind = Literal["text", "binary", "add_add", "modify_delete", "link", "type", "file_folder"]
 
@@ -40,6 +42,18 @@ class WorkspaceNotes(StrictModel):
     empty_folders: tuple[str, ...] = ()
     not_stored: tuple[PathNote, ...] = ()
     unportable: tuple[PathNote, ...] = ()
+
+    def beyond(self, told: WorkspaceNotes) -> WorkspaceNotes:
+        """Return what is noted here and was not in the notes that were ``told``."""
+        return WorkspaceNotes(
+            empty_folders=_without(self.empty_folders, told.empty_folders),
+            not_stored=_without(self.not_stored, told.not_stored),
+            unportable=_without(self.unportable, told.unportable),
+        )
+
+
+def _without(notes: tuple[Noted, ...], told: tuple[Noted, ...]) -> tuple[Noted, ...]:
+    return tuple(one for one in notes if one not in told)
 
 
 class CallRecord(StrictModel):

@@ -406,8 +406,9 @@ class Writer:
         the branch it was asked for, with the files that are there.
         """
         if seen is None:
-            state = self.chat.state(self.chat.branch(call.branch).manifest_id)
-            tree, notes = state.tree, WorkspaceNotes(empty_folders=state.empty_folders)
+            head = self.chat.branch(call.branch).manifest_id
+            tree = self.chat.state(head).tree
+            notes = self.chat.manifest(head).record.workspace if head else WorkspaceNotes()
         else:
             tree, notes = seen.tree, seen.notes
         oid = self.commit(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from covalt_git.calls.engine import Request
+from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.base import JsonObject
@@ -114,7 +115,9 @@ class CallAnswer(CallFacts):
     reasons: tuple[str, ...] = Field(description="Why a person is asked, while it waits.")
     changes: tuple[Change, ...] = Field(description="The files that it changed.")
     output: str = Field(description="What the tool printed.")
-    notes: Notes
+    notes: Notes = Field(
+        description="What it left that its files cannot say, as far as no call before it told."
+    )
     error_detail: CallError | None = Field(description="The error with its hint and traceback.")
     by: str | None = Field(description="Who made it.")
     sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")
@@ -214,7 +217,7 @@ def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
         "reasons": (),
         "changes": told(chat.changes(manifest.parent_id, manifest.id)),
         "output": record.output,
-        "notes": notes(manifest.record.workspace),
+        "notes": notes(fresh_notes(chat, manifest)),
         "error_detail": record.error,
         "by": manifest.record.by,
         "sandbox": record.sandbox,
