@@ -158,8 +158,9 @@ def _show_usage(error: click.ClickException) -> None:
 
 
 def _show_stopped() -> None:
-    from covalt_git.cli import output  # noqa: PLC0415 - only at the end
+    from covalt_git.cli import output, stopping  # noqa: PLC0415 - only at the end
 
+    stopping.pass_over()
     output.say("stopped", err=True)
 
 

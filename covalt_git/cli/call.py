@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--follow/--no-follow",
     default=None,
-    help="Show progress and logs while it runs; at a terminal it does so by itself.",
+    help="Show progress and logs while it runs; at a terminal it does so by itself, but for a batch.",
 )
 @click.option(
     "--batch",
@@ -83,7 +83,8 @@ def command(
 
     A call that a person has to approve asks at a terminal; elsewhere it waits, see `covalt-git
     approval list`.  What the tool itself asks is asked at a terminal, too; elsewhere, and with --json,
-    nobody answers it.  Exits with 1 when the call failed or waits.
+    nobody answers it.  Ctrl-C cancels the call, which is recorded all the same.  Exits with 1 when the
+    call failed or waits, and with 130 when Ctrl-C ended it.
 
     With --batch, the calls of a file are made in order, in CHAT where a line has no "chat"; a line may
     also have "id" and "message".  All lines are checked before anything runs: exits with 2 where
@@ -114,7 +115,7 @@ def command(
         asked = Request(found.tool.tool_id, given, message, call_id)
         with following(wanted=follow, asks=not as_json) as followed:
             outcome = here.engine(waiting, followed.follower).call(chat, asked)
-        if (approval := outcome.approval) is not None:
+        if (approval := outcome.approval) is not None and not followed.is_cancelled:
             says = _says(approval, yes=yes, as_json=as_json)
             if says == "no":
                 outcome = here.approvals(waiting).deny(approval.execution_id)

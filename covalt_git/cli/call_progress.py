@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from covalt_git.calls.running import Cancel, Follower, Installing, Started
 from covalt_git.cli import output, questions
 from covalt_git.cli.progress import bar
+from covalt_git.cli.stopping import cancelling
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.runtime.python_tool import KEPT_OUTPUT
 
@@ -38,6 +39,11 @@ class Followed:
         self._name = f"{name}: " if name else ""
         self._seen: list[Log] = []
         self._seen_size = 0
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.follower.cancel.is_set()
 
     def rest(self, outcome: CallOutcome) -> CallOutcome:
         """Return what came of the call for people: what it printed, without the logs that were shown.
@@ -82,17 +88,20 @@ def following(
     wanted: bool | None,
     asks: bool = False,
     name: str = "",
+    cancel: Cancel | None = None,
 ) -> Iterator[Followed]:
-    """Follow one call; ``wanted`` None: what it tells is shown where a person looks on.
+    """Follow one call, which Ctrl-C cancels; ``wanted`` None: what it tells is shown where a person looks on.
 
     With ``asks``, the person at this terminal answers what the call asks.  ``name`` stands before each
-    line.
+    line.  ``cancel`` is set by Ctrl-C, where that is to end more than this call.
     """
     shown = output.is_watched() if wanted is None else wanted
-    try:
-        yield Followed(questions.respondent(wanted=asks), Cancel(), shown=shown, name=name)
-    finally:
-        output.move()
+    cancel = cancel or Cancel()
+    with cancelling(cancel):
+        try:
+            yield Followed(questions.respondent(wanted=asks), cancel, shown=shown, name=name)
+        finally:
+            output.move()
 
 
 def _text(event: Installing | Progress) -> str:

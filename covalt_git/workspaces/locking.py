@@ -48,6 +48,7 @@ class CancelledError(CovaltError):
     """What was to be done was cancelled before it began, so that there is nothing to record."""
 
     code = "cancelled"
+    exit_code = 130
     http_status = 409
 
 
