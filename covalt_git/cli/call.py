@@ -12,7 +12,7 @@ from covalt_git import canonical_json
 from covalt_git.calls.engine import Request
 from covalt_git.cli import call_batch, output, render_text
 from covalt_git.cli.call_progress import following
-from covalt_git.cli.session import indexed, json_option, project, waiting, wrong_call
+from covalt_git.cli.session import given_text, indexed, json_option, project, waiting, wrong_call
 from covalt_git.models.calls import RenderPlan
 from covalt_git.runtime import python_tool
 
@@ -187,7 +187,7 @@ def _arguments(
     if file is not None:
         if text:
             raise wrong_call("give the arguments once: as ARGS or with --args-file")
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        text = given_text(file)
     try:
         given = canonical_json.loads(text) if text.strip() else {}
     except canonical_json.NotJsonError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from covalt_git.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from covalt_git.index.queries import Index
     from covalt_git.workspaces.chats import ChatStore
@@ -85,6 +87,21 @@ def synced(index: Index) -> None:
         output.say(f"the chat {chat_id!r} is damaged: {error.message}", err=True, fg="red")
         if error.hint:
             output.say(f"  hint: {error.hint}", err=True)
+
+
+def given_text(file: Path) -> str:
+    """Return the text of a file that the command line names, or of standard input for ``-``.
+
+    Raises:
+        WrongCallError: where there is none.
+    """
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return content.decode("utf-8-sig")  # some editors put a signature before it
+    except OSError as error:
+        raise wrong_call(f"{file} cannot be read: {(error.strerror or '').lower()}") from None
+    except UnicodeDecodeError as error:
+        raise wrong_call(f"{file} is not UTF-8: byte {error.start}") from None
 
 
 def wrong_call(message: str) -> CovaltError:

@@ -19,6 +19,21 @@ from covalt_git.names import new_id
 if TYPE_CHECKING:
     from tests.calls.conftest import World
 
+TELLS_MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+tools: [{id: tell, entrypoint: "tools.tells:tell"}]
+"""
+TELLS = """\
+from covalt_toolset import get_context
+
+
+def tell() -> None:
+    get_context().progress(1, 2)
+    get_context().log("slow", "warning")
+"""
+
 
 def add(text: str, **more: Any) -> dict[str, Any]:
     return {"tool": "demo:add", "args": {"text": text}, **more}
@@ -198,7 +213,9 @@ def test_a_batch_comes_from_standard_input_and_is_told_a_line_each(world: World)
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (1, "")
+    failed = world.log()[-1].id
+    assert done.returncode == 1
+    assert done.stderr == f"  see all of it: covalt-git chat show c1 {failed[:12]}\n"
     assert done.stdout.splitlines() == [
         "standard input:1: c1 demo:add ran",
         "standard input:2: c1 demo:fail failed: tool_raised: RuntimeError: half way ?",
@@ -223,6 +240,57 @@ def test_at_a_terminal_a_bar_tells_how_far_it_is(world: World) -> None:
     assert b"[....................] 0/2 c1 demo:add" in shown
     assert b"[##########..........] 1/2 c1 demo:add" in shown
     assert shown.endswith(b"\r\x1b[K")
+
+
+def test_a_batch_tells_of_each_call_what_a_call_alone_tells(world: World) -> None:
+    code, (ran, failed), _ = run(world, add("a"), {"tool": "demo:fail"})
+    alone = json.loads(world.cli("call", "c1", "demo:add", "--json").stdout)
+
+    assert code == 1
+    assert ran.keys() == alone.keys() | {"line", "became"}
+    assert (ran["output"], ran["sandbox"]) == ("added a\n", alone["sandbox"])
+    assert 'raise RuntimeError("half way' in failed["traceback"]
+
+
+def test_a_batch_that_is_followed_says_whose_each_line_is(world: World) -> None:
+    world.write("demo/toolset.yaml", TELLS_MANIFEST)
+    world.write("demo/tools/tells.py", TELLS)
+    file = batch(world, {"tool": "demo:tell"}, "", {"tool": "demo:tell"})
+    told = world.cli("call", "c1", "--batch", file, "--follow")
+
+    assert told.stderr.splitlines() == [
+        f"{file}:1: [##########..........] 1/2",
+        f"{file}:1: warning: slow",
+        f"{file}:3: [##########..........] 1/2",
+        f"{file}:3: warning: slow",
+    ]
+    assert world.cli("call", "c1", "--batch", file).stderr == ""
+
+
+def test_a_file_that_cannot_be_read_is_a_wrong_call(world: World) -> None:
+    binary = world.root / "binary"
+    binary.write_bytes(b"a\xff")
+
+    for option in ("--batch", "--args-file"):
+        tool = () if option == "--batch" else ("demo:add",)
+        missing = world.cli("call", "c1", *tool, option, "nowhere")
+        coded = world.cli("call", "c1", *tool, option, str(binary))
+        assert (missing.returncode, coded.returncode) == (2, 2)
+        assert missing.stderr == "nowhere cannot be read: no such file or directory\n"
+        assert coded.stderr == f"{binary} is not UTF-8: byte 1\n"
+
+
+def test_a_file_may_begin_with_the_signature_of_its_encoding(world: World) -> None:
+    file = batch(world, "\ufeff" + json.dumps(add("a")))
+    done = world.cli("call", "c1", "--batch", file)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_empty_batch_is_no_calls(world: World) -> None:
+    done = world.cli("call", "c1", "--batch", batch(world, ""))
+
+    assert (done.returncode, done.stdout) == (0, "0 calls\n")
 
 
 def test_a_batch_says_what_is_called_by_itself(world: World) -> None:

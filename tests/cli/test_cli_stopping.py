@@ -153,6 +153,35 @@ def test_a_call_that_waits_for_its_chat_never_begins(root: Path) -> None:
     assert ended(root) == []
 
 
+def test_a_batch_stops_and_tells_what_did_not_run(root: Path) -> None:
+    file = root / "calls.jsonl"
+    file.write_text(f"{QUICK}\n{STUBBORN}\n{QUICK}\n")
+    program = started(root, "--batch", str(file), "--keep-going", "--json")
+    until((root / "data" / "chats" / "c1" / "workspace" / "begun").exists)
+    printed, _ = pressed(program, 25)
+    *_, last = map(json.loads, printed.splitlines())
+
+    assert {name: n for name, n in last["summary"].items() if n} == {
+        "ran": 1,
+        "failed": 1,
+        "not_run": 1,
+    }
+    assert [one[1] for one in ended(root)] == ["success", "cancelled"]
+
+
+def test_a_batch_that_waits_for_a_chat_stops_there(root: Path) -> None:
+    file = root / "calls.jsonl"
+    file.write_text(f"{QUICK}\n{QUICK}\n")
+    project = Project.open(root)
+    with project.chats.open("c1") as chat, project.writing(chat):
+        program = started(root, "--batch", str(file), "--keep-going")
+        assert program.stderr is not None
+        assert program.stderr.readline().startswith("waiting for the chat")
+        printed, _ = pressed(program)
+
+    assert printed == "2 calls: 2 not run\n"
+
+
 KEYS = """
 import os, signal, threading, time
 from covalt_git.cli.stopping import cancelling
