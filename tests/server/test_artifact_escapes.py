@@ -18,12 +18,13 @@ from textwrap import dedent
 import pytest
 from flask import Flask, get_template_attribute
 from markupsafe import Markup
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from covalt_git import canonical_json
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_git.render.inject import inject
 from covalt_server.artifacts import ARTIFACT_HEADERS, artifact_page
+from tests.browser import launched
 from tests.server.api import Api, make_project
 from tests.server.live import live
 from tests.server.outside import Outside
@@ -155,6 +156,13 @@ def show(root: Path, page: str, given: object) -> str:
     call = Api.of(root).call("probe:show", page=page, given=given)
     assert call["status"] == "success", call["error"]
     return str(call["id"])
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Chromium with all that people have in theirs, where there is more to try."""
+    with sync_playwright() as driver, launched(driver, whole=True) as browser:
+        yield browser
 
 
 @contextmanager
