@@ -96,7 +96,7 @@ def judge(old: Fact, new: Fact) -> list[Judged]:
 
 def _more(old: Fact, new: Fact) -> list[Judged]:
     """Compare limits: a larger one is wider, and none is the widest."""
-    if old.value["own"] == new.value["own"]:
+    if old.value["own"] is None and new.value["own"] is None:
         return []  # what the project says is told of the project
     before, now = old.value["in_force"], new.value["in_force"]
     if before == now:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git.authority.asking import rules_for
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.models.http_placement import FILE_BEGINS, secrets_of
-from covalt_git.models.project_config import DEFAULT_LIMITS
+from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.toolset_manifest import HttpBody, Limits
 from covalt_git.references import references, split, texts
 
@@ -43,10 +43,9 @@ def tool_facts(tool: Tool, config: ProjectConfig, places: ToolPlaces) -> Iterato
     yield Fact(subject, "writes", "", writes, at(("annotations", "read_only")))
     yield confirmation_fact(tool, config, places.confirmation)
     yield Fact(subject, "schema", "", tool.input_schema, places.schema(()), locate=places.schema)
+    limits = limits_in_force(tool.limits, config.limits)
     for name in Limits.model_fields:
-        own = getattr(tool.limits, name)
-        values = (own, getattr(config.limits, name), getattr(DEFAULT_LIMITS, name))
-        in_force = next((one for one in values if one is not None), None)
+        own, in_force = getattr(tool.limits, name), getattr(limits, name)
         yield Fact(
             subject,
             "limit",

@@ -34,8 +34,7 @@ from covalt_git.models.calls import (
     ToolsetVersion,
 )
 from covalt_git.models.chats import WorkspaceManifest
-from covalt_git.models.project_config import DEFAULT_LIMITS
-from covalt_git.models.toolset_manifest import Limits
+from covalt_git.models.project_config import limits_in_force
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox
 from covalt_git.secret_command import SecretCommand
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import Limits
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
@@ -498,12 +498,8 @@ def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
 
 
 def limits_of(tool: Tool, config: ProjectConfig) -> Limits:
-    """Return the limits in force: the tool's own, else the project's, else the defaults."""
-    chosen = {}
-    for name in Limits.model_fields:
-        values = (getattr(one, name) for one in (tool.limits, config.limits, DEFAULT_LIMITS))
-        chosen[name] = next((value for value in values if value is not None), None)
-    return Limits(**chosen)
+    """Return the limits that a call of a tool is held to."""
+    return limits_in_force(tool.limits, config.limits)
 
 
 def version_of(found: Found) -> ToolsetVersion:

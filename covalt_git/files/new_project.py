@@ -49,10 +49,11 @@ workspace:
   # full: on the disk before a command says it is done.  fast: the system writes when it likes.
   durability: full
 
-# What a call may take where its tool does not say.
+# The most that a call may take; a tool may say less, and never more.  Where neither says, it has
+# 60 s and 16 MiB of output.
 limits:
-  timeout_s: 60
-  output_mb: 16
+  # timeout_s: 300
+  # memory_mb: 2048
   approval_expires_s: 86400
 """
 

@@ -97,11 +97,23 @@ class WorkspaceConfig(StrictModel):
 
 
 class LimitsConfig(Limits):
-    """What calls may take where the tool itself does not say, and how long an approval waits."""
+    """The most that calls may take, whatever their tools say, and how long an approval waits.
+
+    A tool may say less.  Where neither says, a call has 60 s and 16 MiB of output.
+    """
 
     approval_expires_s: Annotated[Int, Field(ge=1)] = Field(
         86_400, description="How long a call waits for its approval, in seconds."
     )
+
+
+def limits_in_force(tool: Limits, project: Limits) -> Limits:
+    """Return what a call may take: the smaller of what its tool and the project say, else the default."""
+    found = {}
+    for name in Limits.model_fields:
+        said = [value for one in (tool, project) if (value := getattr(one, name)) is not None]
+        found[name] = min(said, default=getattr(DEFAULT_LIMITS, name))
+    return Limits(**found)
 
 
 class ServerConfig(StrictModel):
@@ -140,7 +152,8 @@ class ProjectConfig(StrictModel):
         WorkspaceConfig(), description="How chat workspaces are kept."
     )
     limits: LimitsConfig = Field(
-        LimitsConfig(), description="What calls may take where the tool does not say."
+        LimitsConfig(),
+        description="The most that calls may take; a tool may say less, and never more.",
     )
     server: ServerConfig = Field(ServerConfig(), description="Where the server listens.")
     issuers: tuple[Issuer, ...] = Field((), description="Whose tokens are accepted.")

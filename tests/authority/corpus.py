@@ -849,7 +849,18 @@ LIMITS_AND_TOKENS = [
         "a tool may take longer",
         "timeout_s: 30",
         "timeout_s: 300",
-        "notes:write timeout_s is 300 (was 30)",
+        "notes:write timeout_s is 60 (was 30)",
+    ),
+    notes(
+        "a tool may take no longer than the project lets it",
+        "  - id: list_all\n",
+        "  - id: list_all\n    limits: {timeout_s: 600, memory_mb: 9999}\n",
+    ),
+    Case(
+        "the project lets a tool take less than it wants",
+        swap(COVALT, "memory_mb: 512", "memory_mb: 128"),
+        (),
+        ("the project memory_mb is 128 (was 512)", "notes:write memory_mb is 128 (was 256)"),
     ),
     notes(
         "a tool may take less long",

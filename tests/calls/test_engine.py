@@ -345,11 +345,15 @@ def test_toolset_edited_while_a_call_waits_for_the_chat_is_read_again(world: Wor
     [
         pytest.param({}, {}, 60, 16, id="defaults"),
         pytest.param({}, {"timeout_s": 5.0}, 5, 16, id="the-project-s"),
-        pytest.param({"timeout_s": 90.0}, {"timeout_s": 5.0}, 90, 16, id="the-tool-s-own"),
+        pytest.param({"timeout_s": 90.0, "output_mb": 64}, {}, 90, 64, id="the-tool-s-own"),
+        pytest.param(
+            {"timeout_s": 90.0}, {"timeout_s": 5.0}, 5, 16, id="no-more-than-the-project-s"
+        ),
+        pytest.param({"timeout_s": 5.0}, {"timeout_s": 90.0}, 5, 16, id="less-than-the-project-s"),
         pytest.param({"timeout_s": 1.0}, {"output_mb": 2}, 1, 2, id="each-by-itself"),
     ],
 )
-def test_limits_are_the_tool_s_then_the_project_s_then_the_defaults(
+def test_limits_are_the_smaller_of_the_tool_s_and_the_project_s_else_the_defaults(
     tool: dict[str, Any], project: dict[str, Any], timeout: float, output: int
 ) -> None:
     limited = Tool.model_validate(
@@ -375,6 +379,17 @@ def test_limit_of_the_project_ends_a_tool_that_says_none(world: World) -> None:
 
     assert outcome.call.error == "limit_time: it ran longer than 1 s"
     assert world.files()["runs.txt"] == "run\n"
+
+
+def test_limit_of_the_project_ends_a_tool_that_wants_more(world: World) -> None:
+    manifest = world.root / "toolsets/demo/toolset.yaml"
+    wants = "{id: wait, limits: {timeout_s: 600},"
+    manifest.write_text(manifest.read_text().replace("{id: wait,", wants))
+    world.configure("limits: {timeout_s: 1.0}")
+
+    outcome = world.approve(world.ask("wait"))
+
+    assert outcome.call.error == "limit_time: it ran longer than 1 s"
 
 
 def test_module_that_lacks_a_dependency_says_where_it_is_named(world: World) -> None:
