@@ -30,7 +30,7 @@ MOST_MESSAGE = 2_000
 """How much of what a person was told is kept in a record, in characters."""
 
 WHERE_TO_ASK = "call it at a terminal, on its page, or from an MCP client that can be asked"
-MORE_TIME = "raise limits.answer_s of the tool or of covalt.yaml"
+MORE_TIME = "raise limits.answer_s of the tool, and of covalt.yaml where that says less"
 """What somebody can do where nobody was there, or nobody answered in time."""
 
 _LOOK_S = 0.05

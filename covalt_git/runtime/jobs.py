@@ -119,7 +119,7 @@ def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
         ),
         "limit_output": (f"it printed or returned more than {limits.output_mb} MiB", "output_mb"),
     }[code]
-    hint = f"raise limits.{key} of the tool or of covalt.yaml"
+    hint = f"raise limits.{key} of the tool, and of covalt.yaml where that says less"
     if code == "limit_output":
         hint = f"write large results to a file of the workspace, or {hint}"
     return CallError(code=code, message=text, hint=hint, traceback=traceback)

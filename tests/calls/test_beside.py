@@ -11,7 +11,7 @@ import pytest
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.replay import replay
-from covalt_git.calls.running import Cancel, CallEvent, Follower, Started
+from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.names import new_id
 from covalt_git.runtime.jobs import Log
 

@@ -75,7 +75,7 @@ def test_the_http_template_says_what_has_to_be_granted_and_then_asks_that_host(r
     assert "skipped" in typed(root, test)
     typed(root, chat)
     assert typed(root, grant) == (
-        "weather may reach api.open-meteo.com, until a file of it changes\n"
+        "weather may reach api.open-meteo.com (port 443), until a file of it changes\n"
     )
     # The same with a host of this machine in the place of that one.
     with upstream() as host:

@@ -415,7 +415,7 @@ def test_the_time_of_a_call_is_limited(desk: Desk) -> None:
 
     assert failed == (
         *("limit_time", "it ran longer than 0.3 s"),
-        "raise limits.timeout_s of the tool or of covalt.yaml",
+        "raise limits.timeout_s of the tool, and of covalt.yaml where that says less",
     )
 
 
