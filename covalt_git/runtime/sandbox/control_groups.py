@@ -64,7 +64,7 @@ class Counts:
     def __init__(self, joined: int) -> None:
         self._files: list[tuple[str, bytes, int]] = []
         with suppress(OSError):
-            for parent in _parents(RunLimits(), beside=0):
+            for parent in _parents(RunLimits(memory_mb=1), beside=0):
                 for group in parent.folder.glob(f"{_NAME}{joined}-*"):
                     self._open(group)
         self._before = [0] * len(
@@ -143,6 +143,8 @@ def _parents(limits: RunLimits, beside: int) -> Iterator[_Parent]:
             if folder := _delegated(mounted, path, root):
                 yield _Parent(folder, settings, _NEEDED)
         for controller in _NEEDED & controllers:
+            if controller == "memory" and limits.memory_mb is None:
+                continue  # counting pages takes its time
             if (path := own.get(controller)) and (folder := _below(mounted, path, root)):
                 settings = {"pids.max": processes}
                 if controller == "memory":
