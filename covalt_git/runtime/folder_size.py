@@ -1,13 +1,15 @@
 """How much a workspace, or a tool's private folder, holds: looked at while a tool fills it.
 
-Counting takes as long as there are files, so it is done only once the file system tells that about so
-much was written since, and at the end.
+Counting takes as long as there are files.  So it is done at the end, as soon as the file system tells
+that about so much was written since, and else so seldom that it takes little of the time: others remove
+files meanwhile, and hide from the file system what was written.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import Limits
 
 MIB = 1 << 20
+_SHARE = 20
+"""Of the time that passes, counting takes one part in so many."""
 
 
 class FolderSize:
@@ -33,8 +37,9 @@ class FolderSize:
         self._largest = limits.written_mb and limits.written_mb * MIB
         self._is_limited = any((self._files, self._size, self._largest))
         if self._is_limited:
-            self._counted = self._free()
+            self._begin_counting()
             held = list(self._held())
+            self._end_counting()
             self._files = self._files and max(self._files, len(held))
             self._size = self._size and max(self._size, sum(size for _, size in held))
             self._large = {file for file, size in held if self._largest and size > self._largest}
@@ -43,17 +48,12 @@ class FolderSize:
         """Return the limit that is exceeded now, where enough was written to make it worth a look."""
         if not self._is_limited:
             return ""
-        # Half of it: some may have been there before.
-        before, now = self._counted, self._free()
-        limits = self._files, self._size or self._largest
-        worth_it = (
-            most is not None and (had - has) * 2 >= most
-            for most, had, has in zip(limits, before, now, strict=True)
-        )
-        if not any(worth_it):
+        if time.monotonic() < self._next and not self._was_filled():
             return ""
-        self._counted = now
-        return self.exceeded()
+        self._begin_counting()
+        found = self.exceeded()
+        self._end_counting()
+        return found
 
     def exceeded(self) -> str:
         """Return the limit that is exceeded now."""
@@ -69,6 +69,22 @@ class FolderSize:
             if self._size is not None and held > self._size:
                 return "limit_workspace"
         return ""
+
+    def _begin_counting(self) -> None:
+        self._free_before = self._free()
+        self._began = time.monotonic()
+
+    def _end_counting(self) -> None:
+        now = time.monotonic()
+        self._next = now + (now - self._began) * _SHARE
+
+    def _was_filled(self) -> bool:
+        """Tell whether half of a limit was written since, as some may have been there before."""
+        limits = self._files, self._size or self._largest
+        return any(
+            most is not None and (before - now) * 2 >= most
+            for most, before, now in zip(limits, self._free_before, self._free(), strict=True)
+        )
 
     def _held(self) -> Iterator[tuple[int, int]]:
         """Yield the inode of each file, and its size."""

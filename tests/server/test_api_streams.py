@@ -216,7 +216,10 @@ def test_a_client_that_stays_away_cancels_its_call_and_keeps_what_it_wrote(slow:
     all_ended()
 
     (call,) = slow.get("list_calls", chat_id="c1")["calls"]
-    assert (call["tool_id"], call["error"]) == ("slow:wait", "cancelled: nobody listened to it any more")
+    assert (call["tool_id"], call["error"]) == (
+        "slow:wait",
+        "cancelled: nobody listened to it any more",
+    )
     detail = slow.get("get_call", chat_id="c1", call_id=call["id"])
     assert [change["path"] for change in detail["changes"]] == ["runs"]
 

@@ -33,7 +33,7 @@ What ``enter`` promises:
   :mod:`covalt_git.runtime.egress`), whose address is then in ``HTTP_PROXY`` and ``HTTPS_PROXY``.
 - Everything ``enter`` needs is imported with this package; afterwards a module can be imported only
   from ``walls.readable``, ``walls.toolset`` and the folders of the interpreter that runs.
-- ``SIGXCPU`` ends a tool that used ``cpu_s``; memory runs out as ``MemoryError``, and
+- ``SIGXCPU`` ends a process that used ``cpu_s`` and a second; memory runs out as ``MemoryError``, and
   :func:`open_reserve` gives the little that it takes to say so; a file too large as ``OSError`` with
   ``EFBIG``; a process too many as ``BlockingIOError`` (``EAGAIN``).  A process and a byte more than the
   limit are let through, by which those outside can tell that it was hit; so do :class:`Counts`.

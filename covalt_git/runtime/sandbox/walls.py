@@ -36,7 +36,7 @@ class RunLimits:
     """
 
     cpu_s: float | None = None
-    """Processor time of each process, in seconds, rounded up."""
+    """Processor time of each process, in seconds, rounded up; a second later the system ends it."""
     memory_mb: int | None = None
     """Address space of each process, and memory of the tree where a control group can be made."""
     processes: int = 128
