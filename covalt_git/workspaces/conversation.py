@@ -14,7 +14,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from covalt_git.models.commit_record import Source
     from covalt_git.workspaces.chats import ChatStore
@@ -102,9 +102,8 @@ class Conversation:
         """Read it."""
         steps = {oid: _step(chat, oid) for oid in chat.reachable()}
         owner = _owners(steps)
-        talk = cls(
-            chat, steps, {}, owner, _tips(steps, owner), frozenset(_above(steps, chat.head()))
-        )
+        tips = _tips(steps, owner, {branch.manifest_id for branch in chat.branches()})
+        talk = cls(chat, steps, {}, owner, tips, frozenset(_above(steps, chat.head())))
         talk.messages.update(talk._placed())
         return talk
 
@@ -380,15 +379,17 @@ def _owners(steps: dict[str, _Step]) -> dict[str, str | None]:
     return owner
 
 
-def _tips(steps: dict[str, _Step], owner: dict[str, str | None]) -> dict[str, list[str]]:
-    """Return by message where each line of its manifests ends."""
-    followed = {
-        step.parent
-        for oid, step in steps.items()
-        if step.parent is not None and owner[oid] == owner[step.parent]
-    }
+def _tips(
+    steps: dict[str, _Step], owner: dict[str, str | None], heads: Collection[str | None]
+) -> dict[str, list[str]]:
+    """Return by message where each line of its manifests ends: at a branch, or before the next message.
+
+    Another line may go on from there: what was made on it is none of this one's.
+    """
+    followed = {step.parent for step in steps.values()}  # others end what was merged
+    left = {step.parent for step in steps.values() if step.source == "message"}
     tips: dict[str, list[str]] = {}
     for oid, message in owner.items():
-        if message is not None and oid not in followed:
+        if message is not None and (oid in heads or oid in left or oid not in followed):
             tips.setdefault(message, []).append(oid)
     return tips

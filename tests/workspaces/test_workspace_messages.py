@@ -147,6 +147,34 @@ def test_without_calls_it_is_what_people_added_right_after_the_message(chat: Cha
     assert find(chat, first).manifest_id == added
 
 
+def test_a_message_has_nothing_that_another_branch_added_after_it(chat: ChatStore) -> None:
+    put(chat.workspace, {"f": ("file", b"asked with")})
+    question = say(chat, "q")
+    say(chat, "a", role="assistant")
+    retry(chat)
+    put(chat.workspace, {"f": ("file", b"for the retry")})
+    say(chat, "again", role="assistant")
+    on_retry = chat.files(find(chat, question).manifest_id)
+    checkout(chat, "main")
+    on_main = chat.files(find(chat, question).manifest_id)
+
+    assert texts(chat) == {"f": b"asked with"}
+    assert on_main == chat.files(chat.head())
+    assert on_retry != on_main
+
+
+def test_a_message_at_which_a_branch_stands_has_what_that_branch_has(chat: ChatStore) -> None:
+    put(chat.workspace, {"f": ("file", b"asked with")})
+    question = say(chat, "q")
+    branch_off(chat, "there")
+    put(chat.workspace, {"f": ("file", b"later")})
+    save(chat)
+    checkout(chat, "main")
+
+    assert texts(chat) == {"f": b"asked with"}
+    assert find(chat, question).manifest_id == chat.head()
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
