@@ -39,7 +39,7 @@ def sync_chats(connection: sqlite3.Connection, chats: Chats) -> list[Damaged]:
     damaged = []
     for chat_id in ids:
         try:
-            with chats.open(chat_id) as chat:
+            with chats.as_left(chat_id) as chat:
                 sync_chat(connection, chat)
         except BrokenStoreError as error:
             damaged.append((chat_id, error))
@@ -50,7 +50,7 @@ def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
     """Bring in the chats that the index knows nothing of; damaged ones stay out."""
     known = {row["id"] for row in connection.execute("SELECT id FROM chats").fetchall()}
     for chat_id in set(chats.ids()) - known:
-        with suppress(BrokenStoreError), chats.open(chat_id) as chat:
+        with suppress(BrokenStoreError), chats.as_left(chat_id) as chat:
             sync_chat(connection, chat)
 
 

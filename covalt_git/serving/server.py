@@ -103,6 +103,7 @@ def serve(
         server = Server(
             app if on_request is None else told(app, on_request), lambda: on_ready(serving)
         )
+        project.chats.finish_left()
         watches.begin()
         try:
             server.run([listener.socket])

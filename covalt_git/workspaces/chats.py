@@ -34,6 +34,7 @@ from covalt_git.models.chats import (
 from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.names import is_id
 from covalt_git.workspaces import chat_folders, commits, running_call, trees
+from covalt_git.workspaces.locking import was_left
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
@@ -499,12 +500,32 @@ class Chats:
         return there and self._has(chat_id)
 
     def open(self, chat_id: str) -> ChatStore:
-        """Open a chat.
+        """Open a chat, once what a process left that ended over it is finished.
+
+        Raises:
+            UnknownNameError: naming the nearest one.
+        """
+        chat = self.as_left(chat_id)
+        if was_left(chat.folder / "lock", noted=running_call.is_noted(chat.store.path)):
+            from covalt_git.workspaces.writing import finish_left  # noqa: PLC0415 - it builds on this
+
+            finish_left(chat)
+        return chat
+
+    def as_left(self, chat_id: str) -> ChatStore:
+        """Open a chat as it is, writing nothing.
 
         Raises:
             UnknownNameError: naming the nearest one.
         """
         return ChatStore(chat_id, self.path(chat_id), self.config)
+
+    def finish_left(self) -> None:
+        """Finish what processes left that ended over any of the chats, as at a start."""
+        for chat_id in self.ids():
+            # It may be damaged, or deleted meanwhile.
+            with contextlib.suppress(CovaltError), self.open(chat_id):
+                pass
 
     def path(self, chat_id: str) -> Path:
         """Return the folder of a chat.

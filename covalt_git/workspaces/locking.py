@@ -114,6 +114,22 @@ def held(
         os.close(lock)
 
 
+def was_left(path: Path, *, noted: bool) -> bool:
+    """Tell whether somebody ended who held the lock at ``path``, and may have left something unfinished.
+
+    Where the power went the lock may not say so: ``noted`` is whether something else does.
+    """
+    with contextlib.suppress(OSError):
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if noted or os.pread(lock, 1, 0) not in {b"", _NOBODY}:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # whoever writes holds it alone
+                return True
+        finally:
+            os.close(lock)
+    return False
+
+
 @dataclass(slots=True)
 class _Wait:
     """Somebody's wait for a chat: in a queue, until a moment of the monotonic clock."""

@@ -63,6 +63,15 @@ def forget(store: Path, call_id: str) -> None:
         os.close(handle)
 
 
+def is_noted(store: Path) -> bool:
+    """Tell whether there is a note, without reading it."""
+    try:
+        with open(f"{store}/{NAME}", "rb", buffering=0) as file:  # noqa: PTH123 - as below
+            return file.read(1) not in {b"", b"\n"}
+    except OSError:
+        return False
+
+
 def read(store: Path) -> PendingCall | None:
     """Return the call that runs, or ran when its process ended."""
     noted = _noted(store)

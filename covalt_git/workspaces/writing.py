@@ -97,6 +97,16 @@ def writing(
         chat.store.pack_up_if_due(seconds=PACKING_S)
 
 
+def finish_left(chat: ChatStore) -> None:
+    """Finish what a process left that ended over the chat; nothing where somebody writes to it now.
+
+    Whoever only reads shall see that, too.  What cannot be finished is left to the next writer, who
+    says why.
+    """
+    with contextlib.suppress(CovaltError, OSError), writing(chat, timeout_s=0):
+        pass
+
+
 @dataclass(slots=True)
 class Writer:
     """What may be done to a chat while its lock is held."""

@@ -27,13 +27,13 @@ def test_chats_are_listed_newest_first(root: Path) -> None:
     assert by_id["c1"]["active_branch"] == "idea"
     assert by_id["empty"]["active_manifest_id"] is None
     assert by_id["empty"]["manifests"] == 0
-    with chats_of(root).open("c1") as chat:
+    with chats_of(root).as_left("c1") as chat:
         assert by_id["c1"]["active_manifest_id"] == chat.head()
         assert by_id["c1"]["manifests"] == len(chat.reachable())
 
 
 def test_calls_are_those_of_commits_and_of_refs(root: Path) -> None:
-    with open_index(root) as index, chats_of(root).open("c1") as chat:
+    with open_index(root) as index, chats_of(root).as_left("c1") as chat:
         index.sync()
         calls = index.calls("c1")
 
@@ -57,7 +57,7 @@ def test_one_chat_is_asked_for_by_its_id(root: Path) -> None:
         assert index.chat_row("nothing") is None
         assert index.chat_rows(2) == rows[:2]
         for row in rows:
-            with chats_of(root).open(row["id"]) as chat:
+            with chats_of(root).as_left(row["id"]) as chat:
                 assert row.items() >= chat.about().model_dump().items()
 
 
@@ -86,7 +86,7 @@ def test_a_large_result_is_whole_in_the_index(root: Path) -> None:
 
 
 def test_approvals_are_listed_by_state(root: Path) -> None:
-    with open_index(root) as index, chats_of(root).open("c1") as chat:
+    with open_index(root) as index, chats_of(root).as_left("c1") as chat:
         index.sync()
 
         (waiting,) = index.approvals("pending")
@@ -106,7 +106,7 @@ def test_approvals_are_listed_by_state(root: Path) -> None:
 
 
 def test_files_of_every_manifest_are_those_of_its_tree(root: Path) -> None:
-    with open_index(root) as index, chats_of(root).open("c1") as chat:
+    with open_index(root) as index, chats_of(root).as_left("c1") as chat:
         index.sync()
         for oid in chat.reachable():
             assert index.manifest_files(chat, oid) == {

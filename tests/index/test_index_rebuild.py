@@ -66,7 +66,7 @@ def test_one_chat_at_a_time_gives_the_same_rows(root: Path, tmp_path: Path) -> N
     with open_index(root) as index:
         index.sync_toolsets()
         for chat_id in reversed(index.chats.ids()):
-            with index.chats.open(chat_id) as chat:
+            with index.chats.as_left(chat_id) as chat:
                 index.sync_chat(chat)
 
     assert dump(root / "data" / "index.db") == anew(root, tmp_path / "other.db")
@@ -335,7 +335,7 @@ def ids(rows: list[tuple[Any, ...]]) -> list[Any]:
 
 def test_a_branch_that_git_moved_back_is_noticed(root: Path, tmp_path: Path) -> None:
     before = synced(root)
-    with chats_of(root).open("c1") as chat:
+    with chats_of(root).as_left("c1") as chat:
         newest, older, *_ = [one.id for one in chat.log(chat.branch("main").manifest_id)]
         git(chat, "update-ref", "refs/heads/main", older)
 
@@ -350,7 +350,7 @@ def test_a_branch_that_git_moved_back_is_noticed(root: Path, tmp_path: Path) -> 
 
 def test_packed_refs_are_the_same_refs(root: Path) -> None:
     before = synced(root)
-    with chats_of(root).open("c1") as chat:
+    with chats_of(root).as_left("c1") as chat:
         git(chat, "pack-refs", "--all")
         git(chat, "repack", "-adq")
 

@@ -14,9 +14,11 @@ from tests.workspaces.stores import (
     DIGEST,
     branch_off,
     call_record,
+    dying,
     fsck,
     git,
     layout_of,
+    open_chats,
     pending_call,
     put,
     save,
@@ -98,6 +100,47 @@ def test_call_whose_process_died_is_interrupted_with_what_it_changed(chat: ChatS
     assert set(chat.files(head)) == {"b", "half"}
     assert chat.calls() == []
     assert fsck(chat) == ""
+
+
+def test_whoever_only_reads_finds_it_recorded(chat: ChatStore) -> None:
+    call = pending_call(chat)
+    with dying(chat) as writer:
+        writer.put_call(call)
+        put(chat.workspace, {"half": ("file", b"written")})
+    with open_chats(chat.folder.parents[1]).open(chat.id) as read:
+        assert ending_of(read, call) == ("error", "interrupted")
+        assert set(read.files(read.head())) == {"half"}
+
+
+def test_a_note_of_a_call_is_enough_where_the_power_took_the_lock_s_text(chat: ChatStore) -> None:
+    call = pending_call(chat)
+    with dying(chat) as writer:
+        writer.put_call(call)
+    (chat.folder / "lock").write_bytes(b"")
+    with open_chats(chat.folder.parents[1]).open(chat.id) as read:
+        assert ending_of(read, call) == ("error", "interrupted")
+
+
+def test_all_chats_are_looked_after_at_a_start(chat: ChatStore) -> None:
+    chats = open_chats(chat.folder.parents[1])
+    with chats.new("c2") as other:
+        calls = [pending_call(chat), pending_call(other)]
+        for one, call in zip((chat, other), calls, strict=True):
+            with dying(one) as writer:
+                writer.put_call(call)
+        chats.finish_left()
+
+        assert [ending_of(chat, calls[0])[1], ending_of(other, calls[1])[1]] == ["interrupted"] * 2
+
+
+def test_a_call_that_runs_is_left_alone_by_whoever_reads(chat: ChatStore) -> None:
+    call = pending_call(chat)
+    with writing(chat) as writer:
+        writer.put_call(call)
+        with open_chats(chat.folder.parents[1]).open(chat.id) as read:
+            assert [one.id for one in read.calls()] == [call.id]
+            assert read.head() is None
+        writer.drop_call(call.id)
 
 
 @pytest.mark.parametrize("stand_in", ["nothing", "link", "file"])
