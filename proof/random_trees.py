@@ -7,43 +7,38 @@ import os
 import random
 import shutil
 import subprocess
+from collections import Counter
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
 from proof.stores import chats_in, scratch
-from tests.workspaces.stores import Layout, layout_of, put
+from proof.unstorable import BY_GIT, KINDS, MAX_FILE_MB, Entry, verdict_of_git
+from proof.unstorable import entry as any_entry
+from proof.unstorable import folder as why_not_folder
+from proof.unstorable import name as any_name
+from tests.workspaces.stores import Layout, layout_of, put, run_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from covalt_git.git_objects import GitStore
     from covalt_git.workspaces.chats import ChatStore
     from proof.figures import Proof
 
-PROMISE = "What a folder holds is stored as git would store it, read by git as it was, and brought back byte for byte."
+PROMISE = (
+    "What a folder holds is stored as git would store it, read by git as it was, and brought back byte for "
+    "byte; what cannot be stored, and nothing else, is told."
+)
 COUNT = 10_000
 FORMATS = ("sha1", "sha256")
 IN_A_CHAT = 250
+LEFT_OUT = 0.5
+"""The most of what is made that may be unstorable, which else would be all that is proved."""
 
-Tree = dict[str, tuple[str, bytes]]
-_NAMES = (
-    "a",
-    "b",
-    "A",
-    "read me",
-    ".env",
-    ".gitignore",
-    ".gitattributes",
-    "\u00e9",
-    "e\u0301",
-    "-x",
-    "a.b",
-    "x" * 200,
-)
-_CONTENTS = (b"", b"\n", b"* text=auto\n", b"*\n", b"a\r\nb\r\n", b"\0\xff\xfe", b"x" * 5000)
+Tree = dict[str, Entry]
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:
@@ -51,69 +46,153 @@ def prove(proof: Proof, count: int, seed: int) -> None:
 
     Half of the chats are in sha256.
     """
-    tried = files = told = 0
+    tried = files = 0
+    told: Counter[str] = Counter()
+    said: Counter[str] = Counter()
     while tried < count:
         object_format = FORMATS[tried // IN_A_CHAT % len(FORMATS)]
         chance = random.Random(f"{seed} {tried}")
         with scratch() as folder:
-            config = WorkspaceConfig(durability="fast", object_format=object_format)
+            config = WorkspaceConfig(
+                durability="fast", object_format=object_format, max_file_mb=MAX_FILE_MB
+            )
             chats = chats_in(folder, config)
+            made: Tree = {}
             with chats.new("c1") as chat, _objects(chat.store) as read:
                 for number in range(tried, min(tried + IN_A_CHAT, count)):
-                    _change(chat.workspace, chance)
-                    before = layout_of(chat.workspace)
+                    _change(chat.workspace, made, chance)
+                    refused = _unstorable(proof, chat.workspace, made)
+                    wanted: Layout = {
+                        path: (it.kind, it.content)
+                        for path, it in made.items()
+                        if not _is_below(path, refused)
+                    }
                     found = _stored(proof, chat, read, object_format)
-                    refused = _refused(chat)
-                    kept = {path: it for path, it in before.items() if path not in refused}
-                    wanted = {path: it for path, it in kept.items() if it[0] != "folder"}
                     other = _differences(found, wanted)
                     proof.check(not other, f"tree {number} is not what git reads: {other}")
+                    _check_told(proof, chat, number, refused)
+                    said.update(_said_by_git(proof, refused))
                     if number % 10 == 0 and chat.head():
-                        _brought_back(proof, chat, kept, number)
-                    files += len(before)
-                    told += len(refused)
+                        empty, may_be = _folders(chat.workspace, refused)
+                        _brought_back(proof, chat, wanted | empty, may_be, number)
+                        for path in made.keys() - wanted.keys():
+                            del made[path]
+                    files += len(wanted)
+                    told.update(it.why_not for it in refused.values())
                     proof.progress(number + 1, count)
+                _check_accepted(proof, chat)
         tried += IN_A_CHAT
+    never = [kind for kind in KINDS if not told[kind]]
+    proof.check(count < IN_A_CHAT or not never, f"none of these was tried: {never}")
+    proof.check(told.total() < (files + told.total()) * LEFT_OUT, "most of it was unstorable")
     proof.note("folders", count)
-    proof.note("files in them", files)
-    proof.note("paths that git refuses, each told", told)
+    proof.note("files in them, each stored", files)
+    proof.note("paths that cannot be stored, each told", told.total())
+    for kind in KINDS:
+        proof.note(f"of them {kind}", told[kind])
+    proof.note("of them refused by stock git too", said["error"])
+    proof.note("of them warned of by stock git", said["warning"])
     proof.note("folders that git reads otherwise", 0)
 
 
-def _refused(chat: ChatStore) -> set[str]:
-    """Return the paths that are not stored, as a look tells; of a folder, all that is in it."""
+def _unstorable(proof: Proof, folder: Path, made: Tree) -> Tree:
+    """Return what was made and cannot be stored; of a folder that cannot, nothing that is in it."""
+    refused = {path: it for path, it in made.items() if it.why_not}
+    there = set()
+    for top, folders, files in os.walk(folder):
+        at = Path(top)
+        links = {name for name in folders if (at / name).is_symlink()}
+        there |= {(at / name).relative_to(folder).as_posix() for name in {*files, *links}}
+        for name in set(folders) - links:
+            path = (at / name).relative_to(folder).as_posix()
+            if why_not := why_not_folder(path):
+                refused[path] = Entry("folder", b"", why_not)
+    proof.check(there == made.keys(), f"the proof lost count: {there ^ made.keys()}")
+    return {
+        path: it for path, it in refused.items() if not _is_below(path.rpartition("/")[0], refused)
+    }
+
+
+def _is_below(path: str, refused: Tree) -> bool:
+    """Tell whether something that cannot be stored is at a path, or above it."""
+    while path and path not in refused:
+        path = path.rpartition("/")[0]
+    return bool(path)
+
+
+def _check_told(proof: Proof, chat: ChatStore, number: int, refused: Tree) -> None:
+    """Check that a look tells what cannot be stored, each once, and nothing else."""
     with chat.looking() as seen:
-        told = [note.path for note in seen.notes.not_stored]
-    layout = layout_of(chat.workspace)
-    return {path for path in layout for one in told if f"{path}/".startswith(f"{one}/")}
+        found = sorted(note.path for note in seen.notes.not_stored)
+    wanted = sorted(os.fsencode(path).decode("utf-8", "backslashreplace") for path in refused)
+    why = {path: it.why_not for path, it in refused.items()}
+    other = sorted((Counter(found) - Counter(wanted)) + (Counter(wanted) - Counter(found)))
+    proof.check(not other, f"tree {number}: of {other} it is told otherwise than {why}")
+
+
+def _said_by_git(proof: Proof, refused: Tree) -> Iterator[str]:
+    """Yield what stock git says of what is git's to refuse: it has to say something."""
+    for path, it in refused.items():
+        if it.why_not in BY_GIT:
+            said = verdict_of_git(path, it)
+            proof.check(said, f"git has nothing against {path!r}: {it}")
+            yield said
+
+
+def _check_accepted(proof: Proof, chat: ChatStore) -> None:
+    """Check that stock git has nothing to say against anything that was stored, for any system."""
+    store = chat.folder / "store.git"
+    done = run_git(store, "fsck", "--strict", "--full", "--no-dangling")
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    proof.check(done.returncode == 0 and not said, f"git fsck says: {said}")
+    everywhere = ("-c", "core.protectNTFS=true", "-c", "core.protectHFS=true")
+    done = run_git(
+        store, *everywhere, "read-tree", f"--index-output={chat.folder / 'index'}", "HEAD"
+    )
+    proof.check(done.returncode == 0, f"git does not take the tree: {done.stderr.decode()}")
+
+
+def _folders(folder: Path, refused: Tree) -> tuple[Layout, Layout]:
+    """Return the empty folders, and those all of whose content cannot be stored: they may be told as empty."""
+    empty, hollow = Layout(), Layout()
+    for top, folders, files in os.walk(folder):
+        path = Path(top).relative_to(folder).as_posix()
+        if path != "." and not _is_below(path, refused):
+            (hollow if folders or files else empty)[path] = ("folder", b"")
+    return empty, hollow
 
 
 def _differences(found: Layout, wanted: Layout) -> list[str]:
     return sorted(path for path in found.keys() | wanted if found.get(path) != wanted.get(path))
 
 
-def _change(folder: Path, chance: random.Random) -> None:
+def _change(folder: Path, made: Tree, chance: random.Random) -> None:
     """Change some paths of a folder, as people and tools do: write, remove, link, make executable."""
     for _ in range(chance.randrange(1, 6)):
-        parts = [chance.choice(_NAMES) for _ in range(chance.choice((1, 1, 2, 2, 3)))]
-        target = folder.joinpath(*parts)
-        for above in reversed(list(target.parents)[: len(parts) - 1]):
-            if above.is_symlink() or above.is_file():
-                above.unlink()
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target)
-        elif os.path.lexists(target):
+        parts = [any_name(chance) for _ in range(chance.choice((1, 1, 2, 2, 3)))]
+        path = "/".join(parts)
+        target = folder / path
+        for length in range(1, len(parts)):
+            if made.pop("/".join(parts[:length]), None):
+                folder.joinpath(*parts[:length]).unlink()
+        if made.pop(path, None):
             target.unlink()
-        kind = chance.choice(("file", "file", "file", "program", "link", "folder", "gone"))
-        content = (
-            chance.choice(_CONTENTS)
-            if chance.random() < 0.5
-            else chance.randbytes(chance.randrange(3000))
-        )
-        if kind == "link":
-            content = os.fsencode(chance.choice(_NAMES))
-        if kind != "gone":
-            put(folder, {"/".join(parts): (kind, content)})
+        elif target.is_dir():
+            shutil.rmtree(target)
+            for one in [one for one in made if one.startswith(f"{path}/")]:
+                del made[one]
+        kinds = ("file", "program", "link", "folder", "gone", "pipe")
+        (kind,) = chance.choices(kinds, (60, 20, 20, 20, 20, 1))
+        if kind == "gone":
+            continue
+        entry = any_entry(chance, path, kind)
+        if kind == "pipe":
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.mkfifo(target)
+        else:
+            put(folder, {path: (kind, entry.content)})
+        if kind != "folder":
+            made[path] = entry
 
 
 def _stored(proof: Proof, chat: ChatStore, read: _Read, object_format: str) -> Layout:
@@ -142,8 +221,10 @@ def _walk(
             yield path, (kinds[mode], read(below)[1])
 
 
-def _brought_back(proof: Proof, chat: ChatStore, before: Layout, number: int) -> None:
-    """Check that a checkout elsewhere and back makes the same folder."""
+def _brought_back(
+    proof: Proof, chat: ChatStore, before: Layout, may_be: Layout, number: int
+) -> None:
+    """Check that a checkout elsewhere and back makes the same folder, with some empty ones or without."""
     with writing(chat) as writer:
         name = f"b{number}"
         writer.create_branch(name, chat.head())
@@ -152,7 +233,7 @@ def _brought_back(proof: Proof, chat: ChatStore, before: Layout, number: int) ->
         writer.save_edits()
         writer.checkout(name)
     found = layout_of(chat.workspace)
-    other = _differences(found, before)
+    other = _differences(found, before | {path: it for path, it in may_be.items() if path in found})
     proof.check(not other, f"tree {number} came back otherwise: {other}")
 
 
