@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
+from proof.forks import Forked, fork
 from proof.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces import busy_writer
 
@@ -22,6 +23,8 @@ COUNT = 1000
 WRITERS = 4
 CHECKED_EVERY = 25
 LONGEST_LIFE_S = 0.25
+FEWEST_STEPS = 0.25
+"""How many manifests a kill leaves time for, at least; fewer, and it is idlers that were killed."""
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:
@@ -36,7 +39,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         killed = 0
         while killed < count:
             batch = min(CHECKED_EVERY, count - killed)
-            _kill(folder, said, batch, chance)
+            _kill(proof, folder, said, batch, chance)
             killed += batch
             acknowledged |= {line for line in said.read_text().split("\n") if len(line) == 40}
             with chats.open("c1") as chat:
@@ -44,34 +47,35 @@ def prove(proof: Proof, count: int, seed: int) -> None:
                 lost = acknowledged - reachable(chat)
             proof.check(not lost, f"after {killed} kills, {len(lost)} manifests are lost: {lost}")
             proof.progress(killed, count)
-    proof.note("kills", killed)
+    steps = len(acknowledged)
+    proof.check(
+        steps >= killed * FEWEST_STEPS, f"only {steps} manifests were made in {killed} kills"
+    )
+    proof.note("kills, each of a writer that lived", killed)
     proof.note("acknowledged manifests", len(acknowledged))
     proof.note("lost", 0)
     proof.note("stuck chats", 0)
 
 
-def _kill(folder: Path, said: Path, count: int, chance: random.Random) -> None:
+def _kill(proof: Proof, folder: Path, said: Path, count: int, chance: random.Random) -> None:
     """Keep four writers at work until so many have been killed, and then kill those that are left."""
     alive = [_start(folder, said, chance.random()) for _ in range(WRITERS)]
-    for _ in range(count):
-        time.sleep(chance.random() * LONGEST_LIFE_S)
-        victim = alive.pop(chance.randrange(len(alive)))
-        os.kill(victim, signal.SIGKILL)
-        os.waitpid(victim, 0)
-        alive.append(_start(folder, said, chance.random()))
-    for process in alive:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-
-
-def _start(folder: Path, said: Path, seed: float) -> int:
-    """Fork a writer that adds a line to ``said`` for each manifest once it is made."""
-    child = os.fork()
-    if child:
-        return child
     try:
-        line = os.open(said, os.O_WRONLY | os.O_APPEND)
-        os.dup2(line, 1)
-        busy_writer.main(folder, hash(seed), 10**9)
+        for _ in range(count):
+            time.sleep(chance.random() * LONGEST_LIFE_S)
+            alive.pop(chance.randrange(len(alive))).kill(proof)
+            alive.append(_start(folder, said, chance.random()))
     finally:
-        os._exit(70)  # only an error comes here
+        with ExitStack() as left:  # each of them, even where one has ended by itself
+            for one in alive:
+                left.callback(one.kill, proof)
+
+
+def _start(folder: Path, said: Path, seed: float) -> Forked:
+    """Fork a writer that adds a line to ``said`` for each manifest once it is made."""
+
+    def write() -> None:
+        os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 1)
+        busy_writer.main(folder, hash(seed), 10**9)
+
+    return fork(write, folder / "error-of-a-writer")

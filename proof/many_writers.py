@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
+from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
@@ -11,6 +11,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.writing import writing
+from proof.forks import Forked, fork
 from proof.stores import chats_in, check_sound, reachable, scratch
 
 if TYPE_CHECKING:
@@ -31,31 +32,35 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
         chats.new("c1").store.close()
         each = -(-count // WRITERS)
         writers = [_start(chats, folder / f"said-{number}", each) for number in range(WRITERS)]
-        ends = Counter(os.waitpid(process, 0)[1] for process in writers)
-        proof.check(ends == {0: WRITERS}, f"writers ended with {ends}")
+        with ExitStack() as ends:  # of each of them, even where one fails
+            for one in writers:
+                ends.callback(one.end, proof)
         said = [set((folder / f"said-{number}").read_text().split()) for number in range(WRITERS)]
         acknowledged = set().union(*said)
         with chats.open("c1") as chat:
             check_sound(proof, chat, "after all commits")
             found = reachable(chat)
             proof.check(acknowledged <= found, f"lost: {len(acknowledged - found)}")
-            line = len(list(chat.log(chat.head())))
+            by = [one.record.by for one in chat.log(chat.head())]
+            line, turns = len(by), sum(one != other for one, other in pairwise(by))
             contents = {path.name: path.read_text() for path in chat.workspace.iterdir()}
         proof.check(line == len(acknowledged) == each * WRITERS, f"{line} in one line")
         expected = {f"w{number}": str(each - 1) for number in range(WRITERS)}
         proof.check(contents == expected, "some writer's last file is not there")
+    # One after another would be a turn each.
+    proof.check(
+        turns >= min(2 * WRITERS, line - 1), f"only {turns} times was it the turn of another"
+    )
     proof.note("processes", WRITERS)
     proof.note("commits", line)
+    proof.note("by another process than the one before", turns)
     proof.note("lost", 0)
 
 
-def _start(chats: Chats, said: Path, count: int) -> int:
+def _start(chats: Chats, said: Path, count: int) -> Forked:
     number = int(said.name.rpartition("-")[2])
-    child = os.fork()
-    if child:
-        return child
-    status = 70
-    try:
+
+    def write() -> None:
         with said.open("w") as out, chats.open("c1") as chat:
             for step in range(count):
                 with writing(chat, timeout_s=600) as writer:
@@ -66,6 +71,5 @@ def _start(chats: Chats, said: Path, count: int) -> int:
                     )
                     made = writer.commit("message", record, writer.look().tree, subject="said")
                 out.write(f"{made}\n")
-        status = 0
-    finally:
-        os._exit(status)
+
+    return fork(write, said.with_suffix(".error"))

@@ -1,0 +1,58 @@
+"""Processes that a proof forks: each is killed, or comes to its end; one that fails shows its traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from proof.figures import Proof
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A process that was forked, and the file that has the traceback of its error, if it had one."""
+
+    pid: int
+    errors: Path
+
+    def end(self, proof: Proof) -> None:
+        """Wait for its end, which has to be a proper one."""
+        _, status = os.waitpid(self.pid, 0)
+        proof.check(status == 0, self._ended(status))
+
+    def kill(self, proof: Proof) -> None:
+        """Kill it with SIGKILL, of which it has to die: not of anything else, and not before."""
+        ended, status = os.waitpid(self.pid, os.WNOHANG)
+        proof.check(not ended, self._ended(status))
+        os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        proof.check(status == signal.SIGKILL, self._ended(status))
+
+    def _ended(self, status: int) -> str:
+        said = (
+            self.errors.read_text(encoding="utf-8") if self.errors.exists() else "it said nothing"
+        )
+        how = os.waitstatus_to_exitcode(status)
+        return f"a process ended by itself, with {how}:\n{said}"
+
+
+def fork(action: Callable[[], None], errors: Path) -> Forked:
+    """Do something in a process of its own; what it raises is written to ``errors``."""
+    child = os.fork()
+    if child:
+        return Forked(child, errors)
+    status = 70
+    try:
+        action()
+        status = 0
+    except BaseException:  # noqa: BLE001 - the proof must not go on in the child
+        errors.write_text(traceback.format_exc(), encoding="utf-8")
+    finally:
+        os._exit(status)
