@@ -38,6 +38,9 @@ CALLS = (
 )
 FAULTS = ("error=ENOSPC", "error=EIO", "signal=KILL")
 _LINE = re.compile(r"^\d+ +(\w+)\(")
+_HIT = re.compile(r"\(INJECTED\)|\+\+\+ killed by SIGKILL \+\+\+")
+MOST_MISSED = 0.1
+"""Of the faults of a step: a call may be made once in a run, and not in the next."""
 
 
 class Case(NamedTuple):
@@ -57,29 +60,40 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         layouts = _prepared(base)
         for step in STEPS:
             layouts[step] = _without_fault(base, folder / "whole", step)
+        calls = {step: _calls_of(base, folder / "traced", step) for step in STEPS}
+        idle = [step for step, found in calls.items() if not found]
+        proof.check(not idle, f"these make no call that can fail: {idle}")
         cases = [
             Case(step, call, when, fault)
             for step in STEPS
-            for call, first, last in _calls_of(base, folder / "traced", step)
+            for call, first, last in calls[step]
             for when in range(first, last + 1)
             for fault in FAULTS
         ]
         if len(cases) > count:
             cases = random.Random(seed).sample(cases, count)
         failed: Counter[str] = Counter()
+        hit: Counter[str] = Counter()
         with ThreadPoolExecutor(os.cpu_count()) as runs:
             tried = runs.map(
                 lambda one: _tried(base, folder / f"case-{one[0]}", one[1]), enumerate(cases)
             )
             for number, (case, place, acknowledged) in enumerate(tried, 1):
                 failed[case.step] += not acknowledged
+                hit[case.step] += _is_hit(place)
                 _check(proof, case, place, acknowledged, layouts)
                 shutil.rmtree(place)
                 proof.progress(number, len(cases))
     for step in STEPS:
         tries = sum(case.step == step for case in cases)
+        missed = tries - hit[step]
+        proof.check(
+            missed <= tries * MOST_MISSED, f"{step}: {missed} of {tries} faults hit nothing"
+        )
         proof.note(f"{step}: calls tried, each with a fault", tries)
+        proof.note(f"{step}: faults that hit the call", hit[step])
         proof.note(f"{step}: that could not end", failed[step])
+    proof.check(failed.total() * 2 > len(cases), "most steps came to their end, whatever failed")
     proof.note("states that were neither", 0)
 
 
@@ -141,8 +155,14 @@ def _tried(base: Path, place: Path, case: Case) -> tuple[Case, Path, str]:
     """Do a step with its fault; return where, and what it said that it made, if it came so far."""
     _copied(base, place)
     inject = f"inject={case.call}:{case.fault}:when={case.when}"
-    done = _run(place, case.step, "-o", os.devnull, "-e", f"trace={case.call}", "-e", inject)
+    log = str(place / "trace")
+    done = _run(place, case.step, "-o", log, "-e", f"trace={case.call}", "-e", inject)
     return case, place, done.stdout.decode().strip()
+
+
+def _is_hit(place: Path) -> bool:
+    """Tell whether strace did what it was to do to a call."""
+    return _HIT.search((place / "trace").read_text(errors="replace")) is not None
 
 
 def _run(
