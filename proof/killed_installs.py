@@ -95,6 +95,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
             _make_project(saved / "project", folder, there=there)
             with _exchanging(at_once="cannot" not in kind):
                 kills = _killed_at_every_step(proof, kind, action, saved, folder, count)
+            proof.check(kills, f"{kind}: nothing was killed")
             proof.note(f"{kind}: steps, each with a kill", kills)
             shutil.rmtree(saved)
     proof.note("states that were neither", 0)

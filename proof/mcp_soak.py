@@ -150,6 +150,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
             place.end()
         proof.note("calls answered", sum(len(one.told) for one in callers))
         proof.note("seconds of calls", round(time.monotonic() - started))
+        proof.check(not place.died, f"these ended by themselves: {place.died}")
+        times = place.kills.total()
+        proof.check(times * 40 > count, f"only {times} kills in {count} calls")
         left = _left()
         proof.check(not left, f"these still run: {left}")
         _compare(proof, place.root, callers)
@@ -183,6 +186,7 @@ class _Place:
     port: int
     far_port: int
     kills: Counter[str] = field(default_factory=Counter)
+    died: list[str] = field(default_factory=list)
     _serve: subprocess.Popen[bytes] | None = None
     _far: subprocess.Popen[bytes] | None = None
 
@@ -237,6 +241,7 @@ class _Place:
 
     def end(self) -> None:
         """End it, as a person would."""
+        self._note_dead()
         if self._serve is not None:
             self._serve.terminate()
             self._serve.wait(30)
@@ -244,6 +249,7 @@ class _Place:
 
     def kill(self, chance: random.Random) -> None:
         """Kill a server of some kind, and start again what nobody else would."""
+        self._note_dead()
         kind = chance.choices(["programs", "address", "gateways", "serve"], [75, 15, 6, 4])[0]
         if kind == "address":
             _end(self._far)
@@ -264,6 +270,12 @@ class _Place:
             "serve": "the server over HTTP",
         }
         self.kills[names[kind]] += 1
+
+    def _note_dead(self) -> None:
+        """Note what is there for all and ended before anybody killed it."""
+        for name, process in (("the server at an address", self._far), ("serve", self._serve)):
+            if process is not None and process.poll() is not None:
+                self.died.append(f"{name}, with {process.returncode}")
 
     def _begin_far(self) -> None:
         program = [sys.executable, str(SERVERS / "over_http.py")]
@@ -332,6 +344,8 @@ def _compare(proof: Proof, root: Path, callers: list[Caller]) -> None:
         proof.check(not foreign, f"nobody of {one.chat_id} asked for {foreign}")
         unheard += len(calls.keys() - told_of)
         refused.update(one.refused.values())
+    well, made = errors[""], errors.total()
+    proof.check(well * 4 > made * 3, f"only {well} of {made} calls succeeded")
     proof.note("lost, or told otherwise", 0)
     proof.note("records of another chat's calls", 0)
     proof.note("recorded, whose answer a kill kept from the client", unheard)

@@ -84,6 +84,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
                             # Now: what there is to read, and which commit it is, changes with each call.
                             wanted = sdk(root, method, params)
                             same = f"{told}, and the SDK's client {wanted}"
+                            proof.check(wanted, f"{method}: there is nothing to be told")
                             proof.check(told == wanted, f"{name}, {kind}, {method}: {same}")
                             made += 1
                     proof.note(f"{name} over {kind}: requests, each told alike", made)

@@ -25,7 +25,8 @@ COUNT = 1_000
 def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every proof has one
     """Try the newest ``count`` commits that this checkout has."""
     listed = _git("rev-list", "--reverse", f"--max-count={count}", "HEAD").decode().split()
-    files = 0
+    proof.check(len(listed) > 1, "this checkout has one commit only, with none to come back from")
+    files = changed = 0
     with scratch() as folder:
         chats = chats_in(folder, WorkspaceConfig(durability="fast", ignore=()))
         chats.new("c1").store.close()
@@ -43,6 +44,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
                     if not chat.store.read_ref("refs/heads/empty"):
                         writer.create_branch("empty", chat.head())
                     writer.checkout("empty")
+                    changed += layout_of(chat.workspace) != before
                     writer.checkout("main")
                 wanted = _git("rev-parse", f"{commit}^{{tree}}").decode().strip()
                 proof.check(tree == wanted, f"{commit[:12]} is stored as {tree}, not as {wanted}")
@@ -51,8 +53,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
                 )
                 files += len(before)
                 proof.progress(number, len(listed))
+    # The first is the one that the others come back from.
+    proof.check(changed * 2 > len(listed) - 1, f"only {changed} checkouts changed any file")
     proof.note("commits", len(listed))
     proof.note("files in them", files)
+    proof.note("that were away for a checkout, and came back", changed)
     proof.note("that came back otherwise", 0)
 
 

@@ -27,6 +27,7 @@ _TEMPLATES = (
     "https://a.example/v1/in/{+x}/{y}?a=1&q={x}",
 )
 _PREFIX = "/v1/in/"
+_HARMLESS = ("a", "v1", "é", "xn--", "~", "+", " ")
 _PIECES = (
     *(
         ".",
@@ -85,19 +86,31 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     """Try ``count`` pairs of values, made of what addresses are broken with and of random letters."""
     chance = random.Random(seed)
     templates = [UrlTemplate.parse(text) for text in _TEMPLATES]
-    refused = 0
+    refused = harmless = 0
     for number in range(count):
-        values = {"x": _value(chance), "y": _value(chance)}
+        is_harmless = chance.random() < 0.1
+        value = _harmless_value if is_harmless else _value
+        values = {"x": value(chance), "y": value(chance)}
+        harmless += is_harmless
         try:
             url = chance.choice(templates).expand(values, lambda _: None)
         except BadValueError:
+            proof.check(not is_harmless, f"{values!r} was refused, and leads nowhere")
             refused += 1
         else:
             proof.check(_is_held(url), f"{values!r} became {url!r}")
+            told = not is_harmless or values["x"] in unquote(url)
+            proof.check(told, f"{values!r} is not in {url!r}")
         proof.progress(number + 1, count)
     proof.note("pairs of values", count)
+    proof.check(refused * 4 < count * 3, f"{refused} were refused: what is held is hardly tried")
+    proof.note("of harmless letters, each in its address", harmless)
     proof.note("refused", refused)
     proof.note("addresses outside the prefix", 0)
+
+
+def _harmless_value(chance: random.Random) -> str:
+    return "".join(chance.choices(_HARMLESS, k=chance.randrange(1, 8)))
 
 
 def _value(chance: random.Random) -> str:

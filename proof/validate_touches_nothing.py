@@ -44,6 +44,7 @@ _TRACED = ",".join(
 )
 _CALL = re.compile(r"^(?:\d+ +)?(?P<name>\w+)\((?P<rest>.*)", re.MULTILINE)
 _FORK = re.compile(r"child_stack=NULL, flags=CLONE_CHILD_CLEARTID\|CLONE_CHILD_SETTID\|SIGCHLD\b")
+_MANIFEST = re.compile(r"/toolsets/(t\d+)/toolset\.yaml\"")
 _WRITES = re.compile(r"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_APPEND|O_TMPFILE")
 _ALLOWED = re.compile(r'AT_FDCWD, "/dev/null", O_RDWR|"/dev/null", O_(?:WRONLY|RDWR)')
 
@@ -71,11 +72,15 @@ def prove(proof: Proof, count: int, seed: int) -> None:
             proof.check(not _CANARY.exists(), "a line of a tool's Python was run")
             told += problems
             found = [match["name"] for match in _CALL.finditer(trace)]
+            opened = set(_MANIFEST.findall(trace))
+            unread = [f"t{n}" for n in range(many) if f"t{n}" not in opened]
+            proof.check(not unread, f"these were never read: {unread[:3]}")
             calls += len(found)
             read += sum(one.startswith("open") for one in found)
             copies += sum(_is_copy(match) for match in _CALL.finditer(trace))
             shutil.rmtree(root)
             proof.progress(done + many, count)
+    proof.check(told > count, f"only {told} problems were told of {count} nasty toolsets")
     proof.note("toolsets", count)
     proof.note("problems told in them", told)
     proof.note("system calls looked at", calls)

@@ -34,7 +34,7 @@ _IGNORED = "node_modules/"
 
 def prove(proof: Proof, count: int, seed: int) -> None:
     """Look ``count`` times, each after up to six changes, a chat for a hundred looks."""
-    looks = believed = changes = 0
+    looks = believed = changes = news = 0
     watches.begin(trusted_s=3600)
     try:
         while looks < count:
@@ -46,8 +46,10 @@ def prove(proof: Proof, count: int, seed: int) -> None:
                 for number in range(looks, min(looks + IN_A_CHAT, count)):
                     done = [_changed(chat, chance) for _ in range(chance.randrange(7))]
                     changes += len(done)
-                    believed += _is_believed(chat)
-                    _look(proof, chat, number, done, commit=chance.random() < 0.7)
+                    is_believed = _is_believed(chat)
+                    is_new = _look(proof, chat, number, done, commit=chance.random() < 0.7)
+                    believed += is_believed
+                    news += is_believed and is_new
                     if chance.random() < 0.5:
                         _come_to_rest(chat)
                     proof.progress(number + 1, count)
@@ -55,9 +57,11 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     finally:
         watches.end()
     proof.check(believed > count // 4, f"only {believed} looks of {count} believed the watch")
+    proof.check(news > count // 8, f"only {news} looks of {count} that believed it saw a change")
     proof.note("looks", count)
     proof.note("that believed the watch", believed)
-    proof.note("changes before them", changes)
+    proof.note("that believed it and saw a change", news)
+    proof.note("changes tried before them", changes)
     proof.note("looks that saw something else", 0)
 
 
@@ -71,12 +75,16 @@ def _changed(chat: ChatStore, chance: random.Random) -> tuple[str, str, str]:
 
 def _look(
     proof: Proof, chat: ChatStore, number: int, done: list[tuple[str, str, str]], *, commit: bool
-) -> None:
+) -> bool:
+    """Check a look, and tell whether it saw other files than the branch has."""
     with writing(chat) as writer:
         seen = writer.look()
+        head = chat.head()
+        is_new = head is None or seen.tree != chat.store.read_commit(head).tree
         proof.check(seen == read_everything(chat), f"look {number} differs after {done}")
         if commit:
             writer.save_edits()
+    return is_new
 
 
 def _is_believed(chat: ChatStore) -> bool:
