@@ -39,6 +39,8 @@ _ID = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 _NEW_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _BRANCH = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*")
+_GITS_OWN = re.compile(r"(?i:refs(?:/.*)?|head)|[A-Z_]+_HEAD")
+"""What git, or a reader of its answers, takes for a ref of another kind: ``refs/x``, ``FETCH_HEAD``."""
 
 
 class BadNameError(CovaltError):
@@ -91,12 +93,13 @@ def check_branch(text: str) -> str:
         and _BRANCH.fullmatch(text) is not None
         and not text.endswith((".", "/", ".lock"))
         and ".lock/" not in text
-        and text != "HEAD"
+        and _GITS_OWN.fullmatch(text) is None
     )
     if not legal:
         raise BadNameError(
             f"{text!r} cannot be a branch name",
-            hint="use letters, digits and . _ - / between them, such as idea or try/blue",
+            hint="use letters, digits and . _ - / between them, such as idea or try/blue; "
+            "HEAD and what begins with refs/ mean something else to git",
         )
     return text
 

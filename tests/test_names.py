@@ -235,7 +235,10 @@ def test_new_ids_differ_and_sort_by_the_time_they_hold() -> None:
     assert moments == sorted(moments)
 
 
-@pytest.mark.parametrize("name", ["main", "retry-2", "try/blue", "v1.0", "A_b", "1", "x" * 128])
+@pytest.mark.parametrize(
+    "name",
+    ["main", "retry-2", "try/blue", "v1.0", "A_b", "1", "x" * 128, "ahead", "refs-2", "over_head"],
+)
 def test_legal_branches(name: str) -> None:
     assert check_branch(name) == name
 
@@ -243,6 +246,12 @@ def test_legal_branches(name: str) -> None:
 ILLEGAL_BRANCHES = [
     "",
     "HEAD",
+    "head",
+    "FETCH_HEAD",
+    "ORIG_HEAD",
+    "refs",
+    "refs/covalt/chat",
+    "Refs/heads/main",
     "-x",
     ".x",
     "a..b",
