@@ -6,7 +6,7 @@ acknowledged; a process killed there leaves a call that the next writer records 
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -105,7 +105,13 @@ class Engine:
             CannotInstallError: when what the toolset's Python needs cannot be installed.
             CancelledError: when the follower cancels while this waits for the chat.
         """
-        with observed(chat.id, request.tool_id, request.call_id) as call:
+        # By an id that was given it can be cancelled while it waits for the chat, too.
+        with (
+            observed(chat.id, request.tool_id, request.call_id) as call,
+            self._named(request.call_id, chat.id, request.tool_id)
+            if request.call_id
+            else nullcontext(),
+        ):
             outcome = self._made(chat, request, found)
             call.ended(outcome)
             return outcome
@@ -193,7 +199,7 @@ class Engine:
         with beside.copied(chat, call.base) as copy:
             waived = is_waived(self.config, found.tool, request.args)
             begin = partial(self.follower.tell, Started(call.id))
-            with self._running(call.id):
+            with self._running(call):
                 outcome = self._ran_python(
                     copy, call, found, begin=begin, confirmed=waived, warm=False
                 )
@@ -323,7 +329,7 @@ class Engine:
             writer.put_call(started)
             self.follower.tell(Started(call.id))
 
-        with self._running(call.id):
+        with self._running(call):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found, self.follower.cancel)
         if outcome.status == "invalid_arguments" and call.execution_id is None:
@@ -351,9 +357,12 @@ class Engine:
             seen = writer.look()
         return self._record(writer, started, found, outcome, error, seen=seen)
 
+    def _named(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
+        return RUNNING.named(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
+
     @contextmanager
-    def _running(self, call_id: str) -> Iterator[None]:
-        with RUNNING.named(call_id, self.follower.cancel), step("run", call_id):
+    def _running(self, call: PendingCall) -> Iterator[None]:
+        with self._named(call.id, call.chat_id, call.tool_id), step("run", call.id):
             yield
 
     def _record(

@@ -66,26 +66,39 @@ class Follower:
     respondent: Respondent = NOBODY
 
 
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    chat_id: str
+    tool_id: str
+    cancel: Cancel
+
+
 class RunningCalls:
-    """Which calls run here; for use by many threads."""
+    """Which calls run here, or wait for their chat; for use by many threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cancels: dict[str, Cancel] = {}
+        self._calls: dict[str, list[_UnderWay]] = {}
 
     @contextmanager
-    def named(self, call_id: str, cancel: Cancel) -> Iterator[None]:
+    def named(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
         """Let :meth:`cancel` find the call for as long as it runs, or waits for its chat."""
+        one = _UnderWay(chat_id, tool_id, cancel)
         with self._lock:
-            outer = self._cancels.get(call_id)
-            self._cancels[call_id] = cancel
+            self._calls.setdefault(call_id, []).append(one)
         try:
             yield
         finally:
             with self._lock:
-                del self._cancels[call_id]
-                if outer is not None:
-                    self._cancels[call_id] = outer
+                self._calls[call_id] = [each for each in self._calls[call_id] if each is not one]
+                if not self._calls[call_id]:
+                    del self._calls[call_id]
+
+    def tool_of(self, call_id: str, *, chat_id: str) -> str | None:
+        """Return the tool of a call of that chat which is under way here; None where there is none."""
+        with self._lock:
+            found = self._calls.get(call_id, ())
+            return next((one.tool_id for one in found if one.chat_id == chat_id), None)
 
     def cancel(self, call_id: str) -> None:
         """Ask a call to end; it has ended within a second, and what it wrote is kept.
@@ -94,20 +107,21 @@ class RunningCalls:
             NotRunningError: where it does not run here, or has ended.
         """
         with self._lock:
-            cancel = self._cancels.get(call_id)
-        if cancel is None:
+            found = [*self._calls.get(call_id, ())]
+        if not found:
             raise NotRunningError(
                 f"the call {call_id!r} does not run here",
                 hint="it has ended, still waits, or is another process's: Ctrl-C ends it there",
             )
-        cancel.set()
+        for one in found:
+            one.cancel.set()
 
     def cancel_all(self) -> None:
         """Ask every call to end, as before the server does."""
         with self._lock:
-            cancels = [*self._cancels.values()]
-        for cancel in cancels:
-            cancel.set_as("the server was stopped")
+            found = [one for calls in self._calls.values() for one in calls]
+        for one in found:
+            one.cancel.set_as("the server was stopped")
 
 
 RUNNING = RunningCalls()

@@ -158,7 +158,7 @@ class AwaitedCall:
                 selector.register(end, selectors.EVENT_READ)
             failure = self._wait(selector)
         self._asked = self._questions.close()
-        enforced = self._room.limit_hit()
+        enforced = self._room.limit_hit(is_over=True)
         hit = _ENFORCED[enforced] if enforced else "limit_cpu" if self._has_used_its_time() else ""
         if failure is not None or not self.room_is_good or self._status == -signal.SIGKILL:
             self.room_is_good = False
@@ -251,6 +251,8 @@ class AwaitedCall:
             return "limit_processes"
         if self._has_used_its_time():
             return "limit_cpu"
+        if enforced := self._room.limit_hit(is_over=False):
+            return _ENFORCED[enforced]
         if most and found.memory > most * MIB:
             found = process_tree.taken(self._room.pid, exactly=True)
             if found.memory > most * MIB:

@@ -373,6 +373,29 @@ def _others_priority(ground: Ground) -> str | None:
     return "lowered"
 
 
+@_probe("lowers the limits of the process that it was forked from")
+def _room_s_limits(ground: Ground) -> str | None:
+    del ground
+    resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (100, 200))
+    return "lowered"
+
+
+@_probe("lowers the priority of the process that it was forked from")
+def _room_s_priority(ground: Ground) -> str | None:
+    del ground
+    os.setpriority(os.PRIO_PROCESS, os.getppid(), 5)
+    return "lowered"
+
+
+@_probe("leaves memory in the kernel for the next call")
+def _kernel_memory(ground: Ground) -> str | None:
+    del ground
+    made = ctypes.CDLL(None, use_errno=True).shmget(0, 4096, 0o1600)
+    if made < 0:
+        raise OSError(ctypes.get_errno(), "shmget")
+    return "made"
+
+
 @_probe("stays behind after its call")
 def _stay_behind(ground: Ground) -> str | None:
     first = os.fork()

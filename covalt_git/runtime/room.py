@@ -87,19 +87,22 @@ class Room:
         )
         sandbox.enter(walls, asked["level"])
         tempfile.tempdir = None
-        self._private = Path(os.environ["TMPDIR"])
-        self._mounted = set(self._private.iterdir())
+        # What a call can leave files in beside the workspace.
+        self._private = [Path(os.environ["TMPDIR"])]
+        if asked["level"] == "full":
+            self._private.append(Path(sandbox.SHARED_MEMORY))
+        self._mounted = {path for folder in self._private for path in folder.iterdir()}
 
     def _can_be_forked(self) -> bool:
         """Tell whether a fork is as good as this process: nothing runs beside it, no file is its own."""
         return threading.active_count() == 1 and not offspring.has_children() and not self._held()
 
     def _held(self) -> set[Path]:
-        """Return what lies in the private folder, but for the folders that are shown in it."""
-        return set(self._private.iterdir()) - self._mounted
+        """Return what lies in the private folders, but for the folders that are shown in them."""
+        return {path for folder in self._private for path in folder.iterdir()} - self._mounted
 
     def _clear(self) -> bool:
-        """Empty the private folder; False where something of it stays."""
+        """Empty the private folders; False where something of them stays."""
         for path in self._held():
             remove(path)
         return not self._held()

@@ -79,7 +79,7 @@ class Room:
     Attributes:
         life: the keeper's side of it: at the end it tells how the room ended.
         scratch: its private folder, which is all that its tool can write to beside the workspace.
-        counts: of the limits that the system enforced in it, once its first call has ended.
+        counts: of the limits that the system enforced in it, once somebody asked for them.
         door: where calls go in, and where the end of each comes out.
         first_output: both ends of the pipe that the import prints to, until the first call has it.
         announced: our ends of the next call's connection and output, once they are handed in.
@@ -98,10 +98,16 @@ class Room:
     scratch: Path = Path()
     counts: Counts | None = None
 
-    def limit_hit(self) -> str:
-        """Return a limit that the system enforced since the call before: ``memory``, ``pids``."""
+    def limit_hit(self, *, is_over: bool) -> str:
+        """Return a limit that the system enforced since it was last asked: ``memory``, ``pids``.
+
+        Until a call is over, its room may not stand yet.
+        """
         if self.counts is None:
-            self.counts = Counts(self.pid)
+            counts = Counts(self.pid)
+            if not (counts.are_there or is_over):
+                return ""
+            self.counts = counts
         return self.counts.risen()
 
     def announce(self) -> None:

@@ -227,11 +227,13 @@ def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
 
 def _is_going_on(chat: ChatStore, call_id: str) -> bool:
     """Tell whether a call that exists for the role has not ended; one that is queued has no ref yet."""
-    followed = current.streams().get(call_id)
+    followed, noted = current.streams().get(call_id), chat.call(call_id)
+    tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
     if followed is not None and followed.call.chat_id == chat.id:
-        return current.catalog().sees(followed.call.tool_id)
-    call = chat.call(call_id)
-    return call is not None and current.catalog().sees(call.tool_id)
+        tool_id = followed.call.tool_id
+    elif noted is not None:
+        tool_id = noted.tool_id
+    return tool_id is not None and current.catalog().sees(tool_id)
 
 
 def _known_call(chat: ChatStore, call_id: str) -> ToolCall:

@@ -252,7 +252,7 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
         respondent = Respondent(kinds, made.ask)
         follower = Follower(lambda told: _tell(made, told), made.cancel, respondent)
         with (
-            RUNNING.named(call.call_id, made.cancel),
+            RUNNING.named(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id),
             opened.chats.open(call.chat_id) as chat,
         ):
             try:

@@ -198,6 +198,12 @@ def test_limits_of_the_system_hold(
             id="memory-told-as-something-else",
         ),
         pytest.param(
+            "while True:\n        try: os.fork()\n        except OSError: pass",
+            {"processes": 8},
+            "limit_processes",
+            id="processes-without-end",
+        ),
+        pytest.param(
             "subprocess.run([sys.executable, '-c', 'while True: pass'])",
             {"cpu_s": 1.0},
             "limit_cpu",

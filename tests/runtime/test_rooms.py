@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.runtime.conftest import Workshop
 
 LEVELS = [one.level for one in sandbox.levels() if one.here]
+HOLDING = [level for level in LEVELS if level != "process"]
 KEPT = "sha256:1"
 
 COUNTING = """
@@ -115,6 +116,42 @@ def test_nothing_that_a_call_leaves_is_there_for_the_next(
     first, *others = results(workshop, source, 3, level=level)
 
     assert first["patched"]
+    assert others == [first, first]
+
+
+@pytest.mark.parametrize("level", HOLDING)
+def test_what_a_call_does_to_its_room_is_not_there_for_the_next(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    source = """
+        import os, resource
+        from contextlib import suppress
+        from pathlib import Path
+
+        def run() -> dict:
+            seen = {
+                "files": resource.getrlimit(resource.RLIMIT_NOFILE),
+                "size": resource.getrlimit(resource.RLIMIT_FSIZE),
+                "nice": os.getpriority(os.PRIO_PROCESS, 0),
+                "cores": sorted(os.sched_getaffinity(0)),
+            }
+            with suppress(OSError):
+                seen["memory"] = os.listdir("/dev/shm")
+            room = os.getppid()
+            for leave in (
+                lambda: resource.prlimit(room, resource.RLIMIT_NOFILE, (50, 50)),
+                lambda: resource.prlimit(room, resource.RLIMIT_FSIZE, (10, 10)),
+                lambda: os.setpriority(os.PRIO_PROCESS, room, 5),
+                lambda: os.sched_setaffinity(room, {0}),
+                lambda: Path("/dev/shm/left").write_text("1"),
+            ):
+                with suppress(OSError):
+                    leave()
+            return seen
+    """
+
+    first, *others = results(workshop, source, 3, level=level)
+
     assert others == [first, first]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from covalt_git.calls.running import RUNNING
 from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
 from covalt_server import call_streams
@@ -376,6 +379,25 @@ def test_a_call_that_waits_for_its_chat_is_cancelled_by_its_id(slow: Api) -> Non
     assert until(told, "ToolCallError")["refusal"]["error"] == "cancelled"
     (slow.workspace / "go").write_text("1")
     events(first)
+
+
+def test_a_call_that_nobody_follows_is_cancelled_while_it_waits_for_its_chat(slow: Api) -> None:
+    first = follow(slow, "slow:wait")
+    appear(slow.workspace / "runs")
+    call_id = new_id()
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(
+            slow.tell, "call_tool", chat_id="c1", tool_id="slow:tell", args={}, call_id=call_id
+        )
+        while RUNNING.tool_of(call_id, chat_id="c1") is None:
+            time.sleep(0.01)
+        slow.post("cancel_call", chat_id="c1", call_id=call_id)
+        refused(made.result(), 409, "cancelled")
+    (slow.workspace / "go").write_text("1")
+    events(first)
+
+    (call,) = slow.get("list_calls", chat_id="c1")["calls"]
+    assert call["tool_id"] == "slow:wait"
 
 
 def test_a_hidden_call_cannot_be_cancelled(slow: Api) -> None:

@@ -45,11 +45,13 @@ from covalt_git.runtime.sandbox.control_groups import Counts
 from covalt_git.runtime.sandbox.entering import enter
 from covalt_git.runtime.sandbox.levels import Available, level, levels
 from covalt_git.runtime.sandbox.limits import open_reserve
+from covalt_git.runtime.sandbox.new_root import SHARED_MEMORY
 from covalt_git.runtime.sandbox.system_files import interpreter_paths
 from covalt_git.runtime.sandbox.trust import SandboxNeededError, check_trust
 from covalt_git.runtime.sandbox.walls import RunLimits, SandboxError, Walls
 
 __all__ = [
+    "SHARED_MEMORY",
     "Available",
     "Counts",
     "RunLimits",

@@ -77,6 +77,11 @@ class Counts:
                 end = os.open(group / name, os.O_RDONLY | os.O_CLOEXEC)
                 self._files.append((limit, key, end))
 
+    @property
+    def are_there(self) -> bool:
+        """Whether it joined any group that counts."""
+        return bool(self._files)
+
     def risen(self) -> str:
         """Return a limit whose count has risen since it was last asked: ``memory``, ``pids``."""
         before, self._before = self._before, self._now()

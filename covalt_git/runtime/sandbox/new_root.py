@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.runtime.sandbox.walls import Walls
 
 HOME: Final = "/tmp"  # noqa: S108 - a mount of the tool's own
-_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - as above
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - as above
 _BASE: Final = "/tmp"  # noqa: S108 - any folder that each system has: it is covered, not written to
 _SHARED_MEMORY_MB: Final = 256
 
@@ -52,7 +52,7 @@ def folders(walls: Walls) -> dict[Path, bool]:
 def writable(walls: Walls) -> tuple[str, ...]:
     """Return what is writable, as seen inside."""
     own = (str(walls.workspace),) if walls.writable_workspace else ()
-    return (*own, HOME, _SHARED_MEMORY, *system_files.DEVICES)
+    return (*own, HOME, SHARED_MEMORY, *system_files.DEVICES)
 
 
 def enter(walls: Walls, folders: Mapping[Path, bool], owned: Mapping[str, int]) -> None:
@@ -66,7 +66,7 @@ def enter(walls: Walls, folders: Mapping[Path, bool], owned: Mapping[str, int]) 
         trees[str(path)] = _tree(path, owned, 0 if may_write else READ_ONLY)
     scratch = _tree(walls.scratch, owned, 0)
     memory = walls.limits.memory_mb or _SHARED_MEMORY_MB
-    trees |= {HOME: scratch, _SHARED_MEMORY: _in_memory(f"{memory}m", "1777")}
+    trees |= {HOME: scratch, SHARED_MEMORY: _in_memory(f"{memory}m", "1777")}
     with contextlib.suppress(PermissionError):
         # Not to be had where the host's own /proc is covered in parts, as in many containers.
         attributes = READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS

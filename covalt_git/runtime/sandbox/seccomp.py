@@ -96,6 +96,20 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
     *_denied("reboot swapon swapoff acct quotactl quotactl_fd vhangup sethostname setdomainname"),
     *_denied("settimeofday clock_settime clock_adjtime adjtimex"),
     *_denied("move_pages migrate_pages mbind set_mempolicy set_mempolicy_home_node"),
+    # The limits of other processes, and their share of the processor.  The room that a call was forked
+    # from is one of them: the next call would inherit what this one set.
+    Rule("prlimit64", tests=(Test(0, "other", 0),)),
+    *(
+        Rule(name, tests=(Test(0, "other", 0),))
+        for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
+    ),
+    Rule("setpriority", tests=(Test(0, "other", _WHO_PROCESS),)),
+    Rule("setpriority", tests=(Test(1, "other", 0),)),
+    Rule("ioprio_set", tests=(Test(0, "other", _IO_WHO_PROCESS),)),
+    Rule("ioprio_set", tests=(Test(1, "other", 0),)),
+    # what stays in the kernel when its maker has ended: the next call would find it
+    *_denied("shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv"),
+    *_denied("mq_open mq_unlink"),
     # mounts, roots and namespaces
     *_denied("mount umount2 pivot_root chroot setns unshare open_tree open_tree_attr move_mount"),
     *_denied("fsopen fsconfig fsmount fspick mount_setattr statmount listmount"),
@@ -132,18 +146,6 @@ ALONE: Final[tuple[Rule, ...]] = (
     Rule("ioctl", tests=(Test(1, "equal", _FILE_FLAGS),)),
     Rule("ioctl", tests=(Test(1, "equal", _PROJECT_FLAGS),)),
     *_denied("inotify_add_watch"),
-    # The processes of the same user: their limits, their share of the processor, their memory.
-    Rule("prlimit64", tests=(Test(0, "other", 0),)),
-    *(
-        Rule(name, tests=(Test(0, "other", 0),))
-        for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr")
-    ),
-    Rule("setpriority", tests=(Test(0, "other", _WHO_PROCESS),)),
-    Rule("setpriority", tests=(Test(1, "other", 0),)),
-    Rule("ioprio_set", tests=(Test(0, "other", _IO_WHO_PROCESS),)),
-    Rule("ioprio_set", tests=(Test(1, "other", 0),)),
-    *_denied("shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv"),
-    *_denied("mq_open mq_unlink"),
     # The group is what the parent ends; nobody leaves it.
     *_denied("setsid setpgid"),
 )
