@@ -55,9 +55,15 @@ def _tell(
     missing = sorted(name for name, why in needed.items() if not why and name not in found)
     failing = sorted(name for name, checks in found.items() if checks["FAILURE"])
     broken = [name for name in failing if not needed.get(name)]
+    idle = sorted(
+        name
+        for name, why in needed.items()
+        if not why and name in found and not found[name]["SUCCESS"]
+    )
     proof.check(not missing, f"{revision}: the suite did not run {', '.join(missing)}")
     proof.check(not broken, f"{revision}: {', '.join(broken)} fail")
     scored = [checks for name, checks in found.items() if not needed.get(name)]
+    proof.check(not idle, f"{revision}: nothing was checked in {', '.join(idle)}")
     proof.note(f"{revision}: required scenarios, all passed", len(scored))
     proof.note(f"{revision}: checks in them", sum(checks["SUCCESS"] for checks in scored))
     beside = [name for name, why in needed.items() if why and name in found]
