@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_server.api_calls import CallAnswer
 
-GRACE_S = 0.25
+GRACE_S = 0.15
 """How long a call goes on that nobody listens to, unless it is to go on anyway.
 
 It takes half a second more to end one that does not look at its cancellation, and a stream that was
