@@ -84,10 +84,12 @@ def _say(chat_id: str, original: str, done: Replay) -> None:
     files = "other files" if others else "the same files"
     output.say(f"{done.tool_id}: {result}, {files}", fg="green" if done.same else "red")
     for one in done.differences:
-        output.say(f"  {one.path}: {one.then or 'nothing'} then, {one.now or 'nothing'} now")
+        output.say(
+            f"  {output.in_line(one.path)}: {one.then or 'nothing'} then, {one.now or 'nothing'} now"
+        )
     output.changes(done.changes)
     for path in done.empty_folders:
-        output.say(f"  the empty folder {path} is there only once")
+        output.say(f"  the empty folder {output.in_line(path)} is there only once")
     if not done.printed_the_same:
         output.say("it printed something else", dim=True)
     if done.then.toolset.digest != done.now.toolset.digest:
@@ -95,7 +97,9 @@ def _say(chat_id: str, original: str, done: Replay) -> None:
     if done.then.sandbox != done.now.sandbox:
         output.say(f"the sandbox was {done.then.sandbox} then, {done.now.sandbox} now")
     for note in done.missing:
-        output.say(f"  ! {note.path} was there and not stored: {note.reason}", fg="yellow")
+        output.say(
+            f"  ! {output.in_line(note.path)} was there and not stored: {note.reason}", fg="yellow"
+        )
     if done.branch is not None:
         short = original[: output.SHORT]
         output.say(f"{done.branch} keeps it: covalt-git chat diff {chat_id} {short} {done.branch}")

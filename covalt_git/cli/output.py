@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.models.commit_record import WorkspaceNotes
 
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_MORE_LINES = re.compile("[\t\n\u2028\u2029]")
 SHORT = 12
 """Digits of a manifest's id that are printed: enough to type, and unique in any real chat."""
 
@@ -43,6 +44,11 @@ _moving: list[str] = []
 def safe(text: str) -> str:
     """Return ``text`` with control and direction characters written out."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def in_line(text: str) -> str:
+    """Return ``text`` as a part of a line: a file's name, say, that would begin a line of its own."""
+    return safe(_MORE_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def say(text: str = "", **style: Any) -> None:
@@ -107,7 +113,7 @@ def changes(found: Iterable[FileChange]) -> None:
     """Print the paths that changed, each with its mark."""
     for change in found:
         mark, colour = MARKS[change.kind]
-        say(f"  {mark} {change.path}", fg=colour)
+        say(f"  {mark} {in_line(change.path)}", fg=colour)
 
 
 def change_json(change: FileChange) -> JsonObject:
@@ -118,10 +124,10 @@ def change_json(change: FileChange) -> JsonObject:
 def notes(found: WorkspaceNotes) -> None:
     """Print what could not be stored, or not everywhere."""
     for note in found.not_stored:
-        say(f"  ! {note.path} is not stored: {note.reason}", fg="yellow", err=True)
+        say(f"  ! {in_line(note.path)} is not stored: {note.reason}", fg="yellow", err=True)
     for note in found.unportable:
         say(
-            f"  ! {note.path} is stored, but not for every system: {note.reason}",
+            f"  ! {in_line(note.path)} is stored, but not for every system: {note.reason}",
             fg="yellow",
             err=True,
         )

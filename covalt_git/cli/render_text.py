@@ -42,7 +42,7 @@ def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> Non
     """Print what a render plan shows."""
     output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
     if shown.error:
-        output.say(f"cannot be shown as configured: {shown.error}", fg="yellow")
+        output.say(f"cannot be shown as configured: {output.in_line(shown.error)}", fg="yellow")
     config = dict(shown.config)
     path = config.pop("file", None) or config.pop("path", None)
     if isinstance(path, str) and path.startswith("workspace:"):
@@ -52,11 +52,11 @@ def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> Non
         _text(content if isinstance(content, str) else json.dumps(content, indent=2))
     elif shown.renderer == "html":
         size = f", {shown.artifact.size} bytes" if shown.artifact else ""
-        output.say(f"page: {config.get('artifact', 'the result')}{size}")
+        output.say(output.in_line(f"page: {config.get('artifact', 'the result')}{size}"))
         output.say("its data, as window.__TOOL_DATA__:")
         _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False), most=_FEW_LINES)
     elif "url" in config:
-        output.say(f"open {config['url']}")
+        output.say(output.in_line(f"open {config['url']}"))
 
 
 def patch(text: str) -> None:
@@ -68,7 +68,7 @@ def patch(text: str) -> None:
 
 
 def _file(chat: ChatStore, manifest: WorkspaceManifest, path: str) -> None:
-    output.say(path, bold=True)
+    output.say(output.in_line(path), bold=True)
     try:
         content = chat.read_file(manifest.id, path)
     except CovaltError as error:

@@ -27,6 +27,10 @@ def test_control_characters_are_shown_not_obeyed(text: str, shown: str) -> None:
     assert output.safe(text) == shown
 
 
+def test_a_part_of_a_line_begins_no_other() -> None:
+    assert output.in_line("a\n\tb\u2028c\r") == "a\\u000a\\u0009b\\u2028c\\u000d"
+
+
 def test_a_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
     output.table([("a", "1"), ("long name", "22")], titles=("NAME", "N"))
 
