@@ -8,18 +8,23 @@ all ask this module.  The rules follow git's ``verify_path`` with protectNTFS an
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 MAX_ELEMENT_BYTES = 255
 MAX_PATH_BYTES = 4096
 MAX_DEPTH = 128
 _SHORT_NAME = 8
+_UNTYPED = {*range(0x20), *range(0x7F, 0x100), *b"'\\"}
+"""Bytes of a name that a shell is told by their number."""
 
 _PLAIN = re.compile(
     r"(?!.{256})(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z))[a-z0-9_]+(?:[-.][a-z0-9_]+)*",
@@ -72,6 +77,15 @@ def check_path(path: str | bytes) -> Verdict:
         if worst.kind == "good":
             worst = verdict
     return worst
+
+
+def typed(path: Path) -> str:
+    """Return a path as it is typed at a shell's prompt in the folder where this process stands."""
+    text = os.path.relpath(path)
+    if text.isprintable():
+        return shlex.quote(text)
+    bytes_ = (f"\\x{one:02x}" if one in _UNTYPED else chr(one) for one in os.fsencode(text))
+    return f"$'{''.join(bytes_)}'"
 
 
 def is_plain(name: str) -> bool:

@@ -18,6 +18,7 @@ from covalt_git.paths import (
     collisions,
     is_git_file,
     is_plain,
+    typed,
 )
 
 SECURITY = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "security"
@@ -251,3 +252,21 @@ def test_names_that_need_a_closer_look_are_not_plain(name: str) -> None:
 def test_a_long_name_is_judged_at_once() -> None:
     assert check_element("a_" * 50_000 + "!").kind == "refused"
     assert check_element("_-" * 100 + "!").kind == "good"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "a b", "it's", "$HOME", "ü", "x\n  ! all is well\n\x1b[31m", "\n'\\a", "\udcff\n1"],
+)
+def test_a_path_is_written_as_a_shell_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / name).write_text("found")
+    monkeypatch.chdir(tmp_path / "here")
+    written = typed(tmp_path / "there" / name)
+    done = subprocess.run(["bash", "-c", f"cat {written}"], capture_output=True, check=True)
+
+    assert done.stdout == b"found"
+    assert written.isprintable()

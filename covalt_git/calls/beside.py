@@ -57,7 +57,7 @@ def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
         UnsafeTreeError: when the manifest holds what must not come into a folder.
     """
     state = chat.state(base)
-    materialize.check_way(chat.store, FolderState(), state, ())
+    materialize.check_way(chat.store, FolderState(), state, (), folder=chat.workspace)
     try:
         with _folder(chat.folder) as folder:
             (folder / "staging").mkdir()

@@ -57,6 +57,7 @@ class CallOutcome:
         if self.approval is not None:
             told["execution_id"] = self.approval.execution_id
         told |= {"sandbox": self.sandbox, "output": self.output, "repeated": self.repeated}
+        told["notes"] = self.notes.model_dump(mode="json")
         if self.error is not None:
             told["traceback"] = self.error.traceback
         return told

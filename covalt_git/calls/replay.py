@@ -212,7 +212,7 @@ def _elsewhere(writer: Writer, base: str | None) -> Iterator[_Elsewhere]:
     for left in chat.folder.glob(f"{_FOLDER}*"):
         shutil.rmtree(left, ignore_errors=True)  # by a process that died while it held the lock
     state = chat.state(base)
-    materialize.check_way(chat.store, FolderState(), state, ())
+    materialize.check_way(chat.store, FolderState(), state, (), folder=chat.workspace)
     scratch = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=chat.folder))
     try:
         there = _Elsewhere(chat.id, scratch, chat.config, chat, branches.free_name(chat, "replay"))

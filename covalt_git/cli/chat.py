@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -23,13 +25,17 @@ from covalt_git.cli.session import (
     chat_argument,
     indexed,
     json_option,
+    notes_json,
     project,
     synced,
     written,
     wrong_call,
 )
-from covalt_git.workspaces import resolving
-from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces import resolving, unsaved
+from covalt_git.workspaces.uploads import Upload, check_size
+
+if TYPE_CHECKING:
+    from covalt_git.models.project_config import WorkspaceConfig
 
 
 @click.group()
@@ -92,8 +98,11 @@ def status(chat_id: str, *, as_json: bool) -> None:
     """Show the branch, the edits that no manifest holds yet, and what is left out of them."""
     opened = project()
     with opened.chats.open(chat_id) as chat, chat.looking() as seen:
-        changes = chat.tree_changes(chat.state(chat.head()).tree, seen.tree)
+        begun = unsaved.begun_switch(chat)
+        changes = unsaved.changes(chat, seen.tree, begun)
         calls = chat.calls()
+        running = [call for call in calls if call.status == "running"]
+        waits = [call for call in calls if call.status == "pending"]
         conflicts = resolving.waiting(chat, chat.head(), seen.tree)
         if as_json:
             output.as_json(
@@ -103,7 +112,9 @@ def status(chat_id: str, *, as_json: bool) -> None:
                     "changes": [output.change_json(change) for change in changes],
                     "ignored": list(seen.ignored),
                     "workspace": seen.notes.model_dump(),
-                    "waiting": [call.id for call in calls],
+                    "switching_to": None if begun is None else begun.branch,
+                    "running": [call.id for call in running],
+                    "waiting": [call.id for call in waits],
                     "conflicts": [one.model_dump() for one in conflicts],
                 }
             )
@@ -112,18 +123,27 @@ def status(chat_id: str, *, as_json: bool) -> None:
         output.say(
             f"on {chat.active_branch()}, at {at[: output.SHORT] if at else 'no manifest yet'}"
         )
+        if begun is not None:
+            to = begun.new[: output.SHORT] if begun.new else "nothing"
+            output.say(
+                f"a switch to {begun.branch}, at {to}, was interrupted: the next step finishes it",
+                fg="yellow",
+            )
         output.say("edits that the next step saves:" if changes else "no unsaved edits")
         output.changes(changes)
         output.notes(seen.notes)
         if seen.ignored:
-            output.say(
-                f"ignored, and kept through every switch: {', '.join(seen.ignored)}", dim=True
-            )
+            ignored = ", ".join(map(output.in_line, seen.ignored))
+            output.say(f"ignored, and kept through every switch: {ignored}", dim=True)
         if conflicts:
             output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
             chat_merge.say_waiting(conflicts, chat.active_branch())
-        for call in calls:
-            output.say(f"waiting: {call.tool_id}, see covalt-git approval list", fg="yellow")
+        for call in running:
+            output.say(f"running: {call.tool_id} (call {call.id}, since {call.started_at})")
+        for call in waits:
+            output.say(
+                f"waiting for approval: {call.tool_id}, see covalt-git approval list", fg="yellow"
+            )
 
 
 @command.command("files")
@@ -143,16 +163,18 @@ def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
         if as_json:
             output.as_json({"manifest_id": oid, "files": found})
         for path, digest in found.items() if not as_json else ():
-            output.say(f"{digest[: output.SHORT]}  {path}")
+            output.say(f"{digest[: output.SHORT]}  {output.in_line(path)}")
 
 
 @command.command("diff")
 @chat_argument
 @click.argument("old", required=False)
 @click.argument("new", required=False)
-@click.option("--stat", is_flag=True, help="Only name the files.")
+@click.option("--stat", "only_names", is_flag=True, help="Only name the files.")
 @json_option
-def diff(chat_id: str, old: str | None, new: str | None, *, stat: bool, as_json: bool) -> None:
+def diff(
+    chat_id: str, old: str | None, new: str | None, *, only_names: bool, as_json: bool
+) -> None:
     """Show what differs between two MANIFESTs.
 
     With one, from it to the folder as it is now; with none, from the last manifest to the folder.
@@ -167,7 +189,7 @@ def diff(chat_id: str, old: str | None, new: str | None, *, stat: bool, as_json:
                 output.as_json(
                     [output.change_json(one) | {"patch": chat.patch(one)} for one in changes]
                 )
-            elif stat:
+            elif only_names:
                 output.changes(changes)
             else:
                 for change in changes:
@@ -187,31 +209,45 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
     A name that is taken gets a number, unless the content is the same.
     """
     opened = project()
-    uploads = [Upload(path.name, _read(path), _is_executable(path)) for path in paths]
+    uploads = [_upload(path, opened.config.workspace) for path in paths]
     with opened.chats.open(chat_id) as chat:
         before = chat.head()
         with written(opened, chat) as writer:
             placed = writer.upload(uploads, folder=folder)
         if as_json:
-            output.as_json(
-                {"manifest_id": chat.head(), "files": [one.model_dump() for one in placed]}
-            )
+            files = [one.model_dump() for one in placed]
+            output.as_json({"manifest_id": chat.head(), "files": files} | notes_json(writer))
             return
         for one in placed:
-            taken = f" ({one.renamed_from} was taken)" if one.renamed_from else ""
-            output.say(f"  + {one.path}{taken}", fg="green")
+            path = output.in_line(one.path)
+            taken = f" ({output.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
+            if one.was_there:
+                output.say(f"  = {path} was there already{taken}", dim=True)
+            else:
+                output.say(f"  + {path}{taken}", fg="green")
         if chat.head() == before:
             output.say("nothing new: the workspace has these files already")
 
 
-def _read(path: Path) -> bytes:
-    if not path.is_file():
-        raise wrong_call(f"there is no file {str(path)!r}")
-    return path.read_bytes()
+def _upload(path: Path, config: WorkspaceConfig) -> Upload:
+    """Read a file that the command line names, unless it is none or too large."""
+    shown = str(path)
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise wrong_call(f"{shown!r} is {_kind(found.st_mode)}; only files are uploaded")
+        check_size(shown, found.st_size, config)
+        return Upload(path.name, path.read_bytes(), executable=bool(found.st_mode & 0o100))
+    except FileNotFoundError:
+        raise wrong_call(f"there is no file {shown!r}") from None
+    except OSError as error:
+        raise wrong_call(f"{shown!r} cannot be read: {(error.strerror or '').lower()}") from None
 
 
-def _is_executable(path: Path) -> bool:
-    return bool(path.stat().st_mode & 0o100)
+def _kind(mode: int) -> str:
+    """Return what it is that is no file."""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
 
 
 command.add_command(chat_branch.command, "branch")

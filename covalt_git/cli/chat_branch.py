@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import chat_argument, json_option, project, written
+from covalt_git.cli.session import chat_argument, json_option, notes_json, project, written
 from covalt_git.workspaces import branches
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> 
             oid = chat.resolve(start) if start is not None else writer.save_edits()
             writer.create_branch(name, oid)
         if as_json:
-            output.as_json({"name": name, "manifest_id": oid})
+            output.as_json({"name": name, "manifest_id": oid} | notes_json(writer))
             return
         output.say(f"{name} is at {oid and oid[: output.SHORT]}")
         output.say(f"go there: covalt-git chat checkout {chat.id} {name}", dim=True)
@@ -129,6 +129,7 @@ def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
                     "manifest_id": chat.head(),
                     "changes": [output.change_json(change) for change in changes],
                 }
+                | notes_json(writer)
             )
             return
         output.say(f"on {name}")

@@ -10,6 +10,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.session import chat_argument, json_option, project, written, wrong_call
+from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import merging, resolving
 from covalt_git.workspaces.merge_conflicts import Choice, Choices, Rest, told
 
@@ -70,6 +71,7 @@ def merge(
         raise wrong_call("give one of --keep-both and --prefer")
     choices = Choices(dict(map(_resolution, pairs)), "both" if keep_both else prefer)
     opened = project()
+    fresh = WorkspaceNotes()
     with opened.chats.open(chat_id) as chat:
         if dry_run:
             done = merging.preview(chat, branch, choices, fast_forward=not no_ff)
@@ -78,10 +80,11 @@ def merge(
                 done = merging.merge(
                     writer, branch, choices, message=message, fast_forward=not no_ff
                 )
+                fresh = writer.fresh_notes()
     if as_json:
-        output.as_json(_merge_json(done))
+        output.as_json(_merge_json(done) | {"notes": fresh.model_dump(mode="json")})
     else:
-        _say(chat_id, done, dry_run=dry_run)
+        _say(chat_id, done, dry_run=dry_run, fresh=fresh)
     if done.status == "conflicts":
         raise SystemExit(1)
 
@@ -120,11 +123,12 @@ def resolve(
         raise wrong_call(f"say what {path!r} is to be: --ours, --theirs, --union or --with FILE")
     opened = project()
     with opened.chats.open(chat_id) as chat:
-        changes = []
+        changes, fresh = [], WorkspaceNotes()
         if path is not None:
             choice = Choice("content", _read(file)) if file else _CHOICES[chosen[0]]
             with written(opened, chat) as writer:
                 changes = resolving.resolve(writer, posixpath.normpath(path), choice)
+                fresh = writer.fresh_notes()
         with chat.looking() as seen:
             waiting = resolving.waiting(chat, chat.head(), seen.tree)
         if as_json:
@@ -134,6 +138,7 @@ def resolve(
                     "manifest_id": chat.head(),
                     "changes": [output.change_json(change) for change in changes],
                     "waiting": [one.model_dump() for one in waiting],
+                    "notes": fresh.model_dump(mode="json"),
                 }
             )
             return
@@ -147,10 +152,13 @@ def say_waiting(waiting: Iterable[Waiting], ours: str) -> None:
     """Print the conflicts that wait to be decided."""
     for one in waiting:
         about = told(one, ours=ours, theirs=one.branch)
-        output.say(f"  ! {one.path}: {about}; the other version is {one.saved_as}", fg="yellow")
+        output.say(
+            f"  ! {output.in_line(f'{one.path}: {about}; the other version is {one.saved_as}')}",
+            fg="yellow",
+        )
 
 
-def _say(chat_id: str, done: Merge, *, dry_run: bool) -> None:
+def _say(chat_id: str, done: Merge, *, dry_run: bool, fresh: WorkspaceNotes) -> None:
     at = done.manifest_id[: output.SHORT] if done.manifest_id else ""
     match done.status:
         case "already_merged":
@@ -167,9 +175,9 @@ def _say(chat_id: str, done: Merge, *, dry_run: bool) -> None:
             output.say(f"{done.branch} {merged} into {done.into}")
     output.changes(done.changes)
     if done.status == "merged":
-        output.notes(done.notes)
+        output.notes(done.notes.beyond(fresh))
     for conflict in done.conflicts:
-        output.say(f"  ! {_about(conflict, done)}", fg="yellow")
+        output.say(f"  ! {output.in_line(_about(conflict, done))}", fg="yellow")
     if done.status == "conflicts":
         again = f"covalt-git chat merge {chat_id} {done.branch}"
         output.say(f"keep both versions, to decide later:  {again} --keep-both")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import chat_argument, json_option, project, written
+from covalt_git.cli.session import chat_argument, json_option, notes_json, project, written
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import messages
 from covalt_git.workspaces.conversation import Conversation
@@ -194,7 +194,7 @@ def _go(chat_id: str, work: Callable[[Writer], Place], *, as_json: bool) -> None
         with written(opened, chat) as writer:
             place = work(writer)
         if as_json:
-            output.as_json(_place_json(place))
+            output.as_json(_place_json(place) | notes_json(writer))
             return
         output.changes(place.changes)
         at = place.manifest_id[: output.SHORT] if place.manifest_id else "no manifest yet"

@@ -5,7 +5,14 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import chat_argument, json_option, project, written, wrong_call
+from covalt_git.cli.session import (
+    chat_argument,
+    json_option,
+    notes_json,
+    project,
+    written,
+    wrong_call,
+)
 from covalt_git.workspaces import conversation, restoring
 
 
@@ -52,6 +59,7 @@ def command(
                     "manifest_id": done.manifest_id,
                     "changes": [output.change_json(change) for change in done.changes],
                 }
+                | notes_json(writer)
             )
             return
         output.changes(done.changes)

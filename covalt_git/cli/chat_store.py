@@ -15,6 +15,7 @@ from covalt_git.cli import output
 from covalt_git.cli.session import (
     chat_argument,
     json_option,
+    notes_json,
     project,
     synced,
     waiting,
@@ -25,7 +26,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.workspaces import collecting, deleting, exporting, forking, importing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.models.base import JsonObject
     from covalt_git.project import Project
@@ -54,16 +55,19 @@ def fork(
         with written(opened, chat) as writer:
             at = None if manifest is None else chat.resolve(manifest)
             made = forking.fork(writer, opened.chats, at=at, chat_id=new_id, title=title)
+            lacking = writer.left_in_place()
         with made:
             with written(opened, made):  # brings its folder there, while the other chat is free
                 pass
             about = made.about()
             if as_json:
-                output.as_json(about.model_dump() | {"workspace": str(made.workspace)})
+                told = about.model_dump() | {"workspace": str(made.workspace)}
+                output.as_json(told | {"lacks": list(lacking)} | notes_json(writer))
                 return
             start = about.forked_from.manifest_id if about.forked_from else None
             where = f" at {start[: output.SHORT]}" if start else ""
             output.say(f"{made.id}: forked from {chat.id}{where}")
+            _say_lacking(lacking)
             output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
 
 
@@ -82,12 +86,16 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
         path = Path(f"{chat.id}.bundle") if path is None else path
         with written(opened, chat) as writer:
             writer.save_edits()
+            of_folder = branch is None or branch == chat.active_branch()
+            lacking = writer.left_in_place() if of_folder else ()
         with _bar() as progress:
             done = exporting.export_to(chat, path, branch=branch, progress=progress)
         if as_json:
-            output.as_json({"file": str(path)} | asdict(done))
+            told = {"file": str(path)} | asdict(done)
+            output.as_json(told | {"lacks": list(lacking)} | notes_json(writer))
             return
         output.say(f"{path}: {', '.join(done.branches)}, {_size(done.size)}")
+        _say_lacking(lacking)
         output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
 
 
@@ -115,9 +123,15 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
         states = output.plural(found.commits, "state")
         output.say(f"{found.chat_id}{taken}: {states} on {', '.join(found.branches)}")
         for note in found.unportable[:_MOST_NOTES]:
-            output.say(f"  ! {note.path} is not for every system: {note.reason}", fg="yellow")
+            output.say(
+                f"  ! {output.in_line(note.path)} is not for every system: {note.reason}",
+                fg="yellow",
+            )
         for note in left_out[:_MOST_NOTES]:
-            output.say(f"  ! {note.path} will not be in later states: {note.reason}", fg="yellow")
+            output.say(
+                f"  ! {output.in_line(note.path)} will not be in later states: {note.reason}",
+                fg="yellow",
+            )
         if found.left_out:
             output.say(f"left out: {', '.join(found.left_out[:_MOST_NOTES])}", dim=True)
         output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
@@ -188,6 +202,14 @@ def title_of(row: JsonObject) -> str:
         f"(forked from {origin['chat_id']})" if origin else f"(made by {maker})" if maker else ""
     )
     return " ".join(filter(None, (row["title"], where)))
+
+
+def _say_lacking(paths: Sequence[str]) -> None:
+    """Say what a copy of a chat lacks of the folder, if anything."""
+    if paths:
+        named = ", ".join(map(output.in_line, paths[:_MOST_NOTES]))
+        more = f" and {len(paths) - _MOST_NOTES} more" if len(paths) > _MOST_NOTES else ""
+        output.say(f"the copy lacks what no state holds: {named}{more}", fg="yellow", err=True)
 
 
 def _collect(opened: Project, chat_id: str, *, now: bool) -> Collected:

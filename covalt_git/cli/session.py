@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.index.queries import Index
+    from covalt_git.models.base import JsonObject
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer
@@ -57,10 +58,23 @@ def waiting(place: Place) -> None:
 
 @contextmanager
 def written(opened: Project, chat: ChatStore) -> Iterator[Writer]:
-    """Hold a chat for writing and bring what happened into the index afterwards."""
+    """Hold a chat for writing and bring what happened into the index afterwards.
+
+    What was found in the folder that cannot be stored is told, also where the command fails then: the
+    next one takes it for known.  With ``--json`` it is in the answer, see :func:`notes_json`.
+    """
     with opened.writing(chat, waiting) as writer:
-        yield writer
+        try:
+            yield writer
+        finally:
+            if not click.get_current_context().params.get("as_json"):
+                output.notes(writer.fresh_notes())
     indexed(opened, chat)
+
+
+def notes_json(writer: Writer) -> JsonObject:
+    """Return what ``--json`` tells of the folder that its files cannot say, and was not known before."""
+    return {"notes": writer.fresh_notes().model_dump(mode="json")}
 
 
 def indexed(opened: Project, chat: ChatStore) -> None:

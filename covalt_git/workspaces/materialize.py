@@ -8,7 +8,6 @@ that is neither as it was nor as it should be is somebody's work: it is left as 
 from __future__ import annotations
 
 import operator
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,7 +17,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.flushing import flush
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
-from covalt_git.paths import check_path
+from covalt_git.paths import check_path, typed
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
@@ -59,6 +58,11 @@ class Journal(StrictModel):
     head: str
     moves: bool = False
     before: str | None = None
+
+    @property
+    def branch(self) -> str:
+        """The name of the branch that HEAD goes to."""
+        return self.head.removeprefix("refs/heads/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +145,16 @@ def _leave(
 
 
 def check_way(
-    store: GitStore, old: FolderState, new: FolderState, left_in_place: Iterable[str]
+    store: GitStore,
+    old: FolderState,
+    new: FolderState,
+    left_in_place: Iterable[str],
+    *,
+    folder: Path,
 ) -> list[Difference]:
-    """Make sure that a switch can be made, before anything is changed; return what differs.
+    """Make sure that a switch of ``folder`` can be made, before anything is changed.
+
+    Return what differs.
 
     Raises:
         InTheWayError: when something that is in no state stands where the switch writes.
@@ -158,9 +169,9 @@ def check_way(
         return found
     for wanted, _ in files:
         below = {path for path in standing if path.startswith(f"{wanted}/")}
-        _check_free(wanted, standing & _way_to(wanted) | below)
+        _check_free(folder, wanted, standing & _way_to(wanted) | below)
     for path in sorted(set(new.empty_folders) - set(old.empty_folders)):
-        _check_free(path, standing & _way_to(path))
+        _check_free(folder, path, standing & _way_to(path))
     return found
 
 
@@ -180,12 +191,12 @@ def _way_to(path: str) -> set[str]:
     return {path} | {path[:at] for at, letter in enumerate(path) if letter == "/"}
 
 
-def _check_free(wanted: str, blocking: set[str]) -> None:
+def _check_free(folder: Path, wanted: str, blocking: set[str]) -> None:
     if blocking:
         path = min(blocking)
         raise InTheWayError(
             f"{path!r} is in the way of {wanted!r}",
-            hint=f"move it out of the workspace, for example: mv {shlex.quote(path)} /tmp/",
+            hint=f"move it out of the workspace, for example: mv {typed(folder / path)} /tmp/",
         )
 
 

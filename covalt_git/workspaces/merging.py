@@ -145,7 +145,7 @@ def preview(
         else:
             after, done = _joined(chat, sides, done, choices or Choices())
             new = None
-        materialize.check_way(chat.store, ours, after, seen.left_in_place)
+        materialize.check_way(chat.store, ours, after, seen.left_in_place, folder=chat.workspace)
         changes = () if done.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
         return replace(done, manifest_id=new, changes=tuple(changes))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.models.commit_record import CommitRecord, MessageRecord, WorkspaceNotes
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
 from covalt_git.names import check_id, new_id
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.chats import HEADS, MovedError
@@ -186,8 +186,7 @@ def _go(
 
 
 def _record(writer: Writer, words: MessageRecord, files: str | None) -> CommitRecord:
-    notes = WorkspaceNotes() if files is None else writer.chat.manifest(files).record.workspace
-    at = commits.now()
+    at, notes = commits.now(), writer.noted(files)
     return CommitRecord(id=new_id(), at=at, by=writer.by, message=words, workspace=notes)
 
 

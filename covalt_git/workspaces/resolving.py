@@ -13,6 +13,7 @@ from covalt_git.git_objects import FOLDER
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import CommitRecord, ConflictKind, MergeSide
 from covalt_git.names import new_id
+from covalt_git.paths import typed
 from covalt_git.workspaces import commits, materialize, merge_conflicts, tree_edits, tree_notes
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.merge_conflicts import SAVED
@@ -141,7 +142,7 @@ def _chosen(
         case _:
             raise merge_conflicts.NotMergeableError(
                 f"both versions of {path!r} are there already",
-                hint=f"give the other a name that is its own: mv {conflict.saved_as} ...",
+                hint=f"give the other a name that is its own: mv {typed(chat.workspace / conflict.saved_as)} ...",
             )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.commit_record import CommitRecord, RestoreRecord, WorkspaceNotes
+from covalt_git.models.commit_record import CommitRecord, RestoreRecord
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, commits, materialize, tree_edits, tree_notes
 from covalt_git.workspaces.chats import HEADS
@@ -58,7 +58,7 @@ def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Rest
     if new == now:
         return Restored(branch, head, (), made=False)
     seen = writer.look()
-    way = materialize.check_way(chat.store, now, new, seen.left_in_place)
+    way = materialize.check_way(chat.store, now, new, seen.left_in_place, folder=chat.workspace)
     record = CommitRecord(
         id=new_id(),
         at=commits.now(),
@@ -92,13 +92,12 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
         branches.check_free(chat, branch)
     name = branches.free_name(chat, "restore") if branch is None else branch
     head = writer.save_edits()
-    notes = WorkspaceNotes() if head is None else chat.manifest(head).record.workspace
     record = CommitRecord(
         id=new_id(),
         at=commits.now(),
         by=writer.by,
         restore=RestoreRecord(manifest_id=manifest_id, keeps_files=True),
-        workspace=notes,
+        workspace=writer.noted(head),
     )
     oid = writer.make(
         "restore",

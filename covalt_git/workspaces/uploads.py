@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import LINK, blob_id
 from covalt_git.models.commit_record import UploadedFile
+from covalt_git.workspaces import edits
 from covalt_git.workspaces.snapshot import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.folders import Folder
@@ -27,12 +28,37 @@ class Upload:
     executable: bool = False
 
 
+class Placed(UploadedFile):
+    """Where an upload is; ``was_there`` tells that the same content was at that path before."""
+
+    was_there: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Placing:
     """Where each upload goes, in order, and what has to be written where."""
 
-    placed: tuple[UploadedFile, ...]
+    placed: tuple[Placed, ...]
     fresh: dict[str, Upload]
+
+    def record(self) -> tuple[UploadedFile, ...]:
+        """Return the uploads as the commit names them."""
+        return tuple(
+            UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in self.placed
+        )
+
+
+def check_size(name: str, size: int, config: WorkspaceConfig) -> None:
+    """Make sure that a file of that many bytes would be stored, before any of them is read.
+
+    Raises:
+        CovaltError: naming the setting.
+    """
+    if size > config.max_file_mb << 20:
+        raise CovaltError(
+            f"{name!r} cannot be stored: it is larger than {config.max_file_mb} MiB",
+            hint="raise workspace.max_file_mb in covalt.yaml",
+        )
 
 
 def place(
@@ -41,10 +67,14 @@ def place(
     folder: str,
     config: WorkspaceConfig,
     object_format: str,
+    *,
+    beside: Collection[str] | None = None,
 ) -> Placing:
     """Choose a path in ``folder`` of the workspace for every upload; nothing is written.
 
-    A name that is taken gets a number (``report_1.csv``), unless the content is the same.
+    A name that is taken gets a number (``report_1.csv``), unless the content is the same.  With
+    ``beside``, the files that are there, a path that some system could not check out is refused;
+    without, it is stored and noted.
 
     Raises:
         CovaltError: for a folder, a name or a size that cannot be stored.
@@ -54,7 +84,7 @@ def place(
         raise CovaltError(
             f"{folder!r} is no folder of the workspace", hint="choose another for --to"
         )
-    placed: list[UploadedFile] = []
+    placed: list[Placed] = []
     fresh: dict[str, Upload] = {}
     for upload in uploads:
         oid = blob_id(upload.content, object_format)
@@ -65,7 +95,11 @@ def place(
                     f"{upload.name!r} is no file name", hint="name its folder with --to FOLDER"
                 )
             check_storable(path, upload.content, config)
-            if path not in fresh and root.is_free(path):
+            was_there = path in fresh or not root.is_free(path)
+            if not was_there:
+                if beside is not None:
+                    edits.check_portable(path)
+                    edits.check_new(root, path, [*beside, *fresh])
                 fresh[path] = upload
                 break
             there = root.state(path, object_format)
@@ -73,7 +107,8 @@ def place(
                 break
             if path in fresh and fresh[path].content == upload.content:
                 break
-        placed.append(UploadedFile(path=path, renamed_from=wanted if path != wanted else None))
+        renamed_from = wanted if path != wanted else None
+        placed.append(Placed(path=path, renamed_from=renamed_from, was_there=was_there))
     return Placing(tuple(placed), fresh)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import BrokenStoreError
+from covalt_git.paths import typed
 from covalt_git.workspaces import materialize, trees
 from covalt_git.workspaces.chats import HEADS, MovedError
 from covalt_git.workspaces.folders import Folder
@@ -57,7 +58,7 @@ class WorkingFolder:
             raise CovaltError(
                 f"{self.chat.workspace} is no folder",
                 hint=f"move it away, and the next command makes it again: "
-                f"mv {self.chat.workspace} /tmp/",
+                f"mv {typed(self.chat.workspace)} /tmp/",
             )
         return True
 
@@ -72,7 +73,8 @@ class WorkingFolder:
         if self.exists():
             return
         head = self.chat.head()
-        way = materialize.check_way(self.chat.store, FolderState(), self.chat.state(head), ())
+        state, folder = self.chat.state(head), self.chat.workspace
+        way = materialize.check_way(self.chat.store, FolderState(), state, (), folder=folder)
         self._switch(materialize.Journal(old=None, new=head, head=self.chat.store.head()), way)
 
     def switch(

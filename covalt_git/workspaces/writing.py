@@ -19,7 +19,6 @@ from covalt_git.models.commit_record import (
     CallRecord,
     CommitRecord,
     Source,
-    UploadedFile,
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
@@ -114,6 +113,7 @@ class Writer:
     chat: ChatStore
     by: str
     _seen: snapshot.Snapshot | None = None
+    _before: str | None = None
 
     @property
     def folder(self) -> WorkingFolder:
@@ -126,8 +126,37 @@ class Writer:
         """Return the folder as it is now, its content stored; one that a tool removed is empty."""
         if not self.folder.exists():
             self.chat.workspace.mkdir()
+        if self._seen is None:
+            self._before = self.chat.head()
         self._seen = snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
         return self._seen
+
+    def fresh_notes(self) -> WorkspaceNotes:
+        """Return what was seen in the folder that the manifest before this writer does not note.
+
+        Whoever shows a person what was done shows that, too: nothing is left out silently.
+        """
+        if self._seen is None:
+            return WorkspaceNotes()
+        before = None if self._before is None else self.chat.manifest(self._before)
+        told = WorkspaceNotes() if before is None else before.record.workspace
+        return self._seen.notes.beyond(told)
+
+    def left_in_place(self) -> tuple[str, ...]:
+        """Return the paths that were seen in the folder and that no manifest holds."""
+        return () if self._seen is None else self._seen.left_in_place
+
+    def noted(self, manifest_id: str | None) -> WorkspaceNotes:
+        """Return the notes of a manifest as they are for another one that is made of it here and now.
+
+        What could not be stored stays in the folder, whichever files come.
+        """
+        notes = WorkspaceNotes()
+        if manifest_id is not None:
+            notes = self.chat.manifest(manifest_id).record.workspace
+        if self._seen is None:
+            return notes
+        return notes.model_copy(update={"not_stored": self._seen.notes.not_stored})
 
     def save_edits(self) -> str | None:
         """Make what a person changed in the folder a manifest; return the branch's manifest."""
@@ -262,7 +291,9 @@ class Writer:
         """
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         seen = self._seen or self.look()  # when its edits were saved
-        way = materialize.check_way(self.chat.store, old, new, seen.left_in_place)
+        way = materialize.check_way(
+            self.chat.store, old, new, seen.left_in_place, folder=self.chat.workspace
+        )
         return self.folder.switch(journal, way)
 
     def put_back(self, seen: snapshot.Snapshot) -> None:
@@ -334,18 +365,22 @@ class Writer:
     # Uploads
 
     def upload(
-        self, files: Sequence[uploads.Upload], *, folder: str = ""
-    ) -> tuple[UploadedFile, ...]:
+        self, files: Sequence[uploads.Upload], *, folder: str = "", portable: bool = False
+    ) -> tuple[uploads.Placed, ...]:
         """Add files to the workspace as one manifest; return where each of them is now.
 
-        A name that is taken gets a number (``report_1.csv``), unless the content is the same.
+        A name that is taken gets a number (``report_1.csv``), unless the content is the same.  What
+        some system could not check out is refused where it has to be ``portable``, and else noted.
 
         Raises:
             CovaltError: for a folder, a name or a size that cannot be stored; nothing was added.
         """
+        beside = self.chat.files(self.chat.head()) if portable else None
         with Folder.opened(self.chat.workspace) as root:
             store = self.chat.store
-            plan = uploads.place(root, files, folder, self.chat.config, store.object_format)
+            plan = uploads.place(
+                root, files, folder, self.chat.config, store.object_format, beside=beside
+            )
             self.save_edits()
             staging = self.folder.staging()
             for path, file in plan.fresh.items():
@@ -357,7 +392,7 @@ class Writer:
                 id=new_id(),
                 at=commits.now(),
                 by=self.by,
-                upload=plan.placed,
+                upload=plan.record(),
                 workspace=seen.notes,
             )
             names = ", ".join(file.path for file in plan.placed)

@@ -10,7 +10,7 @@ from covalt_git.models.chats import Branch
 from covalt_git.workspaces import branches, conversation, restoring
 from covalt_git.workspaces.branches import DeletedBranch
 from covalt_server import current
-from covalt_server.changes import Change, told
+from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import Answer, Asked, InvalidRequestError, operation
 
 
@@ -87,6 +87,7 @@ class WorkspaceRestored(Answer):
     manifest_id: str | None
     changes: tuple[Change, ...]
     made: bool = Field(description="Whether a manifest was made: not where all was so already.")
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 @operation("POST", errors=(404, 409))
@@ -143,6 +144,7 @@ def restore_workspace(asked: RestoreWorkspace) -> WorkspaceRestored:
         manifest_id=done.manifest_id,
         changes=told(done.changes),
         made=done.made,
+        notes=notes(writer.fresh_notes()),
     )
 
 

@@ -13,6 +13,7 @@ from covalt_git.models.base import JsonObject
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.models.commit_record import Source
+from covalt_git.workspaces import unsaved
 from covalt_git.workspaces.conversation import Conversation
 from covalt_server import current
 from covalt_server.changes import Change, Notes, notes, told
@@ -210,6 +211,7 @@ class BranchCreated(Answer):
 
     name: str
     manifest_id: str
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 class BranchSwitched(Answer):
@@ -218,6 +220,7 @@ class BranchSwitched(Answer):
     branch: str
     manifest_id: str | None
     changes: tuple[Change, ...]
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 class EditsSaved(Answer):
@@ -225,6 +228,7 @@ class EditsSaved(Answer):
 
     manifest_id: str | None
     changed: bool
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 @operation("GET")
@@ -311,7 +315,7 @@ def create_branch(asked: CreateBranch) -> BranchCreated:
         oid = writer.save_edits() if start is None else current.index().resolve(chat, start)
         writer.create_branch(asked.name, oid)
     assert oid is not None  # there is no branch at nothing
-    return BranchCreated(name=asked.name, manifest_id=oid)
+    return BranchCreated(name=asked.name, manifest_id=oid, notes=notes(writer.fresh_notes()))
 
 
 @operation("POST", errors=(404, 409))
@@ -320,7 +324,12 @@ def switch_branch(asked: SwitchBranch) -> BranchSwitched:
     chat = current.chat(asked.chat_id)
     with current.writing(chat) as writer:
         changes = writer.checkout(asked.branch)
-    return BranchSwitched(branch=asked.branch, manifest_id=chat.head(), changes=told(changes))
+    return BranchSwitched(
+        branch=asked.branch,
+        manifest_id=chat.head(),
+        changes=told(changes),
+        notes=notes(writer.fresh_notes()),
+    )
 
 
 @operation("POST", errors=(404, 409))
@@ -330,7 +339,7 @@ def save_edits(asked: SaveEdits) -> EditsSaved:
     with current.writing(chat) as writer:
         before = chat.head()
         after = writer.save_edits()
-    return EditsSaved(manifest_id=after, changed=after != before)
+    return EditsSaved(manifest_id=after, changed=after != before, notes=notes(writer.fresh_notes()))
 
 
 def _row(chat: ChatStore) -> JsonObject:
@@ -342,7 +351,7 @@ def _row(chat: ChatStore) -> JsonObject:
 
 def _status(chat: ChatStore) -> ChatStatus:
     with chat.looking() as seen:
-        changes = chat.tree_changes(chat.state(chat.head()).tree, seen.tree)
+        changes = unsaved.changes(chat, seen.tree, unsaved.begun_switch(chat))
         return ChatStatus(
             changes=told(changes),
             ignored=seen.ignored,

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from covalt_git.calls import replay
 from covalt_git.models.calls import SandboxLevel, ToolsetVersion
-from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide
+from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.workspaces import merging, resolving
 from covalt_git.workspaces.merge_conflicts import Choice, Choices, Rest
 from covalt_git.workspaces.merge_conflicts import told as about
@@ -112,6 +112,7 @@ class Merged(Answer):
     changes: tuple[Change, ...]
     conflicts: tuple[Conflict, ...]
     workspace: Notes
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 class WaitingConflict(Answer):
@@ -138,6 +139,7 @@ class ConflictResolved(Answer):
     manifest_id: str
     changes: tuple[Change, ...]
     conflicts: tuple[WaitingConflict, ...]
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 class Difference(Answer):
@@ -186,7 +188,7 @@ def merge_branch(asked: MergeBranch) -> Merged:
     choices = Choices(by_path, asked.conflicts)
     if asked.dry_run:
         done = merging.preview(chat, asked.branch, choices, fast_forward=asked.fast_forward)
-        return _merged(done)
+        return _merged(done, WorkspaceNotes())
     with current.writing(chat) as writer:
         done = merging.merge(
             writer,
@@ -195,7 +197,7 @@ def merge_branch(asked: MergeBranch) -> Merged:
             message=asked.message,
             fast_forward=asked.fast_forward,
         )
-    return _merged(done)
+    return _merged(done, writer.fresh_notes())
 
 
 @operation("GET", errors=(404,))
@@ -213,7 +215,12 @@ def resolve_conflict(asked: ResolveConflict) -> ConflictResolved:
         changes = resolving.resolve(writer, asked.path, choice)
     head = chat.head()
     assert head is not None  # it is where the decision is
-    return ConflictResolved(manifest_id=head, changes=told(changes), conflicts=_waiting(chat))
+    return ConflictResolved(
+        manifest_id=head,
+        changes=told(changes),
+        conflicts=_waiting(chat),
+        notes=notes(writer.fresh_notes()),
+    )
 
 
 @operation("POST", errors=(404, 409, 501))
@@ -238,7 +245,7 @@ def _choice(decision: MergeDecision, content: str | None) -> Choice:
     return Choice(decision, (content or "").encode())
 
 
-def _merged(done: Merge) -> Merged:
+def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
     return Merged(
         status=done.status,
         branch=done.branch,
@@ -251,6 +258,7 @@ def _merged(done: Merge) -> Merged:
             for one in done.conflicts
         ),
         workspace=notes(done.notes),
+        notes=notes(fresh),
     )
 
 

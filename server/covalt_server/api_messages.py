@@ -10,13 +10,14 @@ from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import messages
 from covalt_git.workspaces.conversation import Conversation
 from covalt_server import current
-from covalt_server.changes import Change, told
+from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import Answer, Asked, operation
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.workspaces.conversation import Message
     from covalt_git.workspaces.messages import Place
+    from covalt_git.workspaces.writing import Writer
 
 _TITLE = 200
 _WHICH = "Its id or the end of it, the application's id, or the id of its manifest or the beginning of it."
@@ -121,6 +122,7 @@ class MessagePlace(Answer):
     manifest_id: str | None = Field(description="null: nothing has happened on the branch yet.")
     message_id: str | None = Field(description="null: the branch begins before the first message.")
     changes: tuple[Change, ...]
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 @operation("GET", errors=(404,))
@@ -149,7 +151,7 @@ def add_message(asked: AddMessage) -> MessagePlace:
     words = MessageRecord(role=asked.role, text=asked.text, ref=asked.ref)
     with current.writing(current.chat(asked.chat_id)) as writer:
         place = messages.add(writer, words, parent=asked.parent, branch=asked.branch)
-    return _place(place)
+    return _place(place, writer)
 
 
 @operation("POST", errors=(404, 409))
@@ -160,7 +162,7 @@ def retry_message(asked: RetryMessage) -> MessagePlace:
     """
     with current.writing(current.chat(asked.chat_id)) as writer:
         place = messages.retry(writer, asked.message, branch=asked.branch)
-    return _place(place)
+    return _place(place, writer)
 
 
 @operation("POST", errors=(404, 409))
@@ -178,7 +180,7 @@ def edit_message(asked: EditMessage) -> MessagePlace:
             role=asked.role,
             branch=asked.branch,
         )
-    return _place(place)
+    return _place(place, writer)
 
 
 @operation("POST", errors=(404, 409))
@@ -186,7 +188,7 @@ def switch_to_message(asked: SwitchToMessage) -> MessagePlace:
     """Go to the branch that leads farthest on from a message; of several, to the newest."""
     with current.writing(current.chat(asked.chat_id)) as writer:
         place = messages.switch(writer, asked.message)
-    return _place(place)
+    return _place(place, writer)
 
 
 @operation("POST", errors=(404, 409))
@@ -197,7 +199,7 @@ def continue_message(asked: ContinueMessage) -> MessagePlace:
     """
     with current.writing(current.chat(asked.chat_id)) as writer:
         place = messages.continue_from(writer, asked.message, branch=asked.branch)
-    return _place(place)
+    return _place(place, writer)
 
 
 def _row(message: Message) -> JsonObject:
@@ -205,12 +207,13 @@ def _row(message: Message) -> JsonObject:
     return facts | {"title": message.line[:_TITLE]}
 
 
-def _place(place: Place) -> MessagePlace:
+def _place(place: Place, writer: Writer) -> MessagePlace:
     return MessagePlace(
         branch=place.branch,
         manifest_id=place.manifest_id,
         message_id=place.message_id,
         changes=told(place.changes),
+        notes=notes(writer.fresh_notes()),
     )
 
 

@@ -20,6 +20,7 @@ from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.edits import check_portable
 from covalt_git.workspaces.uploads import Upload
 from covalt_server import current
+from covalt_server.changes import Notes, notes
 from covalt_server.contract import (
     Answer,
     Asked,
@@ -165,6 +166,7 @@ class Uploaded(Answer):
 
     path: str
     renamed_from: str | None
+    was_there: bool = Field(description="Whether the same content was at that path before.")
 
 
 class FilesUploaded(Answer):
@@ -173,6 +175,7 @@ class FilesUploaded(Answer):
     manifest_id: str | None
     files: tuple[Uploaded, ...]
     changed: bool
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
 def most_upload_bytes() -> int:
@@ -281,8 +284,9 @@ def delete_workspace_file(asked: DeleteWorkspaceFile) -> FileDeleted:
 def upload_files(asked: UploadFiles) -> FilesUploaded:
     """Add files to the workspace as one manifest.
 
-    A name that is taken gets a number (``report_1.csv``), unless the content is the same.  Parts
-    without a file's name, as browsers send where none was chosen, are passed over.
+    A name that is taken gets a number (``report_1.csv``), unless the content is the same; one that
+    some system could not check out beside the files that are there is refused.  Parts without a file's
+    name, as browsers send where none was chosen, are passed over.
     """
     chat = current.chat(asked.chat_id)
     below = f"{asked.folder.removesuffix('/')}/" if asked.folder else ""
@@ -291,9 +295,13 @@ def upload_files(asked: UploadFiles) -> FilesUploaded:
         raise InvalidRequestError("there is no file in the request", hint="choose one")
     with current.writing(chat) as writer:
         before = writer.save_edits()
-        placed = writer.upload(uploads, folder=asked.folder)
-    files = tuple(Uploaded(path=one.path, renamed_from=one.renamed_from) for one in placed)
-    return FilesUploaded(manifest_id=chat.head(), files=files, changed=chat.head() != before)
+        placed = writer.upload(uploads, folder=asked.folder, portable=True)
+    return FilesUploaded(
+        manifest_id=chat.head(),
+        files=tuple(Uploaded(**one.model_dump()) for one in placed),
+        changed=chat.head() != before,
+        notes=notes(writer.fresh_notes()),
+    )
 
 
 def state_id(chat: ChatStore, text: str) -> str | None:

@@ -89,6 +89,8 @@ def test_an_export_is_imported_elsewhere_and_cloned_by_git(root: Path, tmp_path:
         "branches": ["main", "start"],
         "objects": done["objects"],
         "size": file.stat().st_size,
+        "lacks": [],
+        "notes": {"empty_folders": [], "not_stored": [], "unportable": []},
     }
     other = tmp_path / "other"
     create_project(other)

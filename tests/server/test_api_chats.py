@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api import Api, configure, refused
+from tests.server.api import NO_NOTES, Api, answered, configure, refused
 from tests.workspaces.stores import git, loose
 
 
@@ -81,7 +81,11 @@ def test_a_new_chat_has_a_branch_and_nothing_else(api: Api) -> None:
     assert api.files() == {}
     refused(api.ask("get_workspace_manifest", chat_id="c1"), 400, "invalid_request")
     refused(api.tell("create_branch", chat_id="c1", name="idea"), 400, "invalid_request")
-    assert api.post("save_edits", chat_id="c1") == {"manifest_id": None, "changed": False}
+    assert api.post("save_edits", chat_id="c1") == {
+        "manifest_id": None,
+        "changed": False,
+        "notes": NO_NOTES,
+    }
 
 
 def test_a_chat_tells_the_edits_that_no_manifest_holds(api: Api) -> None:
@@ -114,7 +118,11 @@ def test_edits_are_saved_once(api: Api) -> None:
     again = api.post("save_edits", chat_id="c1")
 
     assert saved["changed"] is True
-    assert again == {"manifest_id": saved["manifest_id"], "changed": False}
+    assert again == {
+        "manifest_id": saved["manifest_id"],
+        "changed": False,
+        "notes": NO_NOTES,
+    }
     assert api.get("get_chat", chat_id="c1")["manifests"] == 1
     assert git(api.store, "show", "main:a.txt") == "mine"
 
@@ -181,7 +189,11 @@ def test_a_branch_may_start_at_any_call(api: Api) -> None:
     api.write("a.txt", "2")
     made = api.post("create_branch", chat_id="c1", name="retry-1", from_manifest=call["id"])
 
-    assert made == {"name": "retry-1", "manifest_id": call["post_manifest_id"]}
+    assert made == {
+        "name": "retry-1",
+        "manifest_id": call["post_manifest_id"],
+        "notes": NO_NOTES,
+    }
     assert api.read("a.txt", manifest="retry-1").get_data() == b"1"
 
 
@@ -212,6 +224,41 @@ def test_edits_stay_on_the_branch_they_were_made_on(api: Api) -> None:
     assert api.files("main").keys() == {"a.txt", "mine.txt"}
     assert not (api.workspace / "mine.txt").exists()
     refused(api.tell("switch_branch", chat_id="c1", branch="ide"), 404, "unknown_branch")
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [
+        ("save_edits", {}),
+        ("create_branch", {"name": "other"}),
+        ("switch_branch", {"branch": "idea"}),
+        ("restore_workspace", {"manifest": "idea"}),
+        ("add_message", {"text": "hello"}),
+        ("merge_branch", {"branch": "idea"}),
+    ],
+)
+def test_what_saves_edits_tells_what_could_not_be_stored(
+    api: Api, operation: str, body: dict[str, str]
+) -> None:
+    api.write("a.txt", "1")
+    api.post("create_branch", chat_id="c1", name="idea")
+    (api.workspace / "a.txt").write_text("2")
+    (api.workspace / "out").symlink_to("/etc")
+    told = api.post(operation, chat_id="c1", **body)
+    (api.workspace / "more.txt").write_text("1")
+
+    assert told["notes"]["not_stored"] == [
+        {"path": "out", "reason": "it is a link that may lead outside"}
+    ]
+    if operation != "switch_branch":  # whose branch has no note of it yet
+        assert api.post("save_edits", chat_id="c1")["notes"]["not_stored"] == []
+
+
+def test_an_upload_tells_what_could_not_be_stored(api: Api) -> None:
+    (api.workspace / "out").symlink_to("/etc")
+    told = [answered(api.upload((name, b"1")))["notes"]["not_stored"] for name in ("a", "b")]
+
+    assert [[note["path"] for note in notes] for notes in told] == [["out"], []]
 
 
 def test_what_stands_in_the_way_of_a_switch_is_named(api: Api) -> None:

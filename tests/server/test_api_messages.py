@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api import Api, refused
+from tests.server.api import NO_NOTES, Api, refused
 from tests.workspaces.stores import git
 
 
@@ -88,7 +88,13 @@ def test_the_first_message_is_retried_on_a_branch_with_nothing_on_it(api: Api) -
     one = add(api, "one")
     place = api.post("retry_message", chat_id="c1", message=one)
 
-    assert place == {"branch": "retry-1", "manifest_id": None, "message_id": None, "changes": []}
+    assert place == {
+        "branch": "retry-1",
+        "manifest_id": None,
+        "message_id": None,
+        "changes": [],
+        "notes": NO_NOTES,
+    }
     assert api.get("get_chat", chat_id="c1")["active_manifest_id"] is None
     assert add(api, "uno") != one
     assert [row["number"] for row in listed(api)] == [1, 2]

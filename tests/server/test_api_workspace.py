@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from covalt_git.git_objects import blob_id
-from tests.server.api import BEARER, HOME, Api, answered, form_file, refused
+from tests.server.api import BEARER, HOME, NO_NOTES, Api, answered, form_file, refused
 from tests.workspaces.stores import git, put
 
 PNG = base64.b64decode(
@@ -359,8 +359,8 @@ def test_uploads_are_one_state_and_taken_names_get_numbers(api: Api) -> None:
     done = answered(api.upload(("a.txt", b"1"), ("b.bin", bytes(range(256))), folder="d"))
 
     assert done["files"] == [
-        {"path": "d/a_1.txt", "renamed_from": "d/a.txt"},
-        {"path": "d/b.bin", "renamed_from": None},
+        {"path": "d/a_1.txt", "renamed_from": "d/a.txt", "was_there": False},
+        {"path": "d/b.bin", "renamed_from": None, "was_there": False},
     ]
     assert done["changed"] is True
     assert (api.workspace / "d/b.bin").read_bytes() == bytes(range(256))
@@ -368,9 +368,20 @@ def test_uploads_are_one_state_and_taken_names_get_numbers(api: Api) -> None:
     again = answered(api.upload(("b.bin", bytes(range(256))), folder="d/"))
     assert again == {
         "manifest_id": done["manifest_id"],
-        "files": [{"path": "d/b.bin", "renamed_from": None}],
+        "files": [{"path": "d/b.bin", "renamed_from": None, "was_there": True}],
         "changed": False,
+        "notes": NO_NOTES,
     }
+
+
+def test_a_name_that_some_system_takes_for_one_that_is_there_is_refused(api: Api) -> None:
+    save(api, **{"d/a.txt": b"there"})
+    told = refused(api.upload(("b.txt", b"1"), ("A.TXT", b"2"), folder="d"), 400, "bad_path")
+    beside = refused(api.upload(("c.txt", b"1"), ("C.txt", b"2")), 400, "bad_path")
+
+    assert "'d/A.TXT' cannot be a file's path: some systems take it for 'd/a.txt'" in str(told)
+    assert "some systems take it for 'c.txt'" in str(beside)
+    assert api.files("main").keys() == {"d/a.txt"}
 
 
 def test_a_name_that_a_mac_wrote_in_parts_is_composed(api: Api) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError
+from covalt_git.models.commit_record import UploadedFile
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
@@ -82,7 +83,9 @@ def test_uploads_of_one_call_are_one_manifest_that_says_what_was_renamed(chat: C
         ("run.sh", None),
     ]
     assert [one.source for one in chat.log(manifest.id)] == ["user_upload", "edit"]
-    assert manifest.record.upload == tuple(placed)
+    assert manifest.record.upload == tuple(
+        UploadedFile(path=one.path, renamed_from=one.renamed_from) for one in placed
+    )
     assert tree_of(chat, "main")["run.sh"][0] == "100755"
 
 
