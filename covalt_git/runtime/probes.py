@@ -41,7 +41,7 @@ _MIB = 1 << 20
 _MOST_STARTED = LIMITS.processes + SLACK + 8
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _RACE_S, _MET = 10.0, 20
-_STAYS_S = 3.0
+_STAYS_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)

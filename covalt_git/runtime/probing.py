@@ -44,7 +44,7 @@ _SOURCES = Path(__file__).parents[2]
 _PROBE_S = 20.0
 _RUN_S = 300.0
 _END_S = 2.0
-_MOMENT_MS = 3000
+_MOMENT_MS = 2000
 _SAID = 200
 _NEIGHBOUR = "import sys; print('here', flush=True); sys.stdin.read()"
 _LOOK = os.WEXITED | os.WNOHANG | os.WNOWAIT
