@@ -31,7 +31,9 @@ from covalt_git.runtime.sandbox.walls import RunLimits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMITS: Final = RunLimits(cpu_s=20, memory_mb=1024, processes=32, file_mb=4, open_files=256)
+LIMITS: Final = RunLimits(
+    cpu_s=20, memory_mb=1024, processes=32, file_mb=4, open_files=256, grouped=True
+)
 """What a probe may take."""
 
 Passes: TypeAlias = Literal["all", "root", "kernel", "none"]

@@ -70,6 +70,7 @@ def _limits(limits: Limits) -> RunLimits:
         memory_mb=limits.memory_mb,
         processes=limits.processes or RunLimits().processes,
         file_mb=limits.written_mb,
+        grouped=limits.memory_mb is not None or limits.processes is not None,
     )
 
 

@@ -104,6 +104,8 @@ class Room:
         Until a call is over, its room may not stand yet.
         """
         if self.counts is None:
+            if self.place.level != "landlock" and not self.place.limits.grouped:
+                return ""
             counts = Counts(self.pid)
             if not (counts.are_there or is_over):
                 return ""

@@ -8,6 +8,7 @@ next one removes it.
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _NAME = "covalt-git-"
 _MIB = 1 << 20
 _NEEDED = frozenset({"memory", "pids"})
 _TRIES = 3
+_NEW_S = 2.0
 _MOST_TOLD = 4096
 _COUNTED = (
     ("memory", "memory.events", b"oom_kill"),
@@ -130,10 +132,14 @@ def _join(parent: _Parent) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the groups that nothing is in; the kernel keeps the others."""
+    """Remove the groups that nothing is in; the kernel keeps the others.
+
+    Not the newest, which somebody is about to join.
+    """
     for old in folder.glob(f"{_NAME}*"):
         with suppress(OSError):
-            old.rmdir()
+            if time.time() - old.stat().st_mtime > _NEW_S:
+                old.rmdir()
 
 
 def _parents(limits: RunLimits, beside: int) -> Iterator[_Parent]:

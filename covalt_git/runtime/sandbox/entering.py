@@ -66,7 +66,8 @@ def _enter_namespaces(walls: Walls) -> None:
     known = landlock.version()
     death = generations.DeathSignal()
     folders = new_root.folders(walls)
-    control_groups.join(walls.limits, beside=_BESIDE)
+    if walls.limits.grouped:
+        control_groups.join(walls.limits, beside=_BESIDE)
     owned: dict[str, int] = {}
     if privileges.is_root():
         with _step("show root's files as nobody's"):

@@ -44,6 +44,9 @@ class RunLimits:
     file_mb: int | None = None
     """Size of any file written."""
     open_files: int = 1024
+    grouped: bool = False
+    """Whether a control group holds memory and processes, where one can be made: that counts the whole
+    tree, tells whatever was refused, and takes some milliseconds.  At ``landlock`` one always does."""
 
 
 @dataclass(frozen=True, slots=True)
