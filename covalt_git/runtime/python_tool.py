@@ -68,7 +68,8 @@ def _limits(limits: Limits) -> RunLimits:
     return RunLimits(
         cpu_s=limits.cpu_s,
         memory_mb=limits.memory_mb,
-        processes=limits.processes or RunLimits().processes,
+        # The room that the tool is forked from is not the tool's.
+        processes=(limits.processes or RunLimits().processes) + 1,
         file_mb=limits.written_mb,
         grouped=limits.memory_mb is not None or limits.processes is not None,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.runtime.python_tool import run
-from tests.runtime.behind_walls import HOLDING, needs_groups
+from tests.runtime.behind_walls import HOLDING, LEVELS, needs_groups
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import SandboxLevel
@@ -276,6 +276,16 @@ def test_process_that_was_refused_is_an_error_of_the_call_that_asked_for_it(
     assert (few.result, few_again.result) == (10, 10)
     assert many.error is not None
     assert many.error.code == "limit_processes"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_tool_that_may_have_one_process_has_its_own(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    source = "import time\ndef run() -> str:\n    time.sleep(0.5)\n    return 'done'\n"
+    outcome = workshop.run(source, limits={"processes": 1}, level=level)
+
+    assert (outcome.error, outcome.result) == (None, "done")
 
 
 @needs_groups
