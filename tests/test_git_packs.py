@@ -174,10 +174,10 @@ def test_where_the_process_that_compresses_dies_every_object_is_stored(
 
     def killed(deflater: Deflater, given: list[bytes]) -> None:
         if when == "before it is given":
-            deflater._process.kill()
-            deflater._process.wait()
+            deflater._process._process.kill()
+            deflater._process._process.wait()
         give(deflater, given)
-        deflater._process.kill()
+        deflater._process._process.kill()
 
     if when == "never started":
         monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))

@@ -6,9 +6,10 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.deflating import Deflater, DeflaterGoneError
+from covalt_git.git_objects.deflating import Deflater
 from covalt_git.git_objects.objects import KINDS
 from covalt_git.git_objects.pack_writing import Entry, PackWriter, copied_entry, object_entry
+from covalt_git.helper_process import HelperGoneError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -177,7 +178,7 @@ class _PackInTheMaking:
                 self._given = batch
                 self._deflater.give([content for _, _, content in batch])
                 return
-        except DeflaterGoneError:
+        except HelperGoneError:
             if batch is not self._given:
                 self._batch = batch
             self._do_without()
@@ -211,7 +212,7 @@ class _PackInTheMaking:
         try:
             if self._deflater is not None and self._deflater.is_working:
                 self._take()
-        except DeflaterGoneError:
+        except HelperGoneError:
             self._do_without()
         while self._large:
             self._write_large()

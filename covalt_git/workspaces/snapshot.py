@@ -29,6 +29,7 @@ from covalt_git.paths import (
 )
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
+from covalt_git.workspaces.preload import preload
 from covalt_git.workspaces.stat_cache import Anchor, KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.preload import Preload
     from covalt_git.workspaces.stat_cache import Clock, Mark, Note, Seen
     from covalt_git.workspaces.watches import Watch
 
@@ -116,11 +118,17 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         stored = tree
         if known is not None and known.tree != tree and _is_held(store, cache.anchor_of(known)):
             stored = known.tree  # as after a switch, from a branch that still has it
-        with Folder.opened(path) as folder, store.together():
-            walk = _Walk(store, config, clock, watch, names)
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(Folder.opened(path))
+            stack.enter_context(store.together())
+            ahead = None
+            if names is None and known is not None and known.tree == stored:
+                watched = None if watch is None else watch.folders()
+                ahead = stack.enter_context(preload(path, known, watched))
+            walk = _Walk(store, config, clock, watch, names, ahead)
             root = walk.folder(folder.handle, (), known or _UNKNOWN, stored)
             if watch is not None and names is not None and watch.doubts:
-                names, walk = None, _Walk(store, config, clock, watch, None)
+                names, walk = None, _Walk(store, config, clock, watch, None, None)
                 root = walk.folder(folder.handle, (), known or _UNKNOWN, stored)
         is_head = root.tree is not None and root.tree == tree
         if not store.in_scratch:
@@ -347,7 +355,8 @@ def _holds_empty(folder: KnownFolder) -> bool:
 class _Walk:
     """One look at a folder and all that is in it, or at the names in it that may have changed.
 
-    ``since`` has those names, by the path of their folder; None says all.
+    ``since`` has those names, by the path of their folder; None says all.  ``ahead`` knows of some
+    folders that they are as they were, all of which hangs on the branch.
     """
 
     store: GitStore
@@ -355,6 +364,7 @@ class _Walk:
     clock: Clock
     watch: Watch | None
     since: dict[str, set[str]] | None
+    ahead: Preload | None
     _way: set[str] = field(init=False)
     _ignored_files: tuple[str, ...] = field(init=False)
 
@@ -508,6 +518,11 @@ class _Walk:
         if len(path) > _MAX_DEPTH:
             raise _NotStorableError(f"it lies deeper than {_MAX_DEPTH} folders")
         known = look.known.folders.get(name, _UNKNOWN)
+        if self.ahead is not None and self.ahead.is_as_known(where := "/".join(path), known):
+            look.folders[name] = known
+            if self.watch is not None:
+                self.watch.link(where, set())
+            return
         with _READING:
             handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
         try:

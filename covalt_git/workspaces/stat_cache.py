@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import marshal
 import os
 import struct
 import threading
@@ -100,6 +101,7 @@ class KnownFolder:
     notes: tuple[Note, ...] = ()
     noted: bool = False
     _count: int | None = None
+    _told: bytes | None = None
 
     def below(self, path: str) -> KnownFolder | None:
         """Return the folder at a path in this one, itself at the empty one; None where none is."""
@@ -116,6 +118,18 @@ class KnownFolder:
             yield kind, f"{path}{name}" if name else path[:-1], reason
         for name, folder in self.folders.items():
             yield from folder.all_notes(f"{path}{name}/")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing in it but files that are stored."""
+        others = self.folders or self.others or self.notes or self.odd
+        return not others and self.tree is not None
+
+    def told(self) -> bytes:
+        """Return its mark and its files for another process, as :mod:`marshal` spells them."""
+        if self._told is None:
+            self._told = marshal.dumps((self.mark, self.files))
+        return self._told
 
     def count(self) -> int:
         """Return how many files it and the folders in it hold."""

@@ -194,6 +194,10 @@ class Watch:
         except OSError as error:
             self._give_up(os.strerror(error.errno or 0).lower())
 
+    def folders(self) -> set[str]:
+        """Return the folders of which it hears of everything that was done since :meth:`since`."""
+        return set(self._paths.values())
+
     def link(self, path: str, names: set[str]) -> None:
         """Take note of the files of a folder that have other names, too."""
         new = names - self._linked.get(path, set())

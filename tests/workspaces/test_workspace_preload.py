@@ -1,0 +1,284 @@
+"""The helper that looks at the last folders of a large workspace: nobody can tell that there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.helper_process import HelperGoneError
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import preload, snapshot, watches
+from tests.examples import examples
+from tests.workspaces.stores import open_chats, put, save, scratch
+from tests.workspaces.test_workspace_stat_cache import (
+    CHANGES,
+    PATHS,
+    change,
+    look,
+    read_everything,
+    settle,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.preload import Preload
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDERS, FILES = 20, 5
+HELD = {
+    f"d{folder:02}/f{file}": ("file", b"x") for folder in range(FOLDERS) for file in range(FILES)
+}
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, bool]]]:
+    """Have small workspaces looked at by the helper, whose every answer is waited for.
+
+    It lists what it said in each look of the folders it was asked of.
+    """
+    said: list[dict[str, bool]] = []
+    begin = preload._begun
+
+    def begun(*arguments: object) -> Preload | None:
+        found: Preload | None = begin(*arguments)  # type: ignore[arg-type]
+        until = time.monotonic() + 60
+        while found is not None and preload._helper.owing and time.monotonic() < until:
+            with contextlib.suppress(HelperGoneError):
+                found._answers += preload._helper.answers()
+            time.sleep(0.001)
+        if found is not None:
+            said.append({path: found._answers[at] == 1 for path, (at, _) in found._asked.items()})
+        return found
+
+    for name, value in (("_FEW", 0), ("_FIRST_LOOKS", 0), ("_begun", begun)):
+        monkeypatch.setattr(preload, name, value)
+    monkeypatch.setattr(preload, "has_a_core", lambda: True)
+    yield said
+    preload._helper.end()
+
+
+@pytest.fixture
+def settled(chat: ChatStore) -> ChatStore:
+    """A chat of which the next look has nothing to read."""
+    put(chat.workspace, HELD)
+    save(chat)
+    settle()
+    for _ in range(3):
+        save(chat)
+    return chat
+
+
+@contextlib.contextmanager
+def watching(*, watched: bool) -> Iterator[None]:
+    """Watch, but never believe it, so that every look is at everything."""
+    if watched:
+        watches.begin(trusted_s=-1)
+    try:
+        yield
+    finally:
+        watches.end()
+
+
+@pytest.mark.parametrize("watched", [False, True], ids=["", "watched"])
+@settings(deadline=None, max_examples=examples(20))
+@given(rounds=st.lists(st.lists(CHANGES, max_size=6), min_size=2, max_size=4))
+def test_a_look_with_the_helper_is_the_one_that_reads_everything(
+    *, watched: bool, rounds: list[list[tuple[str, str, str, bytes]]]
+) -> None:
+    config = WorkspaceConfig.model_validate({"durability": "fast", "ignore": ["node_modules/"]})
+    with (
+        watching(watched=watched),
+        scratch() as folder,
+        open_chats(folder, config).new("c1") as chat,
+    ):
+        put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
+        for changes in rounds:
+            save(chat)
+            settle()
+            save(chat)
+            for one in changes:
+                change(chat.workspace, *one)
+
+            assert look(chat) == read_everything(chat)
+            assert look(chat) == read_everything(chat)
+
+
+def test_folders_that_are_as_they_were_are_the_helpers(
+    settled: ChatStore, asked: list[dict[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked.clear()
+    here: list[str] = []
+    changed_files = snapshot._Look.changed_files
+
+    def heard(look: snapshot._Look, names: Iterable[str] | None) -> set[str]:
+        here.append("/".join(look.path))
+        return changed_files(look, names)
+
+    monkeypatch.setattr(snapshot._Look, "changed_files", heard)
+    (settled.workspace / "d19/f1").write_bytes(b"y")
+    seen = look(settled)
+
+    (said,) = asked
+    assert len(said) == FOLDERS * preload._SHARE
+    assert [path for path, same in said.items() if not same] == ["d19"]
+    assert sorted(here) == ["", *sorted({path.split("/")[0] for path in HELD} - said.keys()), "d19"]
+    assert seen == read_everything(settled)
+
+
+def rewrite(folder: Path) -> None:
+    """Change a file, its size and modification time as they were."""
+    status = (folder / "f2").stat()
+    (folder / "f2").write_bytes(b"y")
+    os.utime(folder / "f2", ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def replace(folder: Path) -> None:
+    """Put a link to the folder in its place."""
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to("moved")
+
+
+@pytest.mark.parametrize(
+    "change_one",
+    [
+        rewrite,
+        replace,
+        lambda folder: (folder / "f2").chmod(0o755),
+        lambda folder: (folder / "f2").unlink(),
+        lambda folder: (folder / "f9").write_bytes(b"new"),
+        lambda folder: (folder / "e").mkdir(),
+        lambda folder: (folder / "f2").rename(folder / "f9"),
+        lambda folder: (folder.parent.parent / "name").hardlink_to(folder / "f2"),
+        lambda folder: folder.rename(folder.with_name("moved")),
+    ],
+    ids=["rewrite", "link", "mode", "gone", "new", "folder", "renamed", "hard link", "moved"],
+)
+def test_a_change_of_a_folder_of_the_helper_is_seen(
+    settled: ChatStore, asked: list[dict[str, bool]], change_one: Callable[[Path], object]
+) -> None:
+    asked.clear()
+    change_one(settled.workspace / "d18")
+    seen = look(settled)
+
+    assert not asked[0]["d18"]
+    assert asked[0]["d17"]
+    assert seen == read_everything(settled)
+
+
+def test_a_helper_that_is_killed_is_done_without_and_started_again(
+    settled: ChatStore, asked: list[dict[str, bool]]
+) -> None:
+    helper = preload._helper.process
+    assert helper is not None
+    helper._process.kill()
+    helper._process.wait()
+    asked.clear()
+    (settled.workspace / "d19/f1").write_bytes(b"y")
+
+    assert look(settled) == read_everything(settled)
+    assert asked == []
+    save(settled)
+    assert look(settled) == read_everything(settled)
+    assert len(asked) == 1
+
+
+def test_nobody_waits_for_a_helper(settled: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for name, value in (("_FEW", 0), ("_BEHIND", 5)):
+        monkeypatch.setattr(preload, name, value)
+    helper = preload._helper.process
+    assert helper is not None
+    helper._process.send_signal(signal.SIGSTOP)
+    try:
+        for number in range(3):
+            (settled.workspace / "d19/f1").write_bytes(b"%d" % number)
+            assert look(settled) == read_everything(settled)
+            save(settled)
+        assert preload._helper.owing == FOLDERS * preload._SHARE  # it was asked once, and no more
+    finally:
+        helper._process.send_signal(signal.SIGCONT)
+    until = time.monotonic() + 60
+    while preload._helper.owing and time.monotonic() < until:
+        preload._helper.answers()
+    (settled.workspace / "d19/f1").write_bytes(b"at last")
+    assert look(settled) == read_everything(settled)
+    assert preload._helper.unwanted == 0
+
+
+def test_a_fork_leaves_the_helper_to_its_parent(
+    settled: ChatStore, asked: list[dict[str, bool]]
+) -> None:
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            alone = preload._helper.process is None
+            same = look(settled) == read_everything(settled)
+            os._exit(0 if alone and same else 1)
+        os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    asked.clear()
+    (settled.workspace / "d19/f1").write_bytes(b"y")
+
+    assert look(settled) == read_everything(settled)
+    assert len(asked) == 1
+
+
+def test_a_small_workspace_and_a_command_have_none(
+    settled: ChatStore, asked: list[dict[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preload._helper.end()
+    asked.clear()
+    monkeypatch.setattr(preload, "_FEW", FOLDERS * FILES + 1)
+    look(settled)
+    monkeypatch.setattr(preload, "_FEW", FOLDERS * FILES)
+    monkeypatch.setattr(preload, "_FIRST_LOOKS", preload._helper.looks + 1)
+    look(settled)
+    assert preload._helper.process is None
+    look(settled)
+    assert preload._helper.process is not None
+    assert len(asked) == 1
+
+
+PROCESS = """
+import sys, time
+from pathlib import Path
+from covalt_git.workspaces import preload
+from tests.workspaces.stores import open_chats
+preload._FEW = preload._FIRST_LOOKS = 0
+preload.has_a_core = lambda: True
+with open_chats(Path(sys.argv[1])).open("c1") as chat:
+    with chat.looking():
+        pass
+    print(preload._helper.process._process.pid, flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("ending", ["ends", "is killed"])
+def test_the_helper_ends_with_its_process(settled: ChatStore, ending: str) -> None:
+    command = [sys.executable, "-c", PROCESS, str(settled.folder.parents[1])]
+    command.append("60" if ending == "is killed" else "0")
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        helper = Path("/proc") / process.stdout.readline().strip() / "cmdline"
+        if ending == "is killed":
+            assert b"preloader.py" in helper.read_bytes()
+            process.kill()
+        process.wait()
+    until = time.monotonic() + 30
+    while helper.exists() and helper.read_bytes() and time.monotonic() < until:
+        time.sleep(0.01)
+
+    assert not helper.exists() or helper.read_bytes() == b""
