@@ -5,6 +5,7 @@ Formats: ``gitformat-loose(5)``, ``git-mktree(1)``, ``git-commit-tree(1)``.  No 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from dataclasses import dataclass
@@ -96,11 +97,17 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
 
 def encode_raw_tree(entries: Iterable[tuple[bytes, int, bytes]]) -> bytes:
     """Return a tree's content from names, modes and raw ids."""
-    spelled = sorted(
-        (name + b"/" if mode == FOLDER else name, b"%o %s\0%s" % (mode, name, oid))
+    spelled = [
+        (name + b"/" if mode == FOLDER else name, _spelled(mode) + name + b"\0" + oid)
         for name, mode, oid in entries
-    )
+    ]
+    spelled.sort()
     return b"".join([line for _, line in spelled])
+
+
+@functools.cache
+def _spelled(mode: int) -> bytes:
+    return b"%o " % mode
 
 
 def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:

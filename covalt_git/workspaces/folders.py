@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 from dataclasses import dataclass
@@ -224,6 +225,7 @@ def read_entry(
     return status, content
 
 
+@functools.cache
 def mode_of(status_mode: int) -> int:
     """Return git's mode of a file or link."""
     if stat.S_ISLNK(status_mode):

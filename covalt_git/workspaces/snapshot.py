@@ -27,10 +27,11 @@ from covalt_git.paths import (
     collisions,
     is_plain,
 )
+from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
 from covalt_git.workspaces.preload import preload
-from covalt_git.workspaces.stat_cache import Anchor, KnownFolder, StatCache
+from covalt_git.workspaces.stat_cache import NOTHING_KNOWN, Anchor, KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ _MAX_DEPTH = 100
 _NAME = operator.attrgetter("name")
 _EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"
 _NOT_STORED, _UNPORTABLE = "not stored", "unportable"
-_UNKNOWN = KnownFolder((0, 0, 0), None, {}, {}, (), odd=False)
 
 
 class _NotStorableError(Exception):
@@ -80,7 +80,8 @@ class Snapshot:
     """A folder as it was: its tree (None: no file), the notes for the record, the paths left out.
 
     ``files`` counts what is stored.  ``hollow`` names the folders that are not empty and of which nothing was stored: whether there
-    is one, such as around a ``__pycache__``, is no change of the workspace.
+    is one, such as around a ``__pycache__``, is no change of the workspace.  ``root`` is what the folder
+    is known as from now on, ``before`` what it was known as.
     """
 
     tree: str | None
@@ -88,11 +89,19 @@ class Snapshot:
     ignored: tuple[str, ...] = ()
     hollow: tuple[str, ...] = ()
     files: int = 0
+    root: KnownFolder | None = field(default=None, compare=False, repr=False)
+    before: KnownFolder | None = field(default=None, compare=False, repr=False)
 
     @property
     def left_in_place(self) -> tuple[str, ...]:
         """The paths that are in the folder and not in the tree."""
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
+
+    def changed_paths(self, store: GitStore, tree: str) -> list[str]:
+        """Return the paths of files that differ from those of a tree, sorted."""
+        if self.root is not None and self.before is not None and self.before.tree == tree:
+            return sorted(self.root.changed_paths(self.before))
+        return trees.changed_paths(store, tree, self.tree)
 
 
 def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
@@ -109,7 +118,7 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         names = watch.since() if watch is not None and cache.file.exists() else None
         believed = watch.root if watch is not None and watch.head == head and names == {} else None
         if believed is not None and head is not None:
-            return _snapshot_of(believed)
+            return _snapshot_of(believed, believed)
         start = time.monotonic()
         known, clock = cache.recall()
         if watch is not None and names is not None:
@@ -126,20 +135,21 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
                 watched = None if watch is None else watch.folders()
                 ahead = stack.enter_context(preload(path, known, watched))
             walk = _Walk(store, config, clock, watch, names, ahead)
-            root = walk.folder(folder.handle, (), known or _UNKNOWN, stored)
+            root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
             if watch is not None and names is not None and watch.doubts:
                 names, walk = None, _Walk(store, config, clock, watch, None, None)
-                root = walk.folder(folder.handle, (), known or _UNKNOWN, stored)
+                root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
         is_head = root.tree is not None and root.tree == tree
         if not store.in_scratch:
-            cache.remember(root, branch if is_head else None)
+            # What the watch told is not worth a file: the next process reads it once more.
+            cache.remember(root, branch if is_head else None, in_file=names is None)
         if watch is not None and (root is known or not store.in_scratch):
             took = time.monotonic() - start if names is None else None
             watch.saw(root, head if is_head else None, everything_in=took)
-    return _snapshot_of(root)
+    return _snapshot_of(root, known)
 
 
-def _snapshot_of(root: KnownFolder) -> Snapshot:
+def _snapshot_of(root: KnownFolder, before: KnownFolder | None) -> Snapshot:
     """Return the snapshot that a look at a whole folder is."""
     found: dict[str, list[tuple[str, str]]] = {}
     for kind, path, reason in root.all_notes():
@@ -151,7 +161,7 @@ def _snapshot_of(root: KnownFolder) -> Snapshot:
         unportable=_path_notes(found.get(_UNPORTABLE, [])),
     )
     ignored, hollow = paths.get(_IGNORED, ()), paths.get(_HOLLOW, ())
-    return Snapshot(root.tree, notes, ignored, hollow, root.count())
+    return Snapshot(root.tree, notes, ignored, hollow, root.count(), root, before)
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
@@ -393,7 +403,7 @@ class _Walk:
         """
         status = os.fstat(handle)
         if known.mark[2] != status.st_dev:
-            known = _UNKNOWN
+            known = NOTHING_KNOWN
         look = _Look(handle, path, known, head, self.store)
         where = "/".join(path)
         if as_a_whole or self.since is None or known.mark[1] != status.st_ino:
@@ -417,8 +427,15 @@ class _Walk:
         """Look at every name of a folder."""
         known = look.known
         changed = look.changed_files(None)
-        if known.mark == mark and not changed:
-            look.files = known.files
+        if known.mark == mark:  # then it has the same names
+            if not changed:
+                look.files = known.files
+            else:
+                for name, seen in known.files.items():
+                    if name in changed:
+                        self.entry(look, name)
+                    else:
+                        look.files[name] = seen
             for name in known.folders:
                 self.entry(look, name, is_known_folder=True)
             for name in known.others:
@@ -462,7 +479,10 @@ class _Walk:
             odd = self.note_unportable(look)
         if as_known and (tree is None or look.is_sure or self.store.has(tree)):
             return tree, odd
-        entries = [(_encoded(name), mode_of(seen[4]), seen[5]) for name, seen in look.files.items()]
+        entries = [
+            (name.encode("utf-8", "surrogateescape"), mode_of(seen[4]), seen[5])
+            for name, seen in look.files.items()
+        ]
         entries += [
             (_encoded(name), FOLDER, bytes.fromhex(folder.tree))
             for name, folder in look.folders.items()
@@ -517,7 +537,7 @@ class _Walk:
     def subfolder(self, look: _Look, name: str, path: tuple[str, ...], *, as_a_whole: bool) -> None:
         if len(path) > _MAX_DEPTH:
             raise _NotStorableError(f"it lies deeper than {_MAX_DEPTH} folders")
-        known = look.known.folders.get(name, _UNKNOWN)
+        known = look.known.folders.get(name, NOTHING_KNOWN)
         if self.ahead is not None and self.ahead.is_as_known(where := "/".join(path), known):
             look.folders[name] = known
             if self.watch is not None:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import __version__
 from covalt_git.git_objects import blob_id
+from covalt_git.workspaces.folders import mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,12 +132,30 @@ class KnownFolder:
             self._told = marshal.dumps((self.mark, self.files))
         return self._told
 
+    def changed_paths(self, before: KnownFolder, path: str = "") -> Iterator[str]:
+        """Yield the paths of files that are in only one of two states of a folder, or differ."""
+        if self is before:
+            return
+        for name in self.files.keys() | before.files.keys():
+            now, was = self.files.get(name), before.files.get(name)
+            if now is not was and _state_of(now) != _state_of(was):
+                yield path + name
+        for name in self.folders.keys() | before.folders.keys():
+            child = self.folders.get(name, NOTHING_KNOWN)
+            yield from child.changed_paths(
+                before.folders.get(name, NOTHING_KNOWN), f"{path}{name}/"
+            )
+
     def count(self) -> int:
         """Return how many files it and the folders in it hold."""
         if self._count is None:
             below = sum([folder.count() for folder in self.folders.values()])
             self._count = len(self.files) + below
         return self._count
+
+
+NOTHING_KNOWN = KnownFolder((0, 0, 0), None, {}, {}, (), odd=False)
+"""What is known of a folder that was never seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,8 +230,8 @@ class StatCache:
             before = _remembered.get((str(self.file), self.settings))
         return before.anchor if before is not None and before.root is root else None
 
-    def remember(self, root: KnownFolder, anchor: Anchor | None) -> None:
-        """Keep what was seen, for this process and the next; only the chat's writer may.
+    def remember(self, root: KnownFolder, anchor: Anchor | None, *, in_file: bool) -> None:
+        """Keep what was seen, for this process and ``in_file`` for the next; only the chat's writer may.
 
         Where its tree is that of a manifest, ``anchor`` says of which.
         """
@@ -223,8 +242,9 @@ class StatCache:
             before.anchor = anchor
             return
         saved, size = (None, 0) if before is None else (before.saved, before.file_size)
-        with contextlib.suppress(OSError):  # without the file the next process reads the folder
-            saved, size = self._save(root, saved, size)
+        if in_file:
+            with contextlib.suppress(OSError):  # without it the next process reads the folder
+                saved, size = self._save(root, saved, size)
         self._keep(root, saved, size, anchor)
 
     def _keep(
@@ -309,6 +329,11 @@ class StatCache:
     @property
     def _header(self) -> bytes:
         return _FORMAT + self.settings
+
+
+def _state_of(seen: Seen | None) -> tuple[int, bytes] | None:
+    """Return what a tree has of a file: git's mode and the id."""
+    return None if seen is None else (mode_of(seen[4]), seen[5])
 
 
 def _records(folder: KnownFolder, saved: KnownFolder | None, path: str) -> Iterator[bytes]:

@@ -474,7 +474,7 @@ class Writer:
         if old is None:  # of the first files of a chat, which may be very many, a few are read
             paths = itertools.islice(trees.files_in(self.chat.store, seen.tree), NAMED)
             return some(list(paths), of=seen.files)
-        return some(trees.changed_paths(self.chat.store, old, seen.tree))
+        return some(seen.changed_paths(self.chat.store, old))
 
 
 def same(seen: snapshot.Snapshot, state: FolderState) -> bool:
