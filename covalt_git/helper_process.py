@@ -73,32 +73,17 @@ class HelperProcess:
         except OSError as error:
             raise HelperGoneError(str(error)) from None
 
-    def has_answered(self) -> bool:
-        """Tell whether some of an answer is there."""
-        return bool(select.select([self._out], [], [], 0)[0])
-
     def answered(self) -> bytes:
-        """Return what of an answer is there, for whoever never asks for so many bytes of it.
+        """Return what it has answered since; nothing where that is not there yet.
 
         Raises:
             HelperGoneError: when it has ended.
         """
-        if not self.has_answered():
+        if not select.select([self._out], [], [], 0)[0]:
             return b""
         found = os.read(self._out.fileno(), _PIPE)
         if not found:
             raise HelperGoneError("it has ended")
-        return found
-
-    def answer(self, size: int) -> bytes:
-        """Wait for ``size`` bytes of an answer.
-
-        Raises:
-            HelperGoneError: when it has ended.
-        """
-        found = self._out.read(size)
-        if len(found) < size:
-            raise HelperGoneError("it ended before its time")
         return found
 
     def close(self) -> None:

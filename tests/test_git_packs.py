@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
-import sys
 import zlib
 from functools import partial
 from pathlib import Path
@@ -22,11 +22,9 @@ from covalt_git.git_objects import (
     CommitObject,
     GitStore,
     TreeEntry,
-    deflating,
+    blob_id,
     packing,
 )
-from covalt_git.git_objects.compression import ISAL_FOLDER
-from covalt_git.git_objects.deflating import Deflater
 from covalt_git.git_objects.deltas import delta
 from tests.killing import killed_at
 from tests.workspaces.stores import git, run_git, scratch
@@ -130,66 +128,34 @@ def test_what_is_stored_together_is_what_git_reads(
             git(store.path, "index-pack", "--verify", str(pack))
 
 
-LIBRARIES = pytest.mark.parametrize("folder", [ISAL_FOLDER, ""], ids=["isal", "zlib"])
-
-
-@LIBRARIES
-def test_many_small_objects_are_compressed_beside_whoever_stores_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+@pytest.mark.parametrize("count", [1, 2, 3, 200])
+@pytest.mark.parametrize("together", [False, True], ids=["", "together"])
+def test_blobs_that_come_deflated_are_stored_like_others(
+    tmp_path: Path, *, count: int, together: bool
 ) -> None:
-    monkeypatch.setattr(deflating, "ISAL_FOLDER", folder)
-    contents = [b"%d\n" % number * 50 for number in range(2000)]
+    contents = [b"%d\n" % number * 50 for number in range(count)]
+    oids = [blob_id(content, "sha1") for content in contents]
     with GitStore.create(tmp_path / "s.git") as store:
-        with store.together():
-            oids = [store.write_blob(content) for content in contents]
-            assert store.read_blob(oids[700]) == contents[700]
+        with store.together() if together else contextlib.nullcontext():
+            for oid, content in zip(oids, contents, strict=True):
+                for _ in range(2):
+                    store.write_deflated_blob(oid, len(content), zlib.compress(content))
+                assert store.read_blob(oid) == content
+                assert store.blob_size(oid) == len(content)
+            other = store.write_blob(b"not deflated")
         store.flush()
 
         assert [store.read_blob(oid) for oid in oids] == contents
-        assert len(packs(store)) == 1
-        git(store.path, "index-pack", "--verify", str(packs(store)[0]))
+        assert store.read_blob(other) == b"not deflated"
+        assert len(packs(store)) == (together and count > 1)
+        assert sorted(contents_of(store)) == sorted([*oids, other])
+        assert fsck(store) == ""
 
 
-@LIBRARIES
-def test_the_process_that_compresses_makes_streams_that_anybody_reads(
-    monkeypatch: pytest.MonkeyPatch, folder: str
-) -> None:
-    monkeypatch.setattr(deflating, "ISAL_FOLDER", folder)
-    contents = [b"", b"one", *(b"%d\n" % number * 50 for number in range(300))]
-    deflater = Deflater()
-    try:
-        for batch in (contents, contents[:1]):
-            deflater.give(batch)
-
-            assert [zlib.decompress(stream) for stream in deflater.take()] == batch
-    finally:
-        deflater.close()
-
-
-@pytest.mark.parametrize("when", ["before it is given", "while it works", "never started"])
-def test_where_the_process_that_compresses_dies_every_object_is_stored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    give, contents = Deflater.give, [b"%d\n" % number * 50 for number in range(1500)]
-
-    def killed(deflater: Deflater, given: list[bytes]) -> None:
-        if when == "before it is given":
-            deflater._process._process.kill()
-            deflater._process._process.wait()
-        give(deflater, given)
-        deflater._process._process.kill()
-
-    if when == "never started":
-        monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    else:
-        monkeypatch.setattr(Deflater, "give", killed)
-    with GitStore.create(tmp_path / "s.git") as store:
-        with store.together():
-            oids = [store.write_blob(content) for content in contents]
-        store.flush()
-
-        assert [store.read_blob(oid) for oid in oids] == contents
-        git(store.path, "index-pack", "--verify", str(packs(store)[0]))
+def contents_of(store: GitStore) -> list[str]:
+    """Return the ids of all objects that stock git finds."""
+    told = git(store.path, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)")
+    return told.split()
 
 
 def test_commit_goes_with_all_that_it_made_into_one_pack(tmp_path: Path) -> None:

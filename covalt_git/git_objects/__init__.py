@@ -11,6 +11,7 @@ three to ten times as long.  Formats: git's ``gitformat-loose(5)``, ``gitformat-
 from covalt_git.git_objects.bundles import SIGNATURES as BUNDLE_SIGNATURES
 from covalt_git.git_objects.bundles import BadBundleError, read_bundle_header, write_bundle
 from covalt_git.git_objects.checking import SUBMODULE
+from covalt_git.git_objects.compression import ISAL_FOLDER
 from covalt_git.git_objects.objects import (
     EXECUTABLE,
     FILE,
@@ -30,6 +31,7 @@ __all__ = [
     "EXECUTABLE",
     "FILE",
     "FOLDER",
+    "ISAL_FOLDER",
     "LINK",
     "SUBMODULE",
     "BadBundleError",

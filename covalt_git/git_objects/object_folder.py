@@ -114,9 +114,10 @@ class ObjectFolder:
 
     def _folder_of(self, oid: str) -> str | None:
         """Return the folder that an object lies in: an empty one while it is in none yet."""
-        for gathered in (self._scratch, self._pending):
-            if gathered is not None and oid in gathered:
-                return ""
+        if self._scratch is not None and oid in self._scratch:
+            return ""
+        if self._pending is not None and oid in self._pending:
+            return ""
         # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
         if self._may_be_loose(oid) and self._loose_size(oid):
             return f"{self.path}/{oid[:2]}"
@@ -187,15 +188,28 @@ class ObjectFolder:
         oid = object_id(kind, content, self.object_format)
         if self.has(oid):
             return oid
-        if self._scratch is not None:
-            self._scratch.add(oid, kind, content)
-        elif self._together or self._pending:
-            if self._pending is None:
-                self._pending = Gathering(self._pack_folder, self.object_format)
-            self._pending.add(oid, kind, content)
-        else:
+        gathering = self._gathering()
+        if gathering is None:
             self._write_loose(oid, kind, content)
+        else:
+            gathering.add(oid, kind, content)
         return oid
+
+    def write_deflated_blob(self, oid: str, size: int, stream: bytes) -> None:
+        """Store a blob whose id is known, given as a zlib stream of its ``size`` bytes."""
+        if self.has(oid):
+            return
+        gathering = self._gathering()
+        if gathering is None:
+            self._write_loose(oid, b"blob", inflate(stream, size))
+        else:
+            gathering.add_deflated_blob(oid, size, stream)
+
+    def _gathering(self) -> Gathering | None:
+        """Return what is being gathered, if anything is."""
+        if self._scratch is None and self._pending is None and self._together:
+            self._pending = Gathering(self._pack_folder, self.object_format)
+        return self._pending if self._scratch is None else self._scratch
 
     def write_loose(self, kind: bytes, content: bytes) -> str:
         """Store an object that may be discarded again; return its id."""

@@ -98,8 +98,9 @@ class PackWriter:
 
     def append(self, oid: bytes, entry: Entry) -> None:
         """Add an object that is not in the pack yet; ``oid`` is its id, raw."""
-        self._index[oid] = (self.end, entry.check)
-        self._write(entry.written)
+        written, check = entry
+        self._index[oid] = (self.end, check)
+        self._write(written)
 
     def has_none_of(self, pack: Pack) -> bool:
         """Tell whether no object of another pack is in this one."""
@@ -245,6 +246,8 @@ class _Temporary:
 
 def _kind_and_size(kind: int, size: int) -> bytes:
     """Return the beginning of an entry: four bits of the size beside the kind, then seven a byte."""
+    if 16 <= size < 1 << 11:  # noqa: PLR2004 - as most are: two bytes
+        return bytes((kind << 4 | size & 15 | 0x80, size >> 4))
     start = bytearray()
     byte, size = kind << 4 | size & 15, size >> 4
     while size:

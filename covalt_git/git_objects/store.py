@@ -249,6 +249,10 @@ class GitStore:
         """Store a blob and return its id; durable after :meth:`flush`."""
         return self._objects.write(b"blob", content)
 
+    def write_deflated_blob(self, oid: str, size: int, stream: bytes) -> None:
+        """Store a blob whose id is known, given as a zlib stream of its ``size`` bytes."""
+        self._objects.write_deflated_blob(oid, size, stream)
+
     def write_tree(self, entries: Iterable[TreeEntry]) -> str:
         """Store a tree and return its id; durable after :meth:`flush`."""
         return self._objects.write(b"tree", encode_tree(entries))

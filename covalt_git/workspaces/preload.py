@@ -1,10 +1,11 @@
-"""Half of a look at a large workspace taken by another process, as git's ``core.preloadIndex`` does it.
+"""Half of a long look taken by another process, as git's ``core.preloadIndex`` has threads do it.
 
-Asking the file system for each known file is nearly all of a look at which nothing has changed, and
-of Python's threads only one asks at a time.  So a process that lives long has a helper on another
-core (:mod:`.preloader`), which goes through the known folders from the last to the first while the
-walk comes from the first: where they meet, both are done.  Nobody waits for it: a folder of which
-nothing was heard yet is looked at here, and whoever finds the helper busy does without.
+Asking the file system for each known file is nearly all of a look at which nothing has changed;
+reading, hashing and compressing nearly all of one at which much has.  Of Python's threads only one
+does such things at a time.  So a look that is long has a helper on another core (:mod:`.preloader`),
+which comes from the last folders and files while the walk comes from the first: where they meet, both
+are done.  Nobody waits for it: what was not heard of yet is looked at here, and whoever finds the
+helper busy does without.
 """
 
 from __future__ import annotations
@@ -14,88 +15,196 @@ import contextlib
 import marshal
 import os
 import threading
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.git_objects import ISAL_FOLDER
 from covalt_git.helper_process import HelperGoneError, HelperProcess, has_a_core
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Sequence
 
     from covalt_git.workspaces.stat_cache import KnownFolder
+
+Read = tuple[int, int, int, int, int, bytes, int, int, bytes]
+"""A file that was read: all of :data:`.stat_cache.Seen`, its device, how many names it has, and its
+content as a zlib stream."""
+
+_Asked = tuple[str, bytes | None, list[str] | None]
 
 _PROGRAM = Path(__file__).with_name("preloader.py")
 _FEW = 2_000
 """Files of a workspace: to look at fewer takes hardly longer than to tell of half of them."""
 
+FEW_READ = 400
+"""Files that were read in a look before the helper reads, too: in less time it would not be there."""
+
 _FIRST_LOOKS = 2
-"""Looks of a process before it has a helper: a command takes no more, and starting one takes a third."""
+"""Long looks of a process before it has a helper for them: a command takes no more."""
 
 _BEHIND = 64
-"""Folders that it may still have to look at when it is asked of others."""
+"""Answers that may still be to come when the helper is asked for others."""
 
 _SHARE = 0.65
-"""How much of a workspace the helper is told of: half of it, and some if this process is slower."""
+"""How much the helper is told of: half of it, and some because less is left to do by it for each."""
+
+_TOGETHER = 32  # files of a folder that are asked for at once
+_MOST = 8_192  # files that are asked for before others are heard of: their content waits in memory
 
 
 @dataclass(slots=True)
 class _Helper:
     """The process, if it was started; whoever asks it holds ``lock``.
 
-    ``owing`` counts its answers that are still to come, of which nobody wants the first ``unwanted``
-    any more; ``looks`` how often there was something to ask.
+    ``owing`` has who waits for its answers that are still to come, and about which folders; ``looks``
+    counts the long looks at what was known.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     process: HelperProcess | None = None
-    unwanted: int = 0
-    owing: int = 0
+    owing: deque[tuple[Preload, str]] = field(default_factory=deque)
     looks: int = 0
+    _heard: bytearray = field(default_factory=bytearray)
 
-    def answers(self) -> bytes:
-        """Return what it has answered since this was last asked.
+    def ask(self, look: Preload, folders: list[_Asked]) -> None:
+        """Ask it about some folders, unless it is far behind or nothing can be asked."""
+        if not folders:
+            return
+        try:
+            if self.process is None:
+                self.process = HelperProcess(_PROGRAM, *filter(None, [ISAL_FOLDER]))
+            self.hear()
+            if len(self.owing) > _BEHIND:
+                return
+            question = marshal.dumps((look.workspace, look.hash_name, folders))
+            self.process.tell(len(question).to_bytes(8, "big") + question)
+        except HelperGoneError:
+            self.end()
+            return
+        self.owing.extend((look, folder[0]) for folder in folders)
+        look.expect(folder[0] for folder in folders)
+
+    def hear(self) -> None:
+        """Hand on what it has answered since.
 
         Raises:
             HelperGoneError: when it has ended.
         """
         if self.process is None or not self.owing:
-            return b""
-        found = self.process.answered()
-        unwanted = min(self.unwanted, len(found))
-        self.unwanted -= unwanted
-        self.owing -= len(found)
-        return found[unwanted:]
-
-    def ask(self, workspace: Path, folders: list[tuple[str, bytes]]) -> bool:
-        """Ask it of some folders, unless it is far behind; return whether it was asked.
-
-        Raises:
-            HelperGoneError: when it has ended.
-        """
-        if self.process is None:
-            self.process = HelperProcess(_PROGRAM)
-        self.answers()
-        self.unwanted = self.owing
-        if self.unwanted > _BEHIND:
-            return False
-        question = marshal.dumps((str(workspace), folders))
-        self.process.tell(len(question).to_bytes(8, "big") + question)
-        self.owing += len(folders)
-        return True
+            return
+        self._heard += self.process.answered()
+        at = 0
+        while len(self._heard) - at >= 4:  # noqa: PLR2004 - of the length
+            end = at + 4 + int.from_bytes(self._heard[at : at + 4], "big")
+            if end > len(self._heard):
+                break
+            look, path = self.owing.popleft()
+            look.hear(path, marshal.loads(self._heard[at + 4 : end]))  # noqa: S302 - of our own
+            at = end
+        del self._heard[:at]
 
     def end(self) -> None:
         """Do without it until the next look."""
         if self.process is not None:
             self.process.close()
-        self.process, self.owing, self.unwanted = None, 0, 0
+        self._start_anew()
 
     def forget(self) -> None:
         """Leave it to the process that this one was forked from."""
         if self.process is not None:
             self.process.forget()
-        self.process, self.owing, self.unwanted = None, 0, 0
+        self._start_anew()
         self.lock = threading.Lock()
+
+    def _start_anew(self) -> None:
+        self.process = None
+        self.owing.clear()
+        self._heard.clear()
+
+
+@dataclass(slots=True)
+class Preload:
+    """What the helper was asked in one look at a workspace, and what it has answered so far."""
+
+    workspace: str
+    hash_name: str
+    over: bool = False
+    _told: dict[str, KnownFolder] = field(default_factory=dict)
+    _expected: dict[str, int] = field(default_factory=dict)
+    _same: set[str] = field(default_factory=set)
+    _read: dict[str, dict[str, Read]] = field(default_factory=dict)
+
+    # Asking
+
+    def ask_known(self, root: KnownFolder, watched: Container[str] | None) -> None:
+        """Ask whether the last folders of a workspace are as known, if that is long to find out.
+
+        All that is known of it has to be in the store.  Where there is a watch, ``watched`` are the
+        folders that it has; the others it has to see first.
+        """
+        if root.count() < _FEW:
+            return
+        _helper.looks += 1
+        if _helper.looks <= _FIRST_LOOKS:
+            return
+        left = root.count() * _SHARE
+        asked: list[_Asked] = []
+        for path, folder in _backwards(root, ""):
+            if folder.is_plain and folder.files and (watched is None or path in watched):
+                self._told[path] = folder
+                asked.append((path, folder.told(), None))
+            left -= len(folder.files)
+            if left <= 0:
+                break
+        _helper.ask(self, asked)
+
+    def ask_new(self, path: str, folders: Sequence[str], files: Sequence[str]) -> None:
+        """Ask for the last folders and files that are new in a folder."""
+        some = folders[len(folders) - int(len(folders) * _SHARE) :]
+        asked: list[_Asked] = [(f"{path}/{name}" if path else name, None, None) for name in some]
+        names = files[max(len(files) - int(len(files) * _SHARE), len(files) - _MOST) :]
+        if len(names) > _TOGETHER:
+            parts = [list(names[at : at + _TOGETHER]) for at in range(0, len(names), _TOGETHER)]
+            asked += [(path, None, part) for part in parts]
+        _helper.ask(self, asked[::-1])
+
+    def expect(self, paths: Iterator[str]) -> None:
+        """Take note of what was asked."""
+        for path in paths:
+            self._expected[path] = self._expected.get(path, 0) + 1
+
+    # Hearing
+
+    def is_as_known(self, path: str, known: KnownFolder) -> bool:
+        """Tell whether the helper has found a folder, and each file in it, to be as it is known."""
+        if self._told.get(path) is not known:
+            return False
+        self._listen(path)
+        return path in self._same
+
+    def read(self, path: str, name: str) -> Read | None:
+        """Return a file of a folder as the helper has read it in this look; None where it has not."""
+        if self._expected.get(path):
+            self._listen(path)
+        found = self._read.get(path)
+        return None if found is None else found.pop(name, None)
+
+    def hear(self, path: str, answer: bool | dict[str, Read]) -> None:  # noqa: FBT001 - an answer
+        """Take an answer about a folder."""
+        if self.over:
+            return
+        self._expected[path] -= 1
+        if answer is True:
+            self._same.add(path)
+        elif isinstance(answer, dict):
+            self._read.setdefault(path, {}).update(answer)
+
+    def _listen(self, path: str) -> None:
+        if self._expected.get(path):
+            with contextlib.suppress(HelperGoneError):
+                _helper.hear()
 
 
 _helper = _Helper()
@@ -103,61 +212,18 @@ os.register_at_fork(after_in_child=_helper.forget)
 atexit.register(_helper.end)
 
 
-@dataclass(slots=True)
-class Preload:
-    """What the helper was asked in one look, and what it has answered so far."""
-
-    _asked: dict[str, tuple[int, KnownFolder]]
-    _answers: bytearray = field(default_factory=bytearray)
-
-    def is_as_known(self, path: str, known: KnownFolder) -> bool:
-        """Tell whether the helper has found a folder, and each file in it, to be as it is known."""
-        number, asked = self._asked.get(path, (0, None))
-        if asked is not known:
-            return False
-        if number >= len(self._answers):
-            with contextlib.suppress(HelperGoneError):
-                self._answers += _helper.answers()
-        return number < len(self._answers) and self._answers[number] == 1
-
-
 @contextlib.contextmanager
-def preload(
-    workspace: Path, root: KnownFolder, watched: Container[str] | None
-) -> Iterator[Preload | None]:
-    """Have the last folders of a workspace looked at that is known as ``root``; None: nobody does.
-
-    All that is known of it has to be in the store.  Where there is a watch, ``watched`` are the
-    folders that it has; the others it has to see first.
-    """
-    if root.count() < _FEW or not _helper.lock.acquire(blocking=False):
+def preload(workspace: Path, hash_name: str) -> Iterator[Preload | None]:
+    """Begin a look at a workspace, in which the helper may be asked; None: it cannot."""
+    if not has_a_core() or not _helper.lock.acquire(blocking=False):
         yield None
         return
+    look = Preload(str(workspace), hash_name)
     try:
-        yield _begun(workspace, root, watched)
+        yield look
     finally:
+        look.over = True
         _helper.lock.release()
-
-
-def _begun(workspace: Path, root: KnownFolder, watched: Container[str] | None) -> Preload | None:
-    _helper.looks += 1
-    if _helper.looks <= _FIRST_LOOKS or not has_a_core():
-        return None
-    folders: list[tuple[str, KnownFolder]] = []
-    left = root.count() * _SHARE
-    for path, folder in _backwards(root, ""):
-        if folder.is_plain and folder.files and (watched is None or path in watched):
-            folders.append((path, folder))
-        left -= len(folder.files)
-        if left <= 0:
-            break
-    try:
-        asked = _helper.ask(workspace, [(path, folder.told()) for path, folder in folders])
-    except HelperGoneError:
-        _helper.end()
-        return None
-    numbered = enumerate(folders)
-    return Preload({path: (number, one) for number, (path, one) in numbered}) if asked else None
 
 
 def _backwards(folder: KnownFolder, path: str) -> Iterator[tuple[str, KnownFolder]]:

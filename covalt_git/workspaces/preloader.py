@@ -1,67 +1,130 @@
-"""The program that asks the file system for another process whether folders are as they were.
+"""The program that looks at and reads files for another process.
 
-It is run by itself (:mod:`.preload` starts it) and imports nothing but the standard library.  A
-question is its length, then as :mod:`marshal` spells it the path of a workspace and of each folder
-the path in it, and what :meth:`.stat_cache.KnownFolder.told` says of it.  The answer is a byte for
-each folder, in order: 1 where it is as it was.
+It is run by itself (:mod:`.preload` starts it) and imports nothing but the standard library, and isal
+where it is told the folder of that.  A question is its length, then as :mod:`marshal` spells it a
+workspace, a hash and what is asked of some folders in it; for each of these an answer follows, its
+length first.  What is asked of a folder is its path, and one of: what
+:meth:`.stat_cache.KnownFolder.told` says of it; names of files in it; or nothing, of its last files.
+The answer is whether all is as it was told, or the files that were read, by their names.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import marshal
 import os
+import stat
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from covalt_git.workspaces.preload import Read
     from covalt_git.workspaces.stat_cache import Mark, Seen
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_TOGETHER = 16  # answers, of some 20 files each
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LARGE = 1 << 16
+_MOST = 64  # files of one answer
+_LEVEL = 1
+_HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
 
 
-def main() -> None:
-    """Serve until nothing comes any more."""
-    source, target = sys.stdin.buffer, sys.stdout.buffer
-    while length := source.read(8):
-        question = source.read(int.from_bytes(length, "big"))
-        workspace, folders = marshal.loads(question)  # noqa: S302 - of whoever started it
-        for at in range(0, len(folders), _TOGETHER):
-            target.write(
-                bytes(_is_as_told(workspace, *one) for one in folders[at : at + _TOGETHER])
-            )
-            target.flush()
+class _Reader:
+    """What reads files: whole ones that are not large, as git's objects."""
+
+    def __init__(self, isal: list[str]) -> None:
+        sys.path += isal
+        self._library: Any = importlib.import_module("isal.isal_zlib" if isal else "zlib")
+
+    def answer(
+        self, folder: str, hash_name: str, told: bytes | None, names: list[str] | None
+    ) -> bool | dict[str, Read]:
+        try:
+            handle = os.open(folder, _DIRECTORY)
+        except OSError:
+            return {}
+        try:
+            if told is not None:
+                return _is_as_told(handle, told)
+            names = names or _last_names(handle)
+            found = {name: self._read(handle, name, hash_name) for name in names}
+            return {name: one for name, one in found.items() if one is not None}
+        except OSError:
+            return {}
+        finally:
+            os.close(handle)
+
+    def _read(self, folder: int, name: str, hash_name: str) -> Read | None:
+        try:
+            handle = os.open(name, _FILE, dir_fd=folder)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE:
+                return None
+            content = os.read(handle, status.st_size + 1)
+        except OSError:
+            return None
+        finally:
+            os.close(handle)
+        if len(content) != status.st_size:
+            return None
+        whole = b"blob %d\0%b" % (len(content), content)
+        return (
+            status.st_ctime_ns,
+            status.st_mtime_ns,
+            status.st_ino,
+            status.st_size,
+            status.st_mode,
+            _HASHES[hash_name](whole, usedforsecurity=False).digest(),
+            status.st_dev,
+            status.st_nlink,
+            self._library.compress(content, _LEVEL),
+        )
 
 
-def _is_as_told(workspace: str, path: str, told: bytes) -> bool:
+def _last_names(folder: int) -> list[str]:
+    """Return the names of the last files of a folder."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+    return names[-_MOST:]
+
+
+def _is_as_told(folder: int, told: bytes) -> bool:
     """Tell whether a folder and each of its files is what it was, and no file has another name."""
     mark: Mark
     files: dict[str, Seen]
     mark, files = marshal.loads(told)  # noqa: S302 - of whoever started it
-    try:
-        handle = os.open(f"{workspace}/{path}", _DIRECTORY)
-    except OSError:
+    status = os.fstat(folder)
+    if mark != (status.st_ctime_ns, status.st_ino, status.st_dev):
         return False
-    try:
-        status = os.fstat(handle)
-        if mark != (status.st_ctime_ns, status.st_ino, status.st_dev):
+    for name, seen in files.items():
+        now = os.lstat(name, dir_fd=folder)
+        if now.st_nlink != 1 or seen != (
+            now.st_ctime_ns,
+            now.st_mtime_ns,
+            now.st_ino,
+            now.st_size,
+            now.st_mode,
+            seen[5],
+        ):
             return False
-        for name, seen in files.items():
-            now = os.lstat(name, dir_fd=handle)
-            if now.st_nlink != 1 or seen != (
-                now.st_ctime_ns,
-                now.st_mtime_ns,
-                now.st_ino,
-                now.st_size,
-                now.st_mode,
-                seen[5],
-            ):
-                return False
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
     return True
+
+
+def main() -> None:
+    """Serve until nothing comes any more."""
+    reader = _Reader(sys.argv[1:])
+    source, target = sys.stdin.buffer, sys.stdout.buffer
+    while length := source.read(8):
+        question = source.read(int.from_bytes(length, "big"))
+        workspace, hash_name, folders = marshal.loads(question)  # noqa: S302 - of whoever started it
+        for path, told, names in folders:
+            answer = marshal.dumps(reader.answer(f"{workspace}/{path}", hash_name, told, names))
+            target.write(len(answer).to_bytes(4, "big") + answer)
+            target.flush()
 
 
 if __name__ == "__main__":

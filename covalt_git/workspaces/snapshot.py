@@ -30,7 +30,7 @@ from covalt_git.paths import (
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
-from covalt_git.workspaces.preload import preload
+from covalt_git.workspaces.preload import FEW_READ, preload
 from covalt_git.workspaces.stat_cache import NOTHING_KNOWN, Anchor, KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
+_SURELY_SHORT = MAX_PATH_BYTES // 4 - 1  # letters, of which none has more bytes
 _NAME = operator.attrgetter("name")
 _EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"
 _NOT_STORED, _UNPORTABLE = "not stored", "unportable"
@@ -130,14 +131,13 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(Folder.opened(path))
             stack.enter_context(store.together())
-            ahead = None
-            if names is None and known is not None and known.tree == stored:
-                watched = None if watch is None else watch.folders()
-                ahead = stack.enter_context(preload(path, known, watched))
+            ahead = stack.enter_context(preload(path, store.object_format))
+            if ahead and names is None and known is not None and known.tree == stored:
+                ahead.ask_known(known, None if watch is None else watch.folders())
             walk = _Walk(store, config, clock, watch, names, ahead)
             root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
             if watch is not None and names is not None and watch.doubts:
-                names, walk = None, _Walk(store, config, clock, watch, None, None)
+                names, walk = None, _Walk(store, config, clock, watch, None, ahead)
                 root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
         is_head = root.tree is not None and root.tree == tree
         if not store.in_scratch:
@@ -245,7 +245,12 @@ class _Look:
     others: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)
+    where: str = ""
     _branch: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Spell the path."""
+        self.where = "/".join(self.path)
 
     @property
     def is_sure(self) -> bool:
@@ -365,8 +370,8 @@ def _holds_empty(folder: KnownFolder) -> bool:
 class _Walk:
     """One look at a folder and all that is in it, or at the names in it that may have changed.
 
-    ``since`` has those names, by the path of their folder; None says all.  ``ahead`` knows of some
-    folders that they are as they were, all of which hangs on the branch.
+    ``since`` has those names, by the path of their folder; None says all.  ``ahead`` knows some of what
+    there is to be found; ``read`` counts the files that were read.
     """
 
     store: GitStore
@@ -375,6 +380,7 @@ class _Walk:
     watch: Watch | None
     since: dict[str, set[str]] | None
     ahead: Preload | None
+    read: int = 0
     _way: set[str] = field(init=False)
     _ignored_files: tuple[str, ...] = field(init=False)
 
@@ -405,7 +411,7 @@ class _Walk:
         if known.mark[2] != status.st_dev:
             known = NOTHING_KNOWN
         look = _Look(handle, path, known, head, self.store)
-        where = "/".join(path)
+        where = look.where
         if as_a_whole or self.since is None or known.mark[1] != status.st_ino:
             if self.watch is not None:
                 self.watch.enter(where, handle, status)
@@ -420,7 +426,8 @@ class _Walk:
         tree, odd = self.tree(look)
         if tree is None and path and not any(map(_holds_empty, look.folders.values())):
             look.note(_HOLLOW if look.folders or look.others else _EMPTY, "")
-        mark = (self.clock.trusted(status), status.st_ino, status.st_dev)
+        trusted = self.clock.trusted(status.st_ctime_ns, status.st_dev)
+        mark = (trusted, status.st_ino, status.st_dev)
         return look.result(mark, tree, odd=odd)
 
     def everything(self, look: _Look, mark: Mark) -> None:
@@ -443,11 +450,26 @@ class _Walk:
             return
         with os.scandir(look.handle) as listing:
             found = sorted(listing, key=_NAME)
+        if self.ahead is not None and self.read >= FEW_READ:
+            self.ask_new(self.ahead, look, found)
         for one in found:
             if one.name in known.files and one.name not in changed:
                 look.files[one.name] = known.files[one.name]
             else:
                 self.entry(look, one.name, is_file=one.is_file(follow_symlinks=False))
+
+    def ask_new(self, ahead: Preload, look: _Look, found: list[os.DirEntry[str]]) -> None:
+        """Have the last of what is new in a folder read ahead."""
+        known = look.known
+        folders, files = [], []
+        for one in found:
+            if one.name in known.files or one.name in known.folders:
+                continue
+            if one.is_file(follow_symlinks=False):
+                files.append(one.name)
+            elif not _is_ignored(self.config.ignore, (*look.path, one.name), folder=True):
+                folders.append(one.name)
+        ahead.ask_new(look.where, folders, files)
 
     def touched(self, look: _Look, names: set[str]) -> None:
         """Look at some names of a folder, and on to those in the folders in it."""
@@ -519,7 +541,9 @@ class _Walk:
             verdict = GOOD if plain else check_element(name)
             if verdict.kind == "refused":
                 raise _NotStorableError(verdict.reason)
-            if len(_encoded("/".join(path))) > MAX_PATH_BYTES:
+            if len(look.where) + len(name) > _SURELY_SHORT and (
+                len(_encoded("/".join(path))) > MAX_PATH_BYTES
+            ):
                 raise _NotStorableError("its path is too long")
             if is_folder:
                 reason = "" if plain else why_git_refuses(name, FOLDER, b"")
@@ -553,6 +577,14 @@ class _Walk:
             os.close(handle)
 
     def file(self, look: _Look, name: str, status: os.stat_result | None, *, plain: bool) -> Seen:
+        self.read += 1
+        read = self.ahead.read(look.where, name) if self.ahead is not None and plain else None
+        if read is not None:
+            changed, modified, inode, size, mode, raw, device, links, stream = read
+            if links != 1:
+                look.linked.add(name)
+            self.store.write_deflated_blob(raw.hex(), size, stream)
+            return self.clock.trusted(changed, device), modified, inode, size, mode, raw
         try:
             with _READING:
                 found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)
@@ -570,7 +602,7 @@ class _Walk:
         if status.st_nlink != 1:
             look.linked.add(name)
         oid = bytes.fromhex(self.store.write_blob(content))
-        changed = self.clock.trusted(status)
+        changed = self.clock.trusted(status.st_ctime_ns, status.st_dev)
         return changed, status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid
 
     def note_unportable(self, look: _Look) -> bool:

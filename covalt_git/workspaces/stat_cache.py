@@ -165,11 +165,10 @@ class Clock:
     ns: int
     device: int
 
-    def trusted(self, status: os.stat_result) -> int:
-        """Return a change time as it is to be remembered: 0 where another could look like it."""
-        changed = status.st_ctime_ns
+    def trusted(self, changed: int, device: int) -> int:
+        """Return a change time (ns) as it is to be remembered: 0 where another could look like it."""
         tick = _TICK if changed % _SECOND else _COARSE_TICK
-        return changed if status.st_dev == self.device and changed < self.ns - tick else 0
+        return changed if device == self.device and changed < self.ns - tick else 0
 
 
 class Anchor(NamedTuple):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -17,9 +17,18 @@ from hypothesis import strategies as st
 
 from covalt_git.helper_process import HelperGoneError
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces import preload, snapshot, watches
+from covalt_git.workspaces import folders, preload, snapshot, watches
 from tests.examples import examples
-from tests.workspaces.stores import open_chats, put, save, scratch
+from tests.workspaces.stores import (
+    fsck,
+    git_tree,
+    layout_of,
+    open_chats,
+    put,
+    save,
+    scratch,
+    tree_of,
+)
 from tests.workspaces.test_workspace_stat_cache import (
     CHANGES,
     PATHS,
@@ -34,6 +43,7 @@ if TYPE_CHECKING:
 
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.preload import Preload
+    from covalt_git.workspaces.snapshot import Snapshot
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDERS, FILES = 20, 5
@@ -46,27 +56,39 @@ HELD = {
 def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, bool]]]:
     """Have small workspaces looked at by the helper, whose every answer is waited for.
 
-    It lists what it said in each look of the folders it was asked of.
+    It lists for each look at what is known which of the folders asked about were as known.
     """
     said: list[dict[str, bool]] = []
-    begin = preload._begun
+    ask = preload._Helper.ask
 
-    def begun(*arguments: object) -> Preload | None:
-        found: Preload | None = begin(*arguments)  # type: ignore[arg-type]
+    def asked(helper: preload._Helper, look: Preload, folders: list[preload._Asked]) -> None:
+        before = len(helper.owing)
+        ask(helper, look, folders)
         until = time.monotonic() + 60
-        while found is not None and preload._helper.owing and time.monotonic() < until:
+        while helper.owing and time.monotonic() < until:
             with contextlib.suppress(HelperGoneError):
-                found._answers += preload._helper.answers()
+                helper.hear()
             time.sleep(0.001)
-        if found is not None:
-            said.append({path: found._answers[at] == 1 for path, (at, _) in found._asked.items()})
-        return found
+        told = [path for path, told, _ in folders if told is not None]
+        if told and not before and helper.process is not None:
+            said.append({path: path in look._same for path in told})
 
-    for name, value in (("_FEW", 0), ("_FIRST_LOOKS", 0), ("_begun", begun)):
-        monkeypatch.setattr(preload, name, value)
-    monkeypatch.setattr(preload, "has_a_core", lambda: True)
+    for owner, name, value in (
+        (preload, "_FEW", 0),
+        (preload, "_FIRST_LOOKS", 0),
+        (snapshot, "FEW_READ", 0),
+        (preload._Helper, "ask", asked),
+        (preload, "has_a_core", lambda: True),
+    ):
+        monkeypatch.setattr(owner, name, value)
     yield said
     preload._helper.end()
+
+
+def read_here(chat: ChatStore) -> Snapshot:
+    """Take a snapshot that knows nothing, and asks nobody."""
+    with preload._helper.lock:
+        return read_everything(chat)
 
 
 @pytest.fixture
@@ -111,8 +133,74 @@ def test_a_look_with_the_helper_is_the_one_that_reads_everything(
             for one in changes:
                 change(chat.workspace, *one)
 
-            assert look(chat) == read_everything(chat)
-            assert look(chat) == read_everything(chat)
+            assert look(chat) == read_here(chat)
+            assert look(chat) == read_here(chat)
+
+
+WEIRD = st.sampled_from(
+    [
+        *PATHS,
+        ".gitmodules",
+        "d/.gitattributes",
+        "d/nul.txt",
+        "a~1",
+        "b" * 200,
+        "é",
+        "link",
+        "\udcff",
+    ]
+)
+CONTENTS = st.one_of(
+    st.sampled_from([b"", b"one", b"[submodule", b"x" * (1 << 16), b"x" * ((1 << 16) + 1)]),
+    st.binary(max_size=64),
+)
+
+
+@settings(deadline=None, max_examples=examples(30))
+@given(files=st.dictionaries(WEIRD, CONTENTS), others=st.lists(CHANGES, max_size=8))
+@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+def test_what_the_helper_reads_is_what_is_read_here(
+    object_format: str, files: dict[str, bytes], others: list[tuple[str, str, str, bytes]]
+) -> None:
+    config = WorkspaceConfig.model_validate(
+        {
+            "durability": "fast",
+            "ignore": ["node_modules/", "c.*"],
+            "max_file_mb": 1,
+            "object_format": object_format,
+        }
+    )
+    with scratch() as folder, open_chats(folder, config).new("c1") as chat:
+        put(chat.workspace, {"always": ("file", b"there")})
+        for path, content in files.items():
+            with contextlib.suppress(OSError):
+                (chat.workspace / path).parent.mkdir(parents=True, exist_ok=True)
+                (chat.workspace / path).write_bytes(content)
+        for one in others:
+            change(chat.workspace, *one)
+        seen = look(chat)
+
+        assert seen == read_here(chat)
+        save(chat)
+        assert fsck(chat) == ""
+        assert look(chat) == read_here(chat)
+
+
+def test_a_new_workspace_is_read_by_both(chat: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(chat.workspace, HELD | {f"f{number:04}": ("file", b"%d" % number) for number in range(500)})
+    here: list[str] = []
+    read = folders.read_entry
+
+    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
+        here.append(name)
+        return read(parent, name, *rest, **more)
+
+    monkeypatch.setattr(snapshot, "read_entry", heard)
+    head = save(chat)
+
+    assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    assert 0.3 < len(here) / (500 + len(HELD)) < 0.45  # the helper is asked for the rest
+    assert fsck(chat) == ""
 
 
 def test_folders_that_are_as_they_were_are_the_helpers(
@@ -134,7 +222,7 @@ def test_folders_that_are_as_they_were_are_the_helpers(
     assert len(said) == FOLDERS * preload._SHARE
     assert [path for path, same in said.items() if not same] == ["d19"]
     assert sorted(here) == ["", *sorted({path.split("/")[0] for path in HELD} - said.keys()), "d19"]
-    assert seen == read_everything(settled)
+    assert seen == read_here(settled)
 
 
 def rewrite(folder: Path) -> None:
@@ -174,7 +262,7 @@ def test_a_change_of_a_folder_of_the_helper_is_seen(
 
     assert not asked[0]["d18"]
     assert asked[0]["d17"]
-    assert seen == read_everything(settled)
+    assert seen == read_here(settled)
 
 
 def test_a_helper_that_is_killed_is_done_without_and_started_again(
@@ -187,34 +275,36 @@ def test_a_helper_that_is_killed_is_done_without_and_started_again(
     asked.clear()
     (settled.workspace / "d19/f1").write_bytes(b"y")
 
-    assert look(settled) == read_everything(settled)
+    assert look(settled) == read_here(settled)
     assert asked == []
     save(settled)
-    assert look(settled) == read_everything(settled)
+    assert look(settled) == read_here(settled)
     assert len(asked) == 1
 
 
 def test_nobody_waits_for_a_helper(settled: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for name, value in (("_FEW", 0), ("_BEHIND", 5)):
+    for name, value in (("_FEW", 0), ("_BEHIND", 5), ("has_a_core", lambda: True)):
         monkeypatch.setattr(preload, name, value)
+    monkeypatch.setattr(snapshot, "FEW_READ", 0)
     helper = preload._helper.process
     assert helper is not None
     helper._process.send_signal(signal.SIGSTOP)
     try:
         for number in range(3):
             (settled.workspace / "d19/f1").write_bytes(b"%d" % number)
-            assert look(settled) == read_everything(settled)
+            (settled.workspace / f"new{number}").mkdir()
+            (settled.workspace / f"new{number}/f").write_bytes(b"new")
+            assert look(settled) == read_here(settled)
             save(settled)
-        assert preload._helper.owing == FOLDERS * preload._SHARE  # it was asked once, and no more
+        assert len(preload._helper.owing) == FOLDERS * preload._SHARE  # asked once, and no more
     finally:
         helper._process.send_signal(signal.SIGCONT)
     until = time.monotonic() + 60
     while preload._helper.owing and time.monotonic() < until:
-        preload._helper.answers()
+        preload._helper.hear()
     (settled.workspace / "d19/f1").write_bytes(b"at last")
-    assert look(settled) == read_everything(settled)
-    assert preload._helper.unwanted == 0
+    assert look(settled) == read_here(settled)
 
 
 def test_a_fork_leaves_the_helper_to_its_parent(
@@ -224,14 +314,14 @@ def test_a_fork_leaves_the_helper_to_its_parent(
     if not child:
         with contextlib.suppress(BaseException):
             alone = preload._helper.process is None
-            same = look(settled) == read_everything(settled)
+            same = look(settled) == read_here(settled)
             os._exit(0 if alone and same else 1)
         os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     asked.clear()
     (settled.workspace / "d19/f1").write_bytes(b"y")
 
-    assert look(settled) == read_everything(settled)
+    assert look(settled) == read_here(settled)
     assert len(asked) == 1
 
 

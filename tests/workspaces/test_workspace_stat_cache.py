@@ -223,6 +223,10 @@ def test_what_did_not_change_is_not_looked_into_again(chat: ChatStore) -> None:
     assert after.folders["a"] is not loaded.folders["a"]
 
 
+def when(status: os.stat_result) -> tuple[int, int]:
+    return status.st_ctime_ns, status.st_dev
+
+
 def test_what_changed_within_a_tick_of_the_clock_is_not_trusted(chat: ChatStore) -> None:
     path = chat.workspace / "a"
     path.write_bytes(b"1")
@@ -232,13 +236,13 @@ def test_what_changed_within_a_tick_of_the_clock_is_not_trusted(chat: ChatStore)
         [*status[:10], *[status.st_atime] * 3, 0, 0, 7_000_000_000], {"st_ctime_ns": 7_000_000_000}
     )
 
-    assert later.trusted(status) == status.st_ctime_ns
-    assert Clock(status.st_ctime_ns + 1_000_000, status.st_dev).trusted(status) == 0
-    assert Clock(status.st_ctime_ns - 1, status.st_dev).trusted(status) == 0
-    assert Clock(later.ns, status.st_dev + 1).trusted(status) == 0
-    assert Clock(0, 0).trusted(status) == 0
-    assert Clock(8_000_000_000, status.st_dev).trusted(coarse) == 0
-    assert Clock(9_100_000_000, status.st_dev).trusted(coarse) == 7_000_000_000
+    assert later.trusted(*when(status)) == status.st_ctime_ns
+    assert Clock(status.st_ctime_ns + 1_000_000, status.st_dev).trusted(*when(status)) == 0
+    assert Clock(status.st_ctime_ns - 1, status.st_dev).trusted(*when(status)) == 0
+    assert Clock(later.ns, status.st_dev + 1).trusted(*when(status)) == 0
+    assert Clock(0, 0).trusted(*when(status)) == 0
+    assert Clock(8_000_000_000, status.st_dev).trusted(*when(coarse)) == 0
+    assert Clock(9_100_000_000, status.st_dev).trusted(*when(coarse)) == 7_000_000_000
 
 
 def test_rewrites_in_one_tick_are_all_seen(chat: ChatStore) -> None:
