@@ -22,8 +22,10 @@ from covalt_git.git_objects import (
     TreeEntry,
     blob_id,
     create_work_repository,
+    encode_raw_tree,
     is_binary_content,
     is_object_id,
+    with_other_ids,
 )
 from tests.workspaces.stores import git, scratch
 
@@ -351,3 +353,34 @@ def test_patch_of_a_damaged_file_names_it(tmp_path: Path) -> None:
 )
 def test_object_ids_are_told_from_other_texts(text: str, *, is_id: bool) -> None:
     assert is_object_id(text) is is_id
+
+
+TREE_NAMES = st.sampled_from([b"a", b"b", b"100644 a", b"x100644 a", b"d", b"40000 d", b"d.e"])
+TREE_ENTRIES = st.dictionaries(
+    TREE_NAMES,
+    st.tuples(
+        st.sampled_from([FILE, EXECUTABLE, FOLDER]),
+        st.sampled_from([b"1" * 20, b"2" * 20]),
+        st.sampled_from([b"1" * 20, b"2" * 20, b"3" * 20]),
+    ),
+)
+
+
+@given(entries=TREE_ENTRIES)
+def test_tree_in_which_ids_are_replaced_is_the_one_that_is_spelled_anew(
+    entries: dict[bytes, tuple[int, bytes, bytes]],
+) -> None:
+    before = encode_raw_tree((name, mode, old) for name, (mode, old, _) in entries.items())
+    after = encode_raw_tree((name, mode, new) for name, (mode, _, new) in entries.items())
+    changes = [(name, mode, old, new) for name, (mode, old, new) in entries.items() if old != new]
+    found = with_other_ids(before, changes)
+
+    assert found in {after, None}
+    if not any(b" " in name for name in entries):
+        assert found == after
+
+
+def test_id_of_an_entry_that_another_one_ends_in_is_not_replaced() -> None:
+    entries = [(b"100644 a", FILE, b"1" * 20), (b"a", FILE, b"1" * 20)]
+
+    assert with_other_ids(encode_raw_tree(entries), [(b"a", FILE, b"1" * 20, b"2" * 20)]) is None

@@ -21,7 +21,9 @@ from covalt_git.git_objects.objects import (
     CommitObject,
     TreeEntry,
     blob_id,
+    encode_raw_tree,
     is_object_id,
+    with_other_ids,
 )
 from covalt_git.git_objects.store import GitStore, create_work_repository, is_binary_content
 from covalt_git.git_objects.sweeping import Usage
@@ -42,8 +44,10 @@ __all__ = [
     "Usage",
     "blob_id",
     "create_work_repository",
+    "encode_raw_tree",
     "is_binary_content",
     "is_object_id",
     "read_bundle_header",
+    "with_other_ids",
     "write_bundle",
 ]

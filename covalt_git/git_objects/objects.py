@@ -105,6 +105,21 @@ def encode_raw_tree(entries: Iterable[tuple[bytes, int, bytes]]) -> bytes:
     return b"".join([line for _, line in spelled])
 
 
+def with_other_ids(
+    content: bytes, changes: Iterable[tuple[bytes, int, bytes, bytes]]
+) -> bytes | None:
+    """Return a tree's content in which some entries have other ids, None where it has to be spelled.
+
+    A change is an entry's name, mode and raw id, and the id that it is to have.
+    """
+    for name, mode, old, new in changes:
+        start = _spelled(mode) + name + b"\0"
+        if content.count(start + old) != 1:  # another name may end in all that
+            return None
+        content = content.replace(start + old, start + new)
+    return content
+
+
 @functools.cache
 def _spelled(mode: int) -> bytes:
     return b"%o " % mode

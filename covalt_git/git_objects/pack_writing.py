@@ -49,7 +49,9 @@ class Entry(NamedTuple):
 
 def object_entry(kind: bytes, content: bytes) -> Entry:
     """Return the entry of a whole object."""
-    written = _kind_and_size(KINDS.index(kind), len(content)) + deflate(content)
+    # Ids do not get smaller, and packing up makes deltas of all trees but the last.
+    stream = deflate(content, in_haste=kind == b"tree")
+    written = _kind_and_size(KINDS.index(kind), len(content)) + stream
     return Entry(written, zlib.crc32(written))
 
 

@@ -44,7 +44,6 @@ from covalt_git.git_objects.objects import (
     decode_commit,
     decode_tree,
     encode_commit,
-    encode_raw_tree,
     encode_tree,
     is_object_id,
     object_id,
@@ -257,9 +256,9 @@ class GitStore:
         """Store a tree and return its id; durable after :meth:`flush`."""
         return self._objects.write(b"tree", encode_tree(entries))
 
-    def write_raw_tree(self, entries: Iterable[tuple[bytes, int, bytes]]) -> str:
-        """Do what :meth:`write_tree` does, from names, modes and ids that are raw bytes."""
-        return self._objects.write(b"tree", encode_raw_tree(entries))
+    def write_raw_tree(self, content: bytes) -> str:
+        """Do what :meth:`write_tree` does, with a tree as :func:`encode_raw_tree` returns it."""
+        return self._objects.write(b"tree", content)
 
     def write_commit(self, commit: CommitObject) -> str:
         """Store a commit and return its id; durable after :meth:`flush`."""

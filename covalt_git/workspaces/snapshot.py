@@ -16,7 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import FILE, FOLDER, LINK, BrokenStoreError, GitStore
+from covalt_git.git_objects import (
+    FILE,
+    FOLDER,
+    LINK,
+    BrokenStoreError,
+    GitStore,
+    encode_raw_tree,
+    with_other_ids,
+)
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
 from covalt_git.paths import (
@@ -246,6 +254,7 @@ class _Look:
     notes: list[Note] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)
     where: str = ""
+    spelled: bytes | None = None
     _branch: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
@@ -322,6 +331,39 @@ class _Look:
             name for name, folder in self.folders.items() if folder.tree is not None
         } == {name for name, folder in self.known.folders.items() if folder.tree is not None}
 
+    def spell(self) -> bytes:
+        """Return the content of the tree; nothing where nothing is stored."""
+        entries = [
+            (name.encode("utf-8", "surrogateescape"), mode_of(seen[4]), seen[5])
+            for name, seen in self.files.items()
+        ]
+        entries += [
+            (_encoded(name), FOLDER, bytes.fromhex(folder.tree))
+            for name, folder in self.folders.items()
+            if folder.tree is not None
+        ]
+        return encode_raw_tree(entries)
+
+    def spelled_again(self) -> bytes | None:
+        """Return the content of the tree, of the same names as before, where that is quick."""
+        known = self.known
+        if known.spelled is None:
+            return None
+        changes = []
+        for name, seen in self.files.items():
+            was = known.files[name]
+            if seen is not was:
+                if mode_of(seen[4]) != mode_of(was[4]):
+                    return None
+                changes.append((_encoded(name), mode_of(seen[4]), was[5], seen[5]))
+        for name, folder in self.folders.items():
+            before = known.folders.get(name)
+            if folder.tree is not None and before is not None and before.tree is not None:
+                ids = bytes.fromhex(before.tree), bytes.fromhex(folder.tree)
+                if ids[0] != ids[1]:
+                    changes.append((_encoded(name), FOLDER, *ids))
+        return with_other_ids(known.spelled, changes)
+
     def doubtful_folders(self) -> list[str]:
         """Return the known folders in this one of which not all hangs on the branch."""
         if self.is_sure:
@@ -359,7 +401,8 @@ class _Look:
         ):
             return known
         noted = bool(notes) or any(folder.noted for folder in self.folders.values())
-        return KnownFolder(mark, tree, self.files, self.folders, others, odd, notes, noted)
+        spelled = self.spelled
+        return KnownFolder(mark, tree, self.files, self.folders, others, odd, notes, noted, spelled)
 
 
 def _holds_empty(folder: KnownFolder) -> bool:
@@ -497,20 +540,16 @@ class _Walk:
         """Store the tree of a folder; return it, and whether any of its names is unportable."""
         tree, odd = look.known.tree, look.known.odd
         as_known = look.is_as_known()
-        if odd or not (as_known or look.has_same_names()):
+        same_names = as_known or look.has_same_names()
+        if odd or not same_names:
             odd = self.note_unportable(look)
         if as_known and (tree is None or look.is_sure or self.store.has(tree)):
+            look.spelled = look.known.spelled
             return tree, odd
-        entries = [
-            (name.encode("utf-8", "surrogateescape"), mode_of(seen[4]), seen[5])
-            for name, seen in look.files.items()
-        ]
-        entries += [
-            (_encoded(name), FOLDER, bytes.fromhex(folder.tree))
-            for name, folder in look.folders.items()
-            if folder.tree is not None
-        ]
-        return (self.store.write_raw_tree(entries) if entries else None), odd
+        look.spelled = look.spelled_again() if same_names else None
+        if look.spelled is None:
+            look.spelled = look.spell()
+        return (self.store.write_raw_tree(look.spelled) if look.spelled else None), odd
 
     def entry(
         self,

@@ -91,6 +91,7 @@ class KnownFolder:
     ``others`` are the names of which nothing is stored; they are looked at every time.  ``odd``
     says that some name is to be noted as unportable.  The ``notes`` on its names are not kept in the
     file, but found again; ``noted`` says that there are some, on it or on what is in it.
+    ``spelled`` is the content of the tree, where this process has made it.
     """
 
     mark: Mark
@@ -101,6 +102,7 @@ class KnownFolder:
     odd: bool
     notes: tuple[Note, ...] = ()
     noted: bool = False
+    spelled: bytes | None = None
     _count: int | None = None
     _told: bytes | None = None
 
