@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PIPE = 1 << 20
+_PATIENCE_MS = 500
 
 
 class HelperGoneError(Exception):
@@ -44,6 +45,7 @@ class HelperProcess:
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(program), *arguments],
+                bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -56,22 +58,32 @@ class HelperProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._in, self._out = self._process.stdin, self._process.stdout
-        if sys.platform == "linux":
-            for end in (self._in, self._out):
+        self._early = b""
+        for end in (self._in, self._out):
+            os.set_blocking(end.fileno(), False)
+            if sys.platform == "linux":
                 with contextlib.suppress(OSError):  # where a user may have no pipe as large
                     fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE)
 
     def tell(self, content: bytes) -> None:
-        """Send it something, all of which it takes before it answers.
+        """Send it something.
 
         Raises:
-            HelperGoneError: when it has ended.
+            HelperGoneError: when it has ended, or does not take it.
         """
-        try:
-            self._in.write(content)
-            self._in.flush()
-        except OSError as error:
-            raise HelperGoneError(str(error)) from None
+        unwritten = memoryview(content)
+        while unwritten:
+            try:
+                unwritten = unwritten[os.write(self._in.fileno(), unwritten) :]
+            except BlockingIOError:
+                waiting = select.poll()
+                waiting.register(self._in, select.POLLOUT)
+                waiting.register(self._out, select.POLLIN)  # it may have to answer first
+                if not waiting.poll(_PATIENCE_MS):
+                    raise HelperGoneError("it does not take what it is told") from None
+                self._early += self._read()
+            except OSError as error:
+                raise HelperGoneError(str(error)) from None
 
     def answered(self) -> bytes:
         """Return what it has answered since; nothing where that is not there yet.
@@ -79,23 +91,27 @@ class HelperProcess:
         Raises:
             HelperGoneError: when it has ended.
         """
-        if not select.select([self._out], [], [], 0)[0]:
-            return b""
-        found = os.read(self._out.fileno(), _PIPE)
-        if not found:
-            raise HelperGoneError("it has ended")
-        return found
+        early, self._early = self._early, b""
+        return early + self._read()
 
     def close(self) -> None:
         """End it."""
-        for end in (self._in, self._out):
-            with contextlib.suppress(OSError):
-                end.close()
+        self._in.close()
+        self._out.close()
+        self._process.kill()  # it has nothing that could be lost, and may not read
         self._process.wait()
 
     def forget(self) -> None:
         """Leave it to the process that this one was forked from."""
-        for end in (self._in, self._out):
-            with contextlib.suppress(OSError):
-                os.close(end.fileno())
+        self._in.close()
+        self._out.close()
         self._process.returncode = 0
+
+    def _read(self) -> bytes:
+        try:
+            found = os.read(self._out.fileno(), _PIPE)
+        except BlockingIOError:
+            return b""
+        if not found:
+            raise HelperGoneError("it has ended")
+        return found

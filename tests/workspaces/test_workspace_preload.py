@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.helper_process import HelperGoneError
+from covalt_git.helper_process import HelperGoneError, HelperProcess
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import folders, preload, snapshot, watches
 from tests.examples import examples
@@ -307,6 +308,42 @@ def test_nobody_waits_for_a_helper(settled: ChatStore, monkeypatch: pytest.Monke
     assert look(settled) == read_here(settled)
 
 
+def test_a_helper_that_takes_nothing_is_ended(
+    settled: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = preload._helper.process
+    assert helper is not None
+    monkeypatch.undo()
+    helper._process.send_signal(signal.SIGSTOP)
+    with pytest.raises(HelperGoneError, match="does not take"):
+        helper.tell(b"x" * (4 << 20))
+    preload._helper.end()
+
+    assert helper._process.returncode == -signal.SIGKILL
+    assert look(settled) == read_here(settled)
+
+
+def test_a_helper_is_told_much_while_it_answers_much(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, sys\n"
+        "for number in range(4):\n"
+        "    sys.stdout.buffer.write(bytes([number]) * (2 << 20))\n"
+        "    sys.stdout.buffer.flush()\n"
+        "    sys.stdin.buffer.read(2 << 20)\n"
+    )
+    helper = HelperProcess(program)
+    for _ in range(4):
+        helper.tell(b"x" * (2 << 20))
+    answer = b""
+    with contextlib.suppress(HelperGoneError):
+        while True:
+            answer += helper.answered()
+    helper.close()
+
+    assert answer == b"".join(bytes([number]) * (2 << 20) for number in range(4))
+
+
 def test_a_fork_leaves_the_helper_to_its_parent(
     settled: ChatStore, asked: list[dict[str, bool]]
 ) -> None:
@@ -314,6 +351,10 @@ def test_a_fork_leaves_the_helper_to_its_parent(
     if not child:
         with contextlib.suppress(BaseException):
             alone = preload._helper.process is None
+            opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(8)]
+            gc.collect()
+            for handle in opened:  # none was closed in place of the parent's pipes
+                os.close(handle)
             same = look(settled) == read_here(settled)
             os._exit(0 if alone and same else 1)
         os._exit(2)
