@@ -38,10 +38,15 @@ class _Reader:
         self._library: Any = importlib.import_module("isal.isal_zlib" if isal else "zlib")
 
     def answer(
-        self, folder: str, hash_name: str, told: bytes | None, names: list[str] | None
+        self,
+        workspace: str,
+        hash_name: str,
+        path: str,
+        told: bytes | None,
+        names: list[str] | None,
     ) -> bool | dict[str, Read]:
         try:
-            handle = os.open(folder, _DIRECTORY)
+            handle = _opened(workspace, path)
         except OSError:
             return {}
         try:
@@ -85,6 +90,18 @@ class _Reader:
         )
 
 
+def _opened(workspace: str, path: str) -> int:
+    """Open a folder of a workspace element by element: no link on the way leads anywhere else."""
+    handle = os.open(workspace, _DIRECTORY)
+    for element in path.split("/") if path else ():
+        above = handle
+        try:
+            handle = os.open(element, _DIRECTORY, dir_fd=above)
+        finally:
+            os.close(above)
+    return handle
+
+
 def _last_names(folder: int) -> list[str]:
     """Return the names of the last files of a folder."""
     with os.scandir(folder) as entries:
@@ -121,8 +138,8 @@ def main() -> None:
     while length := source.read(8):
         question = source.read(int.from_bytes(length, "big"))
         workspace, hash_name, folders = marshal.loads(question)  # noqa: S302 - of whoever started it
-        for path, told, names in folders:
-            answer = marshal.dumps(reader.answer(f"{workspace}/{path}", hash_name, told, names))
+        for folder in folders:
+            answer = marshal.dumps(reader.answer(workspace, hash_name, *folder))
             target.write(len(answer).to_bytes(4, "big") + answer)
             target.flush()
 

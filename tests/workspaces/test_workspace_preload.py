@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.git_objects import blob_id
 from covalt_git.helper_process import HelperGoneError, HelperProcess
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import folders, preload, snapshot, watches
@@ -264,6 +265,22 @@ def test_a_change_of_a_folder_of_the_helper_is_seen(
     assert not asked[0]["d18"]
     assert asked[0]["d17"]
     assert seen == read_here(settled)
+
+
+def test_no_link_on_the_way_leads_the_helper_elsewhere(chat: ChatStore, tmp_path: Path) -> None:
+    """Main may have seen a folder where a link stands by the time the helper comes."""
+    put(tmp_path, {"outside/inner/secret": ("file", b"secret")})
+    put(chat.workspace, {"real/inner/secret": ("file", b"open")})
+    (chat.workspace / "link").symlink_to(tmp_path / "outside")
+    with preload.preload(chat.workspace, "sha1") as ahead:
+        assert ahead is not None
+        ahead.ask_new("link", ["inner"] * 3, [])
+        ahead.ask_new("real", ["inner"] * 3, [])
+
+        assert ahead.read("link/inner", "secret") is None
+        found = ahead.read("real/inner", "secret")
+    assert found is not None
+    assert found[5].hex() == blob_id(b"open", "sha1")
 
 
 def test_a_helper_that_is_killed_is_done_without_and_started_again(
