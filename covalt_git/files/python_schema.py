@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import json
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.python_classes import class_schema
 from covalt_git.files.python_fields import only_narrows
 from covalt_git.files.python_names import UnknownError, literal
+from covalt_git.files.python_text import parse_expression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -258,9 +258,7 @@ def _either(schemas: Iterable[JsonObject]) -> JsonObject:
 def _parsed(text: str) -> ast.expr:
     """Return what an annotation in quotes says."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text.strip(), mode="eval").body
+        return parse_expression(text.strip())
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise UnknownError from None
 

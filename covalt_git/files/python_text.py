@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import re
+import threading
 import tokenize
 import warnings
+from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 MAX_SOURCE_BYTES = 1024 * 1024
 
+_PARSING = threading.RLock()
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -48,10 +55,31 @@ def parse(source: bytes) -> ast.Module:
         raise PythonSyntaxError(1, 1, str(error)) from None
 
 
+def parse_expression(text: str) -> ast.expr:
+    """Return an expression.
+
+    Raises:
+        SyntaxError, ValueError, MemoryError, RecursionError: where it is none.
+    """
+    with _quietly():
+        return ast.parse(text, mode="eval").body
+
+
 def _parsed(source: bytes | str) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are about the tool's text, not about ours
+    with _quietly():
         return ast.parse(source)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Parse without warnings, which are about the tool's text and not about ours; one at a time.
+
+    Of what threads parse at once Python before 3.11.8 counts the depth in one place, and fails over
+    it (https://github.com/python/cpython/issues/106905); whose warnings are shown, any Python does.
+    """
+    with _PARSING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _syntax_error(text: str, error: SyntaxError) -> PythonSyntaxError:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import textwrap
+import threading
+import time
 import types
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,7 @@ from covalt_git.files.python_source import (
     _is_marked,
     read_tool,
 )
-from covalt_git.files.python_text import MAX_SOURCE_BYTES
+from covalt_git.files.python_text import MAX_SOURCE_BYTES, parse
 from covalt_toolset import describe
 
 LAB = Path(__file__).resolve().parents[2] / "toolsets" / "data-lab" / "tools" / "lab.py"
@@ -652,3 +656,34 @@ def test_descriptions_come_from_every_docstring_style() -> None:
 
         assert found.description == "Do."
         assert found.input_schema["properties"]["x"] == {"description": "first line"}
+
+
+def test_threads_that_read_at_once_do_not_disturb_each_other() -> None:
+    """Python 3.11 hands over to another thread in the middle, when it collects garbage."""
+    line = "def f{0}(a: int = {0}) -> str:\n    return {{'k': [{{'l': [1, (2, [a, {0}])]}}]}}\n"
+    text = "".join(line.format(number) for number in range(150)).encode()
+    found: list[str] = []
+
+    def read() -> None:
+        try:
+            found.append(ast.dump(parse(text))[:6])
+        except SystemError as error:
+            found.append(str(error))
+
+    def hand_over(_phase: str, _told: object) -> None:
+        time.sleep(0.0002)
+
+    limits = gc.get_threshold()
+    gc.callbacks.append(hand_over)
+    gc.set_threshold(50)
+    try:
+        threads = [threading.Thread(target=read) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*limits)
+        gc.callbacks.remove(hand_over)
+
+    assert found == ["Module"] * 6
