@@ -56,20 +56,24 @@ def each(work: Callable[[Item], Answer], items: list[Item]) -> Iterator[Answer]:
             _stop(helpers)
 
 
+def cores() -> int:
+    """Return how many cores this process may use, one where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
 def _start(work: Callable[[Item], Answer], batches: list[list[Item]]) -> dict[int, int]:
     """Start a process for each core, and return their ids by the pipes that they write to.
 
     They draw the numbers of batches from one pipe: none waits for one whose core is slower, or whose
     items are harder.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    if cores == 1 or threading.active_count() > 1:
+    if cores() == 1 or threading.active_count() > 1:
         return {}
     turns, giving = os.pipe()
     with os.fdopen(giving, "wb") as file:
         file.write(b"".join(number.to_bytes(_NUMBER) for number in range(len(batches))))
     helpers: dict[int, int] = {}
-    for _ in range(cores):
+    for _ in range(cores()):
         reading, writing = os.pipe()
         try:
             process = os.fork()

@@ -25,14 +25,6 @@ class HelperGoneError(Exception):
     """The process could not be started, or has ended; what it was given is to be done here."""
 
 
-def has_a_core() -> bool:
-    """Tell whether there is a core for another process to work on."""
-    cores = (
-        os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    )
-    return len(cores) > 1
-
-
 class HelperProcess:
     """The process; close it after use."""
 

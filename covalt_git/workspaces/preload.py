@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.forked import cores
 from covalt_git.git_objects import ISAL_FOLDER
-from covalt_git.helper_process import HelperGoneError, HelperProcess, has_a_core
+from covalt_git.helper_process import HelperGoneError, HelperProcess
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -215,7 +216,7 @@ atexit.register(_helper.end)
 @contextlib.contextmanager
 def preload(workspace: Path, hash_name: str) -> Iterator[Preload | None]:
     """Begin a look at a workspace, in which the helper may be asked; None: it cannot."""
-    if not has_a_core() or not _helper.lock.acquire(blocking=False):
+    if cores() == 1 or not _helper.lock.acquire(blocking=False):
         yield None
         return
     look = Preload(str(workspace), hash_name)
