@@ -6,6 +6,7 @@ everything have a helper, however little there is to look at, which may or may n
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -38,8 +39,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     """Look ``count`` times, each after up to six changes, a chat for a hundred looks."""
     looks = believed = changes = news = 0
     watches.begin(trusted_s=3600)
-    at_once = patch.multiple("covalt_git.workspaces.preload", _FEW=0, _FIRST_LOOKS=0)
-    at_once.start()
+    helped = contextlib.ExitStack()
+    helped.enter_context(patch.multiple("covalt_git.workspaces.preload", _FEW=0, _FIRST_LOOKS=0))
+    helped.enter_context(patch("covalt_git.workspaces.snapshot.FEW_READ", 0))
     try:
         while looks < count:
             chance = random.Random(f"{seed} {looks}")
@@ -59,7 +61,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
                     proof.progress(number + 1, count)
             looks += IN_A_CHAT
     finally:
-        at_once.stop()
+        helped.close()
         watches.end()
     proof.check(believed > count // 4, f"only {believed} looks of {count} believed the watch")
     proof.check(news > count // 8, f"only {news} looks of {count} that believed it saw a change")

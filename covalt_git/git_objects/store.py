@@ -249,7 +249,7 @@ class GitStore:
         return self._objects.write(b"blob", content)
 
     def write_deflated_blob(self, oid: str, size: int, stream: bytes) -> None:
-        """Store a blob whose id is known, given as a zlib stream of its ``size`` bytes."""
+        """Do what :meth:`write_blob` does, whose id is known, given a zlib stream of ``size`` bytes."""
         self._objects.write_deflated_blob(oid, size, stream)
 
     def write_tree(self, entries: Iterable[TreeEntry]) -> str:

@@ -512,6 +512,8 @@ class _Walk:
                 files.append(one.name)
             elif not _is_ignored(self.config.ignore, (*look.path, one.name), folder=True):
                 folders.append(one.name)
+        if self.watch is not None and self.watch.folders() is not None:
+            folders = []  # what is done in them before they are watched no event would tell
         ahead.ask_new(look.where, folders, files)
 
     def touched(self, look: _Look, names: set[str]) -> None:

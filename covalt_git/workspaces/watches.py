@@ -194,9 +194,13 @@ class Watch:
         except OSError as error:
             self._give_up(os.strerror(error.errno or 0).lower())
 
-    def folders(self) -> set[str]:
-        """Return the folders of which it hears of everything that was done since :meth:`since`."""
-        return set(self._paths.values())
+    def folders(self) -> set[str] | None:
+        """Return the folders of which it hears of everything that was done since :meth:`since`.
+
+        The others it has to :meth:`enter` before anything of them is looked at; None says that it
+        hears of nothing yet, and need not.
+        """
+        return None if self._events is None else set(self._paths.values())
 
     def link(self, path: str, names: set[str]) -> None:
         """Take note of the files of a folder that have other names, too."""

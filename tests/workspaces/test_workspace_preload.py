@@ -80,7 +80,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, bool]]]:
         (preload, "_FIRST_LOOKS", 0),
         (snapshot, "FEW_READ", 0),
         (preload._Helper, "ask", asked),
-        (preload, "has_a_core", lambda: True),
+        (preload, "cores", lambda: 2),
     ):
         monkeypatch.setattr(owner, name, value)
     yield said
@@ -268,7 +268,7 @@ def test_a_change_of_a_folder_of_the_helper_is_seen(
 
 
 def test_no_link_on_the_way_leads_the_helper_elsewhere(chat: ChatStore, tmp_path: Path) -> None:
-    """Main may have seen a folder where a link stands by the time the helper comes."""
+    """Where the walk saw a folder a link may stand by the time the helper comes."""
     put(tmp_path, {"outside/inner/secret": ("file", b"secret")})
     put(chat.workspace, {"real/inner/secret": ("file", b"open")})
     (chat.workspace / "link").symlink_to(tmp_path / "outside")
@@ -281,6 +281,33 @@ def test_no_link_on_the_way_leads_the_helper_elsewhere(chat: ChatStore, tmp_path
         found = ahead.read("real/inner", "secret")
     assert found is not None
     assert found[5].hex() == blob_id(b"open", "sha1")
+
+
+def test_what_is_done_in_a_new_folder_before_it_is_watched_is_not_missed(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(chat.workspace, HELD)
+    watches.begin(trusted_s=3600)
+    try:
+        for _ in range(4):
+            settle()
+            save(chat)
+        late = chat.workspace / "new/folder9/f"
+        put(chat.workspace, {f"new/folder{number}/f": ("file", b"early") for number in range(10)})
+        ask = preload._Helper.ask
+
+        def asked(helper: preload._Helper, look: Preload, folders: list[preload._Asked]) -> None:
+            ask(helper, look, folders)
+            if "new/folder9" in {path for path, _, _ in folders}:  # it was read by now
+                late.write_bytes(b"later")
+
+        monkeypatch.setattr(preload._Helper, "ask", asked)
+        save(chat)
+        head = save(chat)
+
+        assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    finally:
+        watches.end()
 
 
 def test_a_helper_that_is_killed_is_done_without_and_started_again(
@@ -302,7 +329,7 @@ def test_a_helper_that_is_killed_is_done_without_and_started_again(
 
 def test_nobody_waits_for_a_helper(settled: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for name, value in (("_FEW", 0), ("_BEHIND", 5), ("has_a_core", lambda: True)):
+    for name, value in (("_FEW", 0), ("_BEHIND", 5), ("cores", lambda: 2)):
         monkeypatch.setattr(preload, name, value)
     monkeypatch.setattr(snapshot, "FEW_READ", 0)
     helper = preload._helper.process
@@ -405,7 +432,7 @@ from pathlib import Path
 from covalt_git.workspaces import preload
 from tests.workspaces.stores import open_chats
 preload._FEW = preload._FIRST_LOOKS = 0
-preload.has_a_core = lambda: True
+preload.cores = lambda: 2
 with open_chats(Path(sys.argv[1])).open("c1") as chat:
     with chat.looking():
         pass
