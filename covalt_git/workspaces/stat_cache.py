@@ -53,7 +53,7 @@ _FORMAT = b"covalt-git stat cache 1\n"
 _TICK = 20_000_000  # ns; no kernel's clock ticks slower
 _COARSE_TICK = 2_000_000_000  # of file systems that count in seconds
 _SECOND = 1_000_000_000
-_MOST_FILES = 400_000  # remembered in a process, of all folders together: some 100 MB
+_MOST_FILES = 400_000  # remembered in a process, of all folders together: some 150 MB
 
 _RECORD = struct.Struct("<II")
 _FOLDER = struct.Struct("<qQQ?BIII")
