@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from dulwich.objects import parse_tree
-
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
@@ -32,6 +30,11 @@ _SMALL = 1 << 14  # bytes that are copied in less time than a second call takes
 
 ID_LENGTHS = {"sha1": 20, "sha256": 32}
 """How many bytes an id has in each of git's formats."""
+
+_TREE_LINES = {
+    length: re.compile(rb"[0-7]+ [^\0]*\0.{%d}" % length, re.DOTALL)
+    for length in ID_LENGTHS.values()
+}
 
 
 class BrokenStoreError(CovaltError):
@@ -131,8 +134,7 @@ def decode_tree(content: bytes, id_length: int) -> list[TreeEntry]:
     Raises:
         ValueError: when it is no tree.
     """
-    entries = parse_tree(content, id_length)
-    return [TreeEntry(name, mode, oid.decode()) for name, mode, oid in entries]
+    return [_entry(line, id_length) for line in _lines(content, id_length)]
 
 
 def tree_differences(
@@ -143,22 +145,35 @@ def tree_differences(
     Raises:
         ValueError: when one is no tree.
     """
-    before, after = list(parse_tree(old, id_length)), list(parse_tree(new, id_length))
+    before, after = _lines(old, id_length), _lines(new, id_length)
     if len(before) == len(after):  # mostly the names are the same, in the same order
-        pairs = [(was, now) for was, now in zip(before, after, strict=True) if was != now]
-        if all(was[0] == now[0] for was, now in pairs):
-            yield from ((was[0], _entry(was), _entry(now)) for was, now in pairs)
+        pairs = [
+            (_entry(was, id_length), _entry(now, id_length))
+            for was, now in zip(before, after, strict=True)
+            if was != now
+        ]
+        if all(was.name == now.name for was, now in pairs):
+            yield from ((was.name, was, now) for was, now in pairs)
             return
-    gone, come = set(before) - set(after), set(after) - set(before)
-    old_entries = {one[0]: _entry(one) for one in gone}
-    new_entries = {one[0]: _entry(one) for one in come}
+    gone = [_entry(line, id_length) for line in set(before).difference(after)]
+    come = [_entry(line, id_length) for line in set(after).difference(before)]
+    old_entries = {entry.name: entry for entry in gone}
+    new_entries = {entry.name: entry for entry in come}
     for name in old_entries | new_entries:
         yield name, old_entries.get(name), new_entries.get(name)
 
 
-def _entry(parsed: tuple[bytes, int, bytes]) -> TreeEntry:
-    name, mode, oid = parsed
-    return TreeEntry(name, mode, oid.decode())
+def _lines(content: bytes, id_length: int) -> list[bytes]:
+    """Return a tree's entries as they are spelled: mostly few of them have to be taken apart."""
+    lines: list[bytes] = _TREE_LINES[id_length].findall(content)
+    if sum(map(len, lines)) != len(content):
+        raise ValueError("it is no tree")
+    return lines
+
+
+def _entry(line: bytes, id_length: int) -> TreeEntry:
+    mode, _, named = line.partition(b" ")
+    return TreeEntry(named[: -id_length - 1], int(mode, 8), named[-id_length:].hex())
 
 
 def encode_commit(commit: CommitObject) -> bytes:
