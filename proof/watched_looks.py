@@ -40,8 +40,8 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     looks = believed = changes = news = 0
     watches.begin(trusted_s=3600)
     helped = contextlib.ExitStack()
-    helped.enter_context(patch.multiple("covalt_git.workspaces.preload", _FEW=0, _FIRST_LOOKS=0))
-    helped.enter_context(patch("covalt_git.workspaces.snapshot.FEW_READ", 0))
+    few = {"_FEW": 0, "_FIRST_LOOKS": 0, "_FEW_READ": 0, "_FEW_READ_OF_TWO": 0}
+    helped.enter_context(patch.multiple("covalt_git.workspaces.preload", **few))
     try:
         while looks < count:
             chance = random.Random(f"{seed} {looks}")

@@ -139,7 +139,7 @@ def test_blobs_that_come_deflated_are_stored_like_others(
         with store.together() if together else contextlib.nullcontext():
             for oid, content in zip(oids, contents, strict=True):
                 for _ in range(2):
-                    store.write_deflated_blob(oid, len(content), zlib.compress(content))
+                    store.write_deflated_blobs([(oid, len(content), zlib.compress(content))])
                 assert store.read_blob(oid) == content
                 assert store.blob_size(oid) == len(content)
             other = store.write_blob(b"not deflated")

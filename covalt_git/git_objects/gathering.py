@@ -24,6 +24,9 @@ _BLOB = KINDS.index(b"blob")
 Objects = dict[str, tuple[bytes, bytes]]
 """Kind and content of objects by their ids."""
 
+Deflated = dict[str, tuple[int, bytes]]
+"""Sizes of blobs, and their zlib streams, by their ids."""
+
 
 class Gathering:
     """Objects on their way into a store; end it with :meth:`finish` or :meth:`abandon`.
@@ -40,7 +43,7 @@ class Gathering:
         self._folder = folder
         self._hash = object_format
         self._few: Objects = {}
-        self._deflated: dict[str, tuple[int, bytes]] = {}
+        self._deflated: Deflated = {}
         self._size = 0
         self._pack: _PackInTheMaking | None = None
 
@@ -69,14 +72,14 @@ class Gathering:
             self.abandon()
             raise
 
-    def add_deflated_blob(self, oid: str, size: int, stream: bytes) -> None:
-        """Do what :meth:`add` does for a blob given as a zlib stream of its ``size`` bytes."""
+    def add_deflated_blobs(self, blobs: Deflated) -> None:
+        """Do what :meth:`add` does for blobs that are compressed already."""
         try:
             if self._pack is not None:
-                self._pack.append(oid, copied_entry(_BLOB, size, stream))
+                self._pack.append_deflated_blobs(blobs)
             else:
-                self._deflated[oid] = (size, stream)
-                self._has_more(len(stream))
+                self._deflated |= blobs
+                self._has_more(sum(len(stream) for _, stream in blobs.values()))
         except BaseException:
             self.abandon()
             raise
@@ -119,8 +122,7 @@ class Gathering:
         self._pack = pack = _PackInTheMaking(PackWriter(folder, self._hash))
         for oid, (kind, content) in self._few.items():
             pack.add(oid, kind, content)
-        for oid, (size, stream) in self._deflated.items():
-            pack.append(oid, copied_entry(_BLOB, size, stream))
+        pack.append_deflated_blobs(self._deflated)
         self._few, self._deflated = {}, {}
 
 
@@ -153,6 +155,12 @@ class _PackInTheMaking:
     def append(self, oid: str, entry: Entry) -> None:
         self.ids.add(oid)
         self._writer.append(bytes.fromhex(oid), entry)
+
+    def append_deflated_blobs(self, blobs: Deflated) -> None:
+        self.ids.update(blobs)
+        append = self._writer.append
+        for oid, (size, stream) in blobs.items():
+            append(bytes.fromhex(oid), copied_entry(_BLOB, size, stream))
 
     def read(self, oid: str) -> tuple[bytes, bytes]:
         if oid in self._trees:

@@ -195,15 +195,15 @@ class ObjectFolder:
             gathering.add(oid, kind, content)
         return oid
 
-    def write_deflated_blob(self, oid: str, size: int, stream: bytes) -> None:
-        """Store a blob whose id is known, given as a zlib stream of its ``size`` bytes."""
-        if self.has(oid):
-            return
+    def write_deflated_blobs(self, blobs: Iterable[tuple[str, int, bytes]]) -> None:
+        """Store blobs whose ids are known, each given as its size and a zlib stream of that."""
+        fresh = {oid: (size, stream) for oid, size, stream in blobs if not self.has(oid)}
         gathering = self._gathering()
-        if gathering is None:
+        if gathering is not None:
+            gathering.add_deflated_blobs(fresh)
+            return
+        for oid, (size, stream) in fresh.items():
             self._write_loose(oid, b"blob", inflate(stream, size))
-        else:
-            gathering.add_deflated_blob(oid, size, stream)
 
     def _gathering(self) -> Gathering | None:
         """Return what is being gathered, if anything is."""

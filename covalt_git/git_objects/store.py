@@ -248,9 +248,9 @@ class GitStore:
         """Store a blob and return its id; durable after :meth:`flush`."""
         return self._objects.write(b"blob", content)
 
-    def write_deflated_blob(self, oid: str, size: int, stream: bytes) -> None:
-        """Do what :meth:`write_blob` does, whose id is known, given a zlib stream of ``size`` bytes."""
-        self._objects.write_deflated_blob(oid, size, stream)
+    def write_deflated_blobs(self, blobs: Iterable[tuple[str, int, bytes]]) -> None:
+        """Store blobs whose ids are known, each given as its size and a zlib stream of that."""
+        self._objects.write_deflated_blobs(blobs)
 
     def write_tree(self, entries: Iterable[TreeEntry]) -> str:
         """Store a tree and return its id; durable after :meth:`flush`."""

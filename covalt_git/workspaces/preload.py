@@ -16,6 +16,7 @@ import marshal
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,11 +28,17 @@ from covalt_git.helper_process import HelperGoneError, HelperProcess
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from covalt_git.workspaces.stat_cache import KnownFolder
+    from covalt_git.workspaces.stat_cache import KnownFolder, Seen
 
 Read = tuple[int, int, int, int, int, bytes, int, int, bytes]
 """A file that was read: all of :data:`.stat_cache.Seen`, its device, how many names it has, and its
 content as a zlib stream."""
+
+Taken = tuple["Seen", int]
+"""A file that was read and stored, and how many names it has."""
+
+Take = Callable[[str, dict[str, Read]], dict[str, Taken]]
+"""What stores files of a folder when they are heard of, and returns those that it stored."""
 
 _Asked = tuple[str, bytes | None, list[str] | None]
 
@@ -39,8 +46,11 @@ _PROGRAM = Path(__file__).with_name("preloader.py")
 _FEW = 2_000
 """Files of a workspace: to look at fewer takes hardly longer than to tell of half of them."""
 
-FEW_READ = 400
-"""Files that were read in a look before the helper reads, too: in less time it would not be there."""
+_FEW_READ = 400
+"""Files that were read in a look before a helper is started to read, too."""
+
+_FEW_READ_OF_TWO = 50
+"""Files that were read in a look before a helper that is there reads, too."""
 
 _FIRST_LOOKS = 2
 """Long looks of a process before it has a helper for them: a command takes no more."""
@@ -50,6 +60,9 @@ _BEHIND = 64
 
 _SHARE = 0.65
 """How much the helper is told of: half of it, and some because less is left to do by it for each."""
+
+_SHARE_READ = 0.9
+"""How much it is asked to read, of which it leaves what it has not come to when asked for more."""
 
 _TOGETHER = 32  # files of a folder that are asked for at once
 _MOST = 8_192  # files that are asked for before others are heard of: their content waits in memory
@@ -95,16 +108,13 @@ class _Helper:
         """
         if self.process is None or not self.owing:
             return
-        self._heard += self.process.answered()
-        at = 0
-        while len(self._heard) - at >= 4:  # noqa: PLR2004 - of the length
-            end = at + 4 + int.from_bytes(self._heard[at : at + 4], "big")
-            if end > len(self._heard):
-                break
+        heard = self._heard
+        heard += self.process.answered()
+        while (end := 4 + int.from_bytes(heard[:4])) <= len(heard):
+            answer = marshal.loads(heard[4:end])  # noqa: S302 - of our own
+            del heard[:end]
             look, path = self.owing.popleft()
-            look.hear(path, marshal.loads(self._heard[at + 4 : end]))  # noqa: S302 - of our own
-            at = end
-        del self._heard[:at]
+            look.hear(path, answer)
 
     def end(self) -> None:
         """Do without it until the next look."""
@@ -131,11 +141,12 @@ class Preload:
 
     workspace: str
     hash_name: str
+    take: Take | None = None
     over: bool = False
     _told: dict[str, KnownFolder] = field(default_factory=dict)
     _expected: dict[str, int] = field(default_factory=dict)
     _same: set[str] = field(default_factory=set)
-    _read: dict[str, dict[str, Read]] = field(default_factory=dict)
+    _taken: dict[str, dict[str, Taken]] = field(default_factory=dict)
 
     # Asking
 
@@ -161,11 +172,15 @@ class Preload:
                 break
         _helper.ask(self, asked)
 
+    def reads_more(self, read: int) -> bool:
+        """Tell whether to have more files read when so many were."""
+        return read >= (_FEW_READ if _helper.process is None else _FEW_READ_OF_TWO)
+
     def ask_new(self, path: str, folders: Sequence[str], files: Sequence[str]) -> None:
         """Ask for the last folders and files that are new in a folder."""
-        some = folders[len(folders) - int(len(folders) * _SHARE) :]
+        some = folders[len(folders) - int(len(folders) * _SHARE_READ) :]
         asked: list[_Asked] = [(f"{path}/{name}" if path else name, None, None) for name in some]
-        names = files[max(len(files) - int(len(files) * _SHARE), len(files) - _MOST) :]
+        names = files[max(len(files) - int(len(files) * _SHARE_READ), len(files) - _MOST) :]
         if len(names) > _TOGETHER:
             parts = [list(names[at : at + _TOGETHER]) for at in range(0, len(names), _TOGETHER)]
             asked += [(path, None, part) for part in parts]
@@ -182,15 +197,14 @@ class Preload:
         """Tell whether the helper has found a folder, and each file in it, to be as it is known."""
         if self._told.get(path) is not known:
             return False
-        self._listen(path)
+        if self._expected.get(path):
+            self.listen()
         return path in self._same
 
-    def read(self, path: str, name: str) -> Read | None:
-        """Return a file of a folder as the helper has read it in this look; None where it has not."""
-        if self._expected.get(path):
-            self._listen(path)
-        found = self._read.get(path)
-        return None if found is None else found.pop(name, None)
+    def taken(self, path: str) -> dict[str, Taken]:
+        """Return the files of a folder that the helper has read in this look; more may come to them."""
+        self.listen()
+        return self._taken.setdefault(path, {})
 
     def hear(self, path: str, answer: bool | dict[str, Read]) -> None:  # noqa: FBT001 - an answer
         """Take an answer about a folder."""
@@ -199,11 +213,12 @@ class Preload:
         self._expected[path] -= 1
         if answer is True:
             self._same.add(path)
-        elif isinstance(answer, dict):
-            self._read.setdefault(path, {}).update(answer)
+        elif isinstance(answer, dict) and self.take is not None:
+            self._taken.setdefault(path, {}).update(self.take(path, answer))
 
-    def _listen(self, path: str) -> None:
-        if self._expected.get(path):
+    def listen(self) -> None:
+        """Take what was answered since."""
+        if _helper.owing:
             with contextlib.suppress(HelperGoneError):
                 _helper.hear()
 

@@ -5,7 +5,8 @@ where it is told the folder of that.  A question is its length, then as :mod:`ma
 workspace, a hash and what is asked of some folders in it; for each of these an answer follows, its
 length first.  What is asked of a folder is its path, and one of: what
 :meth:`.stat_cache.KnownFolder.told` says of it; names of files in it; or nothing, of its last files.
-The answer is whether all is as it was told, or the files that were read, by their names.
+The answer is whether all is as it was told, or the files that were read, by their names.  Once files
+are asked for elsewhere, nothing is read any more of what was asked before: whoever asks has got there.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import hashlib
 import importlib
 import marshal
 import os
+import select
 import stat
 import sys
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.workspaces.preload import Read
     from covalt_git.workspaces.stat_cache import Mark, Seen
 
@@ -28,6 +33,8 @@ _LARGE = 1 << 16
 _MOST = 64  # files of one answer
 _LEVEL = 1
 _HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
+
+_Asked = tuple[str, bytes | None, list[str] | None]
 
 
 class _Reader:
@@ -131,17 +138,52 @@ def _is_as_told(folder: int, told: bytes) -> bool:
     return True
 
 
+class _Questions:
+    """What is asked, folder by folder, as long as somebody asks."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[int, str, str, _Asked]] = deque()
+        self._number = self._reads = 0
+        self._come = select.poll()
+        self._come.register(0, select.POLLIN)
+
+    def __iter__(self) -> Iterator[tuple[str, str, _Asked | None]]:
+        """Yield workspaces, hashes and what is asked of a folder; None where it is not any more."""
+        while True:
+            while not self._waiting or self._come.poll(0):
+                if not self._take():
+                    return
+            number, workspace, hash_name, asked = self._waiting.popleft()
+            is_over = asked[1] is None and number < self._reads
+            yield workspace, hash_name, None if is_over else asked
+
+    def _take(self) -> bool:
+        """Take the next question; tell whether there is one."""
+        question = self._read(int.from_bytes(self._read(8), "big"))
+        if not question:
+            return False
+        workspace, hash_name, folders = marshal.loads(question)  # noqa: S302 - of whoever started it
+        self._number += 1
+        if any(asked[1] is None for asked in folders):
+            self._reads = self._number
+        self._waiting.extend((self._number, workspace, hash_name, asked) for asked in folders)
+        return True
+
+    def _read(self, size: int) -> bytes:
+        parts = [b""]
+        while size and (part := os.read(0, size)):
+            parts.append(part)
+            size -= len(part)
+        return b"" if size else b"".join(parts)
+
+
 def main() -> None:
     """Serve until nothing comes any more."""
-    reader = _Reader(sys.argv[1:])
-    source, target = sys.stdin.buffer, sys.stdout.buffer
-    while length := source.read(8):
-        question = source.read(int.from_bytes(length, "big"))
-        workspace, hash_name, folders = marshal.loads(question)  # noqa: S302 - of whoever started it
-        for folder in folders:
-            answer = marshal.dumps(reader.answer(workspace, hash_name, *folder))
-            target.write(len(answer).to_bytes(4, "big") + answer)
-            target.flush()
+    reader, target = _Reader(sys.argv[1:]), sys.stdout.buffer
+    for workspace, hash_name, asked in _Questions():
+        answer = marshal.dumps(asked is not None and reader.answer(workspace, hash_name, *asked))
+        target.write(len(answer).to_bytes(4, "big") + answer)
+        target.flush()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
 from covalt_git.paths import (
     GOOD,
+    MAX_ELEMENT_BYTES,
     MAX_PATH_BYTES,
     check_element,
     check_path,
@@ -38,7 +39,7 @@ from covalt_git.paths import (
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
-from covalt_git.workspaces.preload import FEW_READ, preload
+from covalt_git.workspaces.preload import preload
 from covalt_git.workspaces.stat_cache import NOTHING_KNOWN, Anchor, KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.preload import Preload
+    from covalt_git.workspaces.preload import Preload, Read, Taken
     from covalt_git.workspaces.stat_cache import Clock, Mark, Note, Seen
     from covalt_git.workspaces.watches import Watch
 
@@ -430,6 +431,8 @@ class _Walk:
     def __post_init__(self) -> None:
         """Find the folders in which some name may have changed, or in a folder of which."""
         self._ignored_files = tuple(one for one in self.config.ignore if not one.endswith("/"))
+        if self.ahead is not None:
+            self.ahead.take = self.take
         self._way = {""}
         for touched in self.since or ():
             path = touched
@@ -493,13 +496,21 @@ class _Walk:
             return
         with os.scandir(look.handle) as listing:
             found = sorted(listing, key=_NAME)
-        if self.ahead is not None and self.read >= FEW_READ:
+        if self.ahead is not None and self.ahead.reads_more(self.read):
             self.ask_new(self.ahead, look, found)
+        is_short = len(look.where) <= _SURELY_SHORT - MAX_ELEMENT_BYTES
+        taken = self.ahead.taken(look.where) if self.ahead is not None and is_short else {}
         for one in found:
-            if one.name in known.files and one.name not in changed:
-                look.files[one.name] = known.files[one.name]
+            name, is_file = one.name, one.is_file(follow_symlinks=False)
+            if name in known.files and name not in changed:
+                look.files[name] = known.files[name]
+            elif name in taken and is_file:
+                look.files[name], links = taken.pop(name)
+                self.read += 1
+                if links != 1:
+                    look.linked.add(name)
             else:
-                self.entry(look, one.name, is_file=one.is_file(follow_symlinks=False))
+                self.entry(look, name, is_file=is_file)
 
     def ask_new(self, ahead: Preload, look: _Look, found: list[os.DirEntry[str]]) -> None:
         """Have the last of what is new in a folder read ahead."""
@@ -515,6 +526,30 @@ class _Walk:
         if self.watch is not None and self.watch.folders() is not None:
             folders = []  # what is done in them before they are watched no event would tell
         ahead.ask_new(look.where, folders, files)
+
+    def take(self, path: str, read: dict[str, Read]) -> dict[str, Taken]:
+        """Store the files of a folder that were read ahead; return those that can be stored."""
+        elements, patterns = tuple(path.split("/")) if path else (), self._ignored_files
+        taken, blobs = {}, []
+        for name, (
+            changed,
+            modified,
+            inode,
+            size,
+            mode,
+            oid,
+            device,
+            links,
+            stream,
+        ) in read.items():
+            if is_plain(name) and not (
+                patterns and _is_ignored(patterns, (*elements, name), folder=False)
+            ):
+                blobs.append((oid.hex(), size, stream))
+                trusted = self.clock.trusted(changed, device)
+                taken[name] = (trusted, modified, inode, size, mode, oid), links
+        self.store.write_deflated_blobs(blobs)
+        return taken
 
     def touched(self, look: _Look, names: set[str]) -> None:
         """Look at some names of a folder, and on to those in the folders in it."""
@@ -619,13 +654,8 @@ class _Walk:
 
     def file(self, look: _Look, name: str, status: os.stat_result | None, *, plain: bool) -> Seen:
         self.read += 1
-        read = self.ahead.read(look.where, name) if self.ahead is not None and plain else None
-        if read is not None:
-            changed, modified, inode, size, mode, raw, device, links, stream = read
-            if links != 1:
-                look.linked.add(name)
-            self.store.write_deflated_blob(raw.hex(), size, stream)
-            return self.clock.trusted(changed, device), modified, inode, size, mode, raw
+        if self.ahead is not None:
+            self.ahead.listen()  # what is stored now is not left for when the helper has nothing to do
         try:
             with _READING:
                 found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)
