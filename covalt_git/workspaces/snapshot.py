@@ -267,13 +267,14 @@ class _Look:
         """Whether all that is known hangs on the branch."""
         return self.known.tree is not None and self.known.tree == self.head
 
-    def changed_files(self, names: Iterable[str] | None) -> set[str]:
+    def changed_files(self, names: Iterable[str] | None) -> dict[str, bool]:
         """Return the known files that are not what they were, or whose content may be gone.
 
-        Only those among ``names`` are looked at; None says all.
+        Only those among ``names`` are looked at; None says all.  With each is told whether it surely
+        is a file still.
         """
         files, handle = self.known.files, self.handle
-        changed = set()
+        changed = {}
         some = (
             [(name, files[name]) for name in names if name in files] if names is not None else None
         )
@@ -281,7 +282,7 @@ class _Look:
             try:
                 now = os.lstat(name, dir_fd=handle)
             except OSError:
-                changed.add(name)
+                changed[name] = False
                 continue
             if seen != (
                 now.st_ctime_ns,
@@ -291,7 +292,7 @@ class _Look:
                 now.st_mode,
                 seen[5],
             ):
-                changed.add(name)
+                changed[name] = stat.S_ISREG(now.st_mode)
             if now.st_nlink != 1:
                 self.linked.add(name)
         if not self.is_sure:
@@ -299,7 +300,7 @@ class _Look:
             for name, seen in files.items():
                 oid = seen[5].hex()
                 if branch.get(name) != oid and name not in changed and not store.has(oid):
-                    changed.add(name)
+                    changed[name] = False
         return changed
 
     def head_of(self, name: str) -> str | None:
@@ -358,11 +359,10 @@ class _Look:
                     return None
                 changes.append((_encoded(name), mode_of(seen[4]), was[5], seen[5]))
         for name, folder in self.folders.items():
-            before = known.folders.get(name)
-            if folder.tree is not None and before is not None and before.tree is not None:
+            before = known.folders.get(name, folder)
+            if before.tree != folder.tree and before.tree is not None and folder.tree is not None:
                 ids = bytes.fromhex(before.tree), bytes.fromhex(folder.tree)
-                if ids[0] != ids[1]:
-                    changes.append((_encoded(name), FOLDER, *ids))
+                changes.append((_encoded(name), FOLDER, *ids))
         return with_other_ids(known.spelled, changes)
 
     def doubtful_folders(self) -> list[str]:
@@ -486,7 +486,7 @@ class _Walk:
             else:
                 for name, seen in known.files.items():
                     if name in changed:
-                        self.entry(look, name)
+                        self.entry(look, name, is_file=changed[name])
                     else:
                         look.files[name] = seen
             for name in known.folders:
@@ -555,11 +555,14 @@ class _Walk:
         """Look at some names of a folder, and on to those in the folders in it."""
         known, where = look.known, "/".join((*look.path, ""))
         changed = look.changed_files(names)
-        look.files = {name: seen for name, seen in known.files.items() if name not in changed}
-        for name in sorted(changed | (names - known.files.keys())):
-            self.entry(look, name)
-        if look.files == known.files:
-            look.files = known.files
+        new = names - known.files.keys()
+        look.files = known.files
+        if changed or new:
+            look.files = {name: seen for name, seen in known.files.items() if name not in changed}
+            for name in sorted(new.union(changed)):
+                self.entry(look, name, is_file=changed.get(name, False))
+            if look.files == known.files:
+                look.files = known.files
         doubtful = set(look.doubtful_folders())
         for name, folder in known.folders.items():
             if name in names:

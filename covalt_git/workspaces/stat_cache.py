@@ -136,17 +136,18 @@ class KnownFolder:
 
     def changed_paths(self, before: KnownFolder, path: str = "") -> Iterator[str]:
         """Yield the paths of files that are in only one of two states of a folder, or differ."""
-        if self is before:
-            return
-        for name in self.files.keys() | before.files.keys():
-            now, was = self.files.get(name), before.files.get(name)
+        for name, now in self.files.items() if self.files is not before.files else ():
+            was = before.files.get(name)
             if now is not was and _state_of(now) != _state_of(was):
                 yield path + name
-        for name in self.folders.keys() | before.folders.keys():
-            child = self.folders.get(name, NOTHING_KNOWN)
-            yield from child.changed_paths(
-                before.folders.get(name, NOTHING_KNOWN), f"{path}{name}/"
-            )
+        for name in before.files.keys() - self.files.keys():
+            yield path + name
+        for name, folder in self.folders.items():
+            known = before.folders.get(name, NOTHING_KNOWN)
+            if folder is not known:
+                yield from folder.changed_paths(known, f"{path}{name}/")
+        for name in before.folders.keys() - self.folders.keys():
+            yield from NOTHING_KNOWN.changed_paths(before.folders[name], f"{path}{name}/")
 
     def count(self) -> int:
         """Return how many files it and the folders in it hold."""
