@@ -315,18 +315,23 @@ def watched_hundred_of_10k(rounds: int) -> Iterator[Round]:
 
 
 def first_snapshot(make: Callable[[Path], None], rounds: int, *, memory: bool) -> Iterator[Round]:
-    """Snapshot the very same files for the first time, with git and into a chat, again and again."""
+    """Snapshot the very same files for the first time, with git and into a chat, again and again.
+
+    Neither begins while the disk still writes what the other left to it, unflushed or removed.
+    """
     with place(memory=memory) as folder:
         files = folder / "files"
         make(files)
         time.sleep(0.1)
         for number in range(rounds):
             git(files, "init", "--quiet")
+            os.sync()
             gits = seconds(lambda: save_with_git(files))
             shutil.rmtree(files / ".git")
             with chats_in(folder).new(f"c{number}") as chat:
                 chat.workspace.rmdir()
                 files.rename(chat.workspace)
+                os.sync()
                 ours = seconds(lambda chat=chat: save(chat))
                 chat.workspace.rename(files)
             shutil.rmtree(chat.folder)

@@ -15,6 +15,7 @@ import os
 import struct
 import tempfile
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -151,7 +152,7 @@ class PackWriter:
 
         The names are on the disk only when the folder was flushed, too.
         """
-        checksum = self._finish_pack()
+        checksum = self._finish_pack(durable=durable)
         pack = self._into_file()
         index = self._temporary(TEMPORARY[1])
         index.write(self._index_content(checksum))
@@ -167,7 +168,7 @@ class PackWriter:
         for one in self._made:
             one.close()
 
-    def _finish_pack(self) -> bytes:
+    def _finish_pack(self, *, durable: bool) -> bytes:
         """Write the pack's count and checksum, which covers the count before all else."""
         head = PACK_START + struct.pack(">I", len(self._index))
         if self._file is None:
@@ -178,8 +179,12 @@ class PackWriter:
         handle = self._file.handle()
         os.pwrite(handle, head, 0)
         hasher = hashlib.new(self._hash, usedforsecurity=False)
-        with mmap.mmap(handle, self.end, access=mmap.ACCESS_READ) as written:
-            hasher.update(written)
+        with ThreadPoolExecutor(1) as beside:  # a disk has nothing to do while this is computed
+            flushed = beside.submit(os.fsync, handle) if durable else None
+            with mmap.mmap(handle, self.end, access=mmap.ACCESS_READ) as written:
+                hasher.update(written)
+        if flushed is not None:
+            flushed.result()  # the kernel tells of an error only once
         self._file.write(hasher.digest())
         return hasher.digest()
 
