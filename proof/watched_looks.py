@@ -40,8 +40,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     looks = believed = changes = news = 0
     watches.begin(trusted_s=3600)
     helped = contextlib.ExitStack()
-    few = {"_FEW": 0, "_FIRST_LOOKS": 0, "_FEW_READ": 0, "_FEW_READ_OF_TWO": 0}
-    helped.enter_context(patch.multiple("covalt_git.workspaces.preload", **few))
+    few = ("_FEW", "_FIRST_LOOKS", "_FEW_READ", "_FEW_READ_OF_TWO")
+    for name in few:
+        helped.enter_context(patch(f"covalt_git.workspaces.preload.{name}", 0))
     try:
         while looks < count:
             chance = random.Random(f"{seed} {looks}")

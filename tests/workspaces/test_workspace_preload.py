@@ -214,7 +214,7 @@ def test_folders_that_are_as_they_were_are_the_helpers(
     here: list[str] = []
     changed_files = snapshot._Look.changed_files
 
-    def heard(look: snapshot._Look, names: Iterable[str] | None) -> set[str]:
+    def heard(look: snapshot._Look, names: Iterable[str] | None) -> dict[str, bool]:
         here.append("/".join(look.path))
         return changed_files(look, names)
 
