@@ -8,6 +8,7 @@ but what ``workspace.ignore`` says.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import os
 import stat
@@ -426,6 +427,8 @@ class _Walk:
     ahead: Preload | None
     read: int = 0
     _way: set[str] = field(init=False)
+    _asked: set[tuple[str, ...]] = field(default_factory=set)
+    _next: dict[int, tuple[_Look, os.DirEntry[str] | None]] = field(default_factory=dict)
     _ignored_files: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -494,14 +497,17 @@ class _Walk:
             for name in known.others:
                 self.entry(look, name)
             return
-        with os.scandir(look.handle) as listing:
-            found = sorted(listing, key=_NAME)
+        found = _listed(look.handle)
         if self.ahead is not None and self.ahead.reads_more(self.read):
-            self.ask_new(self.ahead, look, found)
+            self.ask_new(self.ahead, look.path, known, found)
         is_short = len(look.where) <= _SURELY_SHORT - MAX_ELEMENT_BYTES
         taken = self.ahead.taken(look.where) if self.ahead is not None and is_short else {}
-        for one in found:
+        if taken and self.ahead is not None:
+            self.ask_next(self.ahead, len(look.path) - 1)
+        depth = len(look.path) + 1
+        for one, following in itertools.zip_longest(found, found[1:]):
             name, is_file = one.name, one.is_file(follow_symlinks=False)
+            self._next[depth] = (look, following)
             if name in known.files and name not in changed:
                 look.files[name] = known.files[name]
             elif name in taken and is_file:
@@ -512,20 +518,53 @@ class _Walk:
             else:
                 self.entry(look, name, is_file=is_file)
 
-    def ask_new(self, ahead: Preload, look: _Look, found: list[os.DirEntry[str]]) -> None:
-        """Have the last of what is new in a folder read ahead."""
-        known = look.known
+    def ask_next(self, ahead: Preload, depth: int) -> None:
+        """Have the folder read ahead that is next at a depth: the helper is done with this one.
+
+        While what it has read is looked at here, it would have nothing to do.
+        """
+        look, following = self._next.pop(depth, (None, None))
+        if look is None or following is None or self.watch is not None:
+            return
+        name, path = following.name, (*look.path, following.name)
+        if name in look.known.folders or not following.is_dir(follow_symlinks=False):
+            return
+        if _is_ignored(self.config.ignore, path, folder=True):
+            return
+        try:
+            handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
+        except OSError:
+            return
+        try:
+            found = _listed(handle)
+        except OSError:
+            return
+        finally:
+            os.close(handle)
+        self.ask_new(ahead, path, NOTHING_KNOWN, found)
+
+    def ask_new(
+        self,
+        ahead: Preload,
+        path: tuple[str, ...],
+        known: KnownFolder,
+        found: list[os.DirEntry[str]],
+    ) -> None:
+        """Have the last of what is new in a folder read ahead, once."""
+        if path in self._asked:
+            return
+        self._asked.add(path)
         folders, files = [], []
         for one in found:
             if one.name in known.files or one.name in known.folders:
                 continue
             if one.is_file(follow_symlinks=False):
                 files.append(one.name)
-            elif not _is_ignored(self.config.ignore, (*look.path, one.name), folder=True):
+            elif not _is_ignored(self.config.ignore, (*path, one.name), folder=True):
                 folders.append(one.name)
         if self.watch is not None and self.watch.folders() is not None:
             folders = []  # what is done in them before they are watched no event would tell
-        ahead.ask_new(look.where, folders, files)
+        ahead.ask_new("/".join(path), folders, files)
 
     def take(self, path: str, read: dict[str, Read]) -> dict[str, Taken]:
         """Store the files of a folder that were read ahead; return those that can be stored."""
@@ -694,6 +733,12 @@ class _Walk:
         for name, reason in found:
             look.note(_UNPORTABLE, name, reason)
         return bool(found)
+
+
+def _listed(handle: int) -> list[os.DirEntry[str]]:
+    """Return what is in an open folder, sorted by name."""
+    with os.scandir(handle) as listing:
+        return sorted(listing, key=_NAME)
 
 
 def _encoded(name: str) -> bytes:

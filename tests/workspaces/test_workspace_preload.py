@@ -207,6 +207,34 @@ def test_a_new_workspace_is_read_by_both(chat: ChatStore, monkeypatch: pytest.Mo
     assert fsck(chat) == ""
 
 
+def test_the_next_folder_is_read_while_what_was_read_of_one_is_looked_at(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [f"{one}/d{two}/f{three}" for one in "abc" for two in range(20) for three in range(3)]
+    put(chat.workspace, {path: ("file", path.encode()) for path in paths})
+    done: list[str] = []
+    ask_new, folder = preload.Preload.ask_new, snapshot._Walk.folder
+
+    def asked(ahead: Preload, path: str, *new: Any) -> None:
+        done.append(f"ask {path}")
+        ask_new(ahead, path, *new)
+
+    def walked(
+        walk: snapshot._Walk, handle: int, path: tuple[str, ...], *rest: Any, **more: Any
+    ) -> Any:
+        done.append(f"walk {'/'.join(path)}")
+        return folder(walk, handle, path, *rest, **more)
+
+    monkeypatch.setattr(preload.Preload, "ask_new", asked)
+    monkeypatch.setattr(snapshot._Walk, "folder", walked)
+    head = save(chat)
+
+    assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    assert done.index("ask b") < done.index("walk a/d19") < done.index("walk b")
+    assert done.index("ask c") < done.index("walk b/d19") < done.index("walk c")
+    assert [done.count(f"ask {one}") for one in ("", "a", "b", "c")] == [1, 1, 1, 1]
+
+
 def test_folders_that_are_as_they_were_are_the_helpers(
     settled: ChatStore, asked: list[dict[str, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
