@@ -500,8 +500,7 @@ class _Walk:
         found = _listed(look.handle)
         if self.ahead is not None and self.ahead.reads_more(self.read):
             self.ask_new(self.ahead, look.path, known, found)
-        is_short = len(look.where) <= _SURELY_SHORT - MAX_ELEMENT_BYTES
-        taken = self.ahead.taken(look.where) if self.ahead is not None and is_short else {}
+        taken = self.ahead.taken(look.where) if self.ahead is not None else {}
         if taken and self.ahead is not None:
             self.ask_next(self.ahead, len(look.path) - 1)
         depth = len(look.path) + 1
@@ -526,22 +525,28 @@ class _Walk:
         look, following = self._next.pop(depth, (None, None))
         if look is None or following is None or self.watch is not None:
             return
-        name, path = following.name, (*look.path, following.name)
+        name = following.name
         if name in look.known.folders or not following.is_dir(follow_symlinks=False):
             return
-        if _is_ignored(self.config.ignore, path, folder=True):
+        if not self.may_ask(look.path, name):
             return
         try:
             handle = os.open(name, _DIRECTORY, dir_fd=look.handle)
         except OSError:
             return
         try:
-            found = _listed(handle)
-        except OSError:
-            return
+            self.ask_new(ahead, (*look.path, name), NOTHING_KNOWN, _listed(handle))
         finally:
             os.close(handle)
-        self.ask_new(ahead, path, NOTHING_KNOWN, found)
+
+    def may_ask(self, path: tuple[str, ...], name: str) -> bool:
+        """Tell whether files of a folder in one at ``path`` may be stored before it is looked at."""
+        return (
+            is_plain(name)
+            and len(path) < _MAX_DEPTH
+            and sum(map(len, path)) + len(path) <= _SURELY_SHORT - 2 * (MAX_ELEMENT_BYTES + 1)
+            and not _is_ignored(self.config.ignore, (*path, name), folder=True)
+        )
 
     def ask_new(
         self,
@@ -560,7 +565,7 @@ class _Walk:
                 continue
             if one.is_file(follow_symlinks=False):
                 files.append(one.name)
-            elif not _is_ignored(self.config.ignore, (*path, one.name), folder=True):
+            elif self.may_ask(path, one.name):
                 folders.append(one.name)
         if self.watch is not None and self.watch.folders() is not None:
             folders = []  # what is done in them before they are watched no event would tell

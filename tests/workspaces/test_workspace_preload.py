@@ -319,6 +319,19 @@ def test_no_link_on_the_way_leads_the_helper_elsewhere(chat: ChatStore, tmp_path
     assert heard["real/inner"]["secret"][5].hex() == blob_id(b"open", "sha1")
 
 
+@pytest.mark.parametrize("name", [".git", "node_modules", "x\x01"])
+def test_nothing_of_a_folder_that_is_left_out_is_stored(chat: ChatStore, name: str) -> None:
+    """It comes after others, so that it is one of the last, which the helper is asked for."""
+    put(chat.workspace, {f"-{number:02}/f": ("file", b"x") for number in range(FOLDERS)})
+    put(chat.workspace, {f"{name}/config": ("file", b"secret")})
+
+    save(chat)
+
+    with pytest.raises(BrokenStoreError):
+        chat.store.read_blob(blob_id(b"secret", "sha1"))
+    assert chat.store.read_blob(blob_id(b"x", "sha1")) == b"x"
+
+
 def test_nothing_of_an_ignored_file_is_stored(chat: ChatStore) -> None:
     chat.config = WorkspaceConfig(ignore=("*.key",))
     put(chat.workspace, HELD)
