@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -25,6 +26,7 @@ from covalt_git.git_objects import (
     blob_id,
     packing,
 )
+from covalt_git.git_objects.compression import deflate
 from covalt_git.git_objects.deltas import delta
 from tests.killing import killed_at
 from tests.workspaces.stores import git, run_git, scratch
@@ -150,6 +152,40 @@ def test_blobs_that_come_deflated_are_stored_like_others(
         assert len(packs(store)) == (together and count > 1)
         assert sorted(contents_of(store)) == sorted([*oids, other])
         assert fsck(store) == ""
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536])
+def test_what_is_deflated_in_haste_is_a_stream_of_it(size: int) -> None:
+    content = random.Random(size).randbytes(size)
+
+    assert zlib.decompress(deflate(content, in_haste=True)) == content
+
+
+def test_a_large_pack_that_cannot_be_flushed_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk tells of its error once: to the flush that goes beside the checksum."""
+    told: list[int] = []
+    fsync = os.fsync
+
+    def failing(handle: int) -> None:
+        if not told:
+            told.append(handle)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(handle)
+
+    with GitStore.create(tmp_path / "s.git") as store:
+        with store.together():
+            oid = store.write_blob(random.Random(1).randbytes(2 << 20))
+            store.write_blob(b"another")
+        monkeypatch.setattr(os, "fsync", failing)
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            store.flush()
+
+        assert packs(store) == []
+        assert list(store.path.rglob("tmp_*")) == []
+        with pytest.raises(BrokenStoreError):
+            store.read_blob(oid)
 
 
 def contents_of(store: GitStore) -> list[str]:
