@@ -177,7 +177,8 @@ def test_a_large_pack_that_cannot_be_flushed_is_not_there(
     with GitStore.create(tmp_path / "s.git") as store:
         with store.together():
             oid = store.write_blob(random.Random(1).randbytes(2 << 20))
-            store.write_blob(b"another")
+            for number in range(10):
+                store.write_blob(b"%d" % number)
         monkeypatch.setattr(os, "fsync", failing)
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             store.flush()
