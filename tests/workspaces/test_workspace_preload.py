@@ -456,6 +456,24 @@ def test_a_helper_that_takes_nothing_is_ended(
     assert look(settled) == read_here(settled)
 
 
+def test_what_a_helper_answered_before_it_ended_is_heard(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys\n"
+        "sys.stdout.buffer.write(b'early')\n"
+        "sys.stdout.buffer.flush()\n"
+        "sys.stdin.buffer.read(3 << 20)\n"
+    )
+    helper = HelperProcess(program)
+    helper.tell(b"x" * (3 << 20))
+    helper._process.wait(30)
+
+    assert helper.answered() == b"early"
+    with pytest.raises(HelperGoneError):
+        helper.answered()
+    helper.close()
+
+
 def test_a_helper_is_told_much_while_it_answers_much(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(
@@ -474,7 +492,9 @@ def test_a_helper_is_told_much_while_it_answers_much(tmp_path: Path) -> None:
             answer += helper.answered()
     helper.close()
 
-    assert answer == b"".join(bytes([number]) * (2 << 20) for number in range(4))
+    expected = b"".join(bytes([number]) * (2 << 20) for number in range(4))
+    assert len(answer) == len(expected)
+    assert answer == expected
 
 
 def test_a_fork_leaves_the_helper_to_its_parent(
