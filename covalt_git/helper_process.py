@@ -84,7 +84,9 @@ class HelperProcess:
             HelperGoneError: when it has ended.
         """
         early, self._early = self._early, b""
-        return early or self._read()  # which raises where it has ended, and early is to be had first
+        return (
+            early or self._read()
+        )  # which raises where it has ended, and early is to be had first
 
     def close(self) -> None:
         """End it."""

@@ -23,6 +23,7 @@ from covalt_git.git_objects.objects import (
     blob_id,
     encode_raw_tree,
     is_object_id,
+    object_id,
     with_other_ids,
 )
 from covalt_git.git_objects.store import GitStore, create_work_repository, is_binary_content
@@ -47,6 +48,7 @@ __all__ = [
     "encode_raw_tree",
     "is_binary_content",
     "is_object_id",
+    "object_id",
     "read_bundle_header",
     "with_other_ids",
     "write_bundle",

@@ -23,8 +23,6 @@ from covalt_git.git_objects import (
     LINK,
     BrokenStoreError,
     GitStore,
-    encode_raw_tree,
-    with_other_ids,
 )
 from covalt_git.models.commit_record import PathNote, WorkspaceNotes
 from covalt_git.names import matches_text
@@ -41,6 +39,7 @@ from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
 from covalt_git.workspaces.preload import preload
+from covalt_git.workspaces.spelling import encoded, spell_again
 from covalt_git.workspaces.stat_cache import NOTHING_KNOWN, Anchor, KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
@@ -334,38 +333,6 @@ class _Look:
             name for name, folder in self.folders.items() if folder.tree is not None
         } == {name for name, folder in self.known.folders.items() if folder.tree is not None}
 
-    def spell(self) -> bytes:
-        """Return the content of the tree; nothing where nothing is stored."""
-        entries = [
-            (name.encode("utf-8", "surrogateescape"), mode_of(seen[4]), seen[5])
-            for name, seen in self.files.items()
-        ]
-        entries += [
-            (_encoded(name), FOLDER, bytes.fromhex(folder.tree))
-            for name, folder in self.folders.items()
-            if folder.tree is not None
-        ]
-        return encode_raw_tree(entries)
-
-    def spelled_again(self) -> bytes | None:
-        """Return the content of the tree, of the same names as before, where that is quick."""
-        known = self.known
-        if known.spelled is None:
-            return None
-        changes = []
-        for name, seen in self.files.items():
-            was = known.files[name]
-            if seen is not was:
-                if mode_of(seen[4]) != mode_of(was[4]):
-                    return None
-                changes.append((_encoded(name), mode_of(seen[4]), was[5], seen[5]))
-        for name, folder in self.folders.items():
-            before = known.folders.get(name, folder)
-            if before.tree != folder.tree and before.tree is not None and folder.tree is not None:
-                ids = bytes.fromhex(before.tree), bytes.fromhex(folder.tree)
-                changes.append((_encoded(name), FOLDER, *ids))
-        return with_other_ids(known.spelled, changes)
-
     def doubtful_folders(self) -> list[str]:
         """Return the known folders in this one of which not all hangs on the branch."""
         if self.is_sure:
@@ -630,9 +597,8 @@ class _Walk:
         if as_known and (tree is None or look.is_sure or self.store.has(tree)):
             look.spelled = look.known.spelled
             return tree, odd
-        look.spelled = look.spelled_again() if same_names else None
-        if look.spelled is None:
-            look.spelled = look.spell()
+        known = look.known if same_names else NOTHING_KNOWN
+        look.spelled = spell_again(known, look.files, look.folders)
         return (self.store.write_raw_tree(look.spelled) if look.spelled else None), odd
 
     def entry(
@@ -665,7 +631,7 @@ class _Walk:
             if verdict.kind == "refused":
                 raise _NotStorableError(verdict.reason)
             if len(look.where) + len(name) > _SURELY_SHORT and (
-                len(_encoded("/".join(path))) > MAX_PATH_BYTES
+                len(encoded("/".join(path))) > MAX_PATH_BYTES
             ):
                 raise _NotStorableError("its path is too long")
             if is_folder:
@@ -744,10 +710,6 @@ def _listed(handle: int) -> list[os.DirEntry[str]]:
     """Return what is in an open folder, sorted by name."""
     with os.scandir(handle) as listing:
         return sorted(listing, key=_NAME)
-
-
-def _encoded(name: str) -> bytes:
-    return name.encode("utf-8", "surrogateescape")
 
 
 def link_stays_inside(target: bytes, *, depth: int) -> bool:

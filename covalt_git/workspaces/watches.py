@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING
 from covalt_git.watching import CannotWatchError, FolderEvents, tells_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.watching import Event
@@ -228,6 +228,27 @@ class Watch:
             self.doubts = False
             trusted_s = _settings.trusted_s * max(1.0, everything_in / _QUICK_S)
             self._trusted_until = time.monotonic() + trusted_s
+
+    def replaced(self, root: KnownFolder, head: str, paths: Iterable[str]) -> None:
+        """Take ``root`` for what is there, if since it was seen only files at ``paths`` were replaced.
+
+        ``head`` is the manifest that it is.  Where more was done, it is looked at.
+        """
+        events = None if self._events is None else self._events.drain()
+        if events is None:
+            self.stop()
+            return
+        awaited, more = set(paths), False
+        for event in events:
+            folder = self._paths.get(event.watch, "")
+            path = f"{folder}/{event.name}" if folder else event.name
+            # What is replaced is read first; whoever opens the new one may write to it.
+            more = more or path not in awaited or event.kind not in {"opened", "closed", "made"}
+            if event.kind == "made":
+                awaited.discard(path)
+            self._note(event)
+        if not (more or awaited or self.doubts or self._open):
+            self.saw(root, head, everything_in=None)
 
     def stop(self) -> None:
         """Watch no more."""

@@ -43,6 +43,7 @@ from covalt_git.workspaces.chats import (
     write_stored,
 )
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.foreseen import foresee
 from covalt_git.workspaces.locking import held
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.recovery import recover
@@ -294,7 +295,10 @@ class Writer:
         way = materialize.check_way(
             self.chat.store, old, new, seen.left_in_place, folder=self.chat.workspace
         )
-        return self.folder.switch(journal, way)
+        changed = self.folder.switch(journal, way)
+        if seen.root is not None and journal.new is not None:
+            foresee(self.chat, seen.root, way, new.tree, manifest=journal.new)
+        return changed
 
     def put_back(self, seen: snapshot.Snapshot) -> None:
         """Bring the folder, which is as it was seen, back to the branch's manifest.

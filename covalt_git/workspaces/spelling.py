@@ -1,0 +1,51 @@
+"""What the tree of a folder says: spelled of the files and folders that are known to be in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.git_objects import FOLDER, encode_raw_tree, with_other_ids
+from covalt_git.workspaces.folders import mode_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from covalt_git.workspaces.stat_cache import KnownFolder, Seen
+
+
+def spell(files: Mapping[str, Seen], folders: Mapping[str, KnownFolder]) -> bytes:
+    """Return the content of a tree; nothing where nothing is stored."""
+    entries = [(encoded(name), mode_of(seen[4]), seen[5]) for name, seen in files.items()]
+    entries += [
+        (encoded(name), FOLDER, bytes.fromhex(folder.tree))
+        for name, folder in folders.items()
+        if folder.tree is not None
+    ]
+    return encode_raw_tree(entries)
+
+
+def spell_again(
+    known: KnownFolder, files: Mapping[str, Seen], folders: Mapping[str, KnownFolder]
+) -> bytes:
+    """Return the same, of the names that a folder is known to have; mostly few of them differ."""
+    if known.spelled is None:
+        return spell(files, folders)
+    changes = []
+    for name, seen in files.items():
+        was = known.files[name]
+        if seen is not was:
+            if mode_of(seen[4]) != mode_of(was[4]):
+                return spell(files, folders)
+            changes.append((encoded(name), mode_of(seen[4]), was[5], seen[5]))
+    for name, folder in folders.items():
+        before = known.folders.get(name, folder)
+        if before.tree != folder.tree and before.tree is not None and folder.tree is not None:
+            ids = bytes.fromhex(before.tree), bytes.fromhex(folder.tree)
+            changes.append((encoded(name), FOLDER, *ids))
+    again = with_other_ids(known.spelled, changes)
+    return spell(files, folders) if again is None else again
+
+
+def encoded(name: str) -> bytes:
+    """Return a name as git has it: the bytes that the file system has."""
+    return name.encode("utf-8", "surrogateescape")
