@@ -2,12 +2,15 @@
 
 What no watch can tell is not among the changes: a hard link made where nothing is watched.  Looks at
 everything have a helper, however little there is to look at, which may or may not be there in time.
+Some looks come after a switch of branches, half of those with another thread changing files meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
+import threading
+import time
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
@@ -17,7 +20,7 @@ from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.watches import watch_of
 from covalt_git.workspaces.writing import writing
 from proof.stores import chats_in, scratch
-from tests.workspaces.stores import put
+from tests.workspaces.stores import branch_off, put
 from tests.workspaces.test_workspace_stat_cache import PATHS, change, read_everything, settle
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ _IGNORED = "node_modules/"
 
 def prove(proof: Proof, count: int, seed: int) -> None:
     """Look ``count`` times, each after up to six changes, a chat for a hundred looks."""
-    looks = believed = changes = news = 0
+    looks = believed = changes = news = switches = foreseen = 0
     watches.begin(trusted_s=3600)
     helped = contextlib.ExitStack()
     few = ("_FEW", "_FIRST_LOOKS", "_FEW_READ", "_FEW_READ_OF_TWO")
@@ -53,6 +56,10 @@ def prove(proof: Proof, count: int, seed: int) -> None:
                 for number in range(looks, min(looks + IN_A_CHAT, count)):
                     done = [_changed(chat, chance) for _ in range(chance.randrange(7))]
                     changes += len(done)
+                    if chance.random() < 0.5:
+                        switches += 1
+                        foreseen += _switched(chat, chance, f"branch-{number}")
+                        done.append(("switch", "", ""))
                     is_believed = _is_believed(chat)
                     is_new = _look(proof, chat, number, done, commit=chance.random() < 0.7)
                     believed += is_believed
@@ -66,10 +73,13 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         watches.end()
     proof.check(believed > count // 4, f"only {believed} looks of {count} believed the watch")
     proof.check(news > count // 8, f"only {news} looks of {count} that believed it saw a change")
+    proof.check(foreseen > switches // 8, f"only {foreseen} of {switches} switches were believed")
     proof.note("looks", count)
     proof.note("that believed the watch", believed)
     proof.note("that believed it and saw a change", news)
     proof.note("changes tried before them", changes)
+    proof.note("switches of branches before them", switches)
+    proof.note("of which what they led to was believed", foreseen)
     proof.note("looks that saw something else", 0)
 
 
@@ -79,6 +89,34 @@ def _changed(chat: ChatStore, chance: random.Random) -> tuple[str, str, str]:
         kind = "write"
     change(chat.workspace, kind, first, second, chance.choice(_CONTENTS))
     return kind, first, second
+
+
+def _switched(chat: ChatStore, chance: random.Random, name: str) -> bool:
+    """Go to a branch, change files of it and go back; tell whether the next look believes that."""
+    before = chat.active_branch()
+    branch_off(chat, name)
+    for path in (chat.workspace / one for one in PATHS):
+        if path.is_file() and not path.is_symlink() and chance.random() < 0.5:
+            path.write_bytes(b"%d" % chance.randrange(1000))
+    _come_to_rest(chat)
+    changing = threading.Thread(target=_changes, args=(chat, chance.random()))
+    if chance.random() < 0.5:
+        changing.start()
+    with writing(chat) as writer:
+        writer.checkout(before)
+    if changing.ident is not None:
+        changing.join()
+    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
+    with watch_of(chat.workspace, cache.settings) as watch:
+        return watch is not None and watch.since() == {}
+
+
+def _changes(chat: ChatStore, seed: float) -> None:
+    """Change files now and then for some ms."""
+    chance = random.Random(seed)
+    for _ in range(chance.randrange(4)):
+        time.sleep(chance.random() / 200)
+        _changed(chat, chance)
 
 
 def _look(

@@ -62,14 +62,7 @@ def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
         with _folder(chat.folder) as folder:
             (folder / "staging").mkdir()
             copy = Copy(chat.id, folder, chat.config, chat, base)
-            materialize.switch(
-                chat.store,
-                copy.workspace,
-                FolderState(),
-                state,
-                staging=folder / "staging",
-                durable=False,
-            )
+            materialize.fill(chat.store, copy.workspace, state, staging=folder / "staging")
             copy.workspace.mkdir(exist_ok=True)
             yield copy
     except FileNotFoundError:

@@ -217,14 +217,7 @@ def _elsewhere(writer: Writer, base: str | None) -> Iterator[_Elsewhere]:
     try:
         there = _Elsewhere(chat.id, scratch, chat.config, chat, branches.free_name(chat, "replay"))
         (scratch / "staging").mkdir()
-        materialize.switch(
-            chat.store,
-            there.workspace,
-            FolderState(),
-            state,
-            staging=scratch / "staging",
-            durable=False,
-        )
+        materialize.fill(chat.store, there.workspace, state, staging=scratch / "staging")
         if base is not None:  # else the call itself makes the branch's first manifest
             writer.create_branch(there.on, base)
         yield there

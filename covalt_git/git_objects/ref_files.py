@@ -7,8 +7,10 @@ odd refs are dulwich's, and so is removing any.  The lock is git's: a file of th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dulwich.refs import Ref, check_ref_format
@@ -117,18 +119,36 @@ def remove_id(store: str, ref: str, old: str) -> bool | None:
     return True
 
 
-def write_head(store: str, ref: str, *, durable: bool) -> None:
-    """Let HEAD name another ref; its name is not durable yet.
+@dataclass(slots=True)
+class NewHead:
+    """A HEAD that names another ref, beside the one that it is to replace."""
+
+    lock: str
+    is_put: bool = False
+
+    def put(self) -> None:
+        """Put it in the place of the other; its name is not durable yet."""
+        os.rename(self.lock, self.lock.removesuffix(".lock"))  # noqa: PTH104
+        self.is_put = True
+
+
+@contextlib.contextmanager
+def new_head(store: str, ref: str) -> Iterator[NewHead]:
+    """Make a HEAD that names a ref; nothing is left of it where it was not put.
 
     Raises:
-        FileExistsError: when somebody is moving it at this moment.
+        FileExistsError: when somebody is moving HEAD at this moment.
     """
-    lock = f"{store}/HEAD.lock"
-    write_new(lock, f"ref: {ref}\n".encode(), durable=durable)
-    os.rename(lock, f"{store}/HEAD")  # noqa: PTH104
+    head = NewHead(f"{store}/HEAD.lock")
+    write_new(head.lock, f"ref: {ref}\n".encode())
+    try:
+        yield head
+    finally:
+        if not head.is_put:
+            os.unlink(head.lock)  # noqa: PTH108
 
 
-def write_new(path: str, content: bytes, *, durable: bool = False) -> None:
+def write_new(path: str, content: bytes) -> None:
     """Make a file where none is.
 
     Raises:
@@ -138,9 +158,6 @@ def write_new(path: str, content: bytes, *, durable: bool = False) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(handle)
     except BaseException:
         os.unlink(path)  # noqa: PTH108
         raise

@@ -54,11 +54,11 @@ from covalt_git.git_objects.reachable import reached
 from covalt_git.git_objects.ref_files import (
     locks_of,
     names_below,
+    new_head,
     read_id,
     read_small,
     remove_id,
     swap_id,
-    write_head,
     write_new,
 )
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
@@ -66,6 +66,8 @@ from covalt_git.git_objects.sweeping import Usage, sweep, usage
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
     from pathlib import Path
+
+    from covalt_git.git_objects.ref_files import NewHead
 
 # What dulwich raises over objects, packs and their indexes that are not as git wrote them.
 _DAMAGE = (
@@ -213,10 +215,16 @@ class GitStore:
             raise self._damaged(oid, error) from None
 
     def tree_differences(
-        self, old: str | None, new: str | None
+        self, old: str | None, new: str | None, *, spelled: bytes | None = None
     ) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
-        """Return the names that two trees do not share, with what each has; None is the empty tree."""
-        before, after = (self._read(oid, b"tree") if oid else b"" for oid in (old, new))
+        """Return the names that two trees do not share, with what each has; None is the empty tree.
+
+        ``spelled`` is the content of the old one, where that is at hand.
+        """
+        before = spelled
+        if before is None:
+            before = self._read(old, b"tree") if old else b""
+        after = self._read(new, b"tree") if new else b""
         try:
             return list(tree_differences(before, after, self._objects.id_length))
         except _DAMAGE as error:
@@ -405,14 +413,31 @@ class GitStore:
         Raises:
             BrokenStoreError: when somebody who does not hold the chat's lock has locked HEAD.
         """
-        try:
-            write_head(str(self.path), ref, durable=self.durable)
-        except FileExistsError:
-            raise BrokenStoreError(
-                f"HEAD of {self.path} is locked",
-                hint=f"if no git command works there: rm {self.path / 'HEAD.lock'}",
-            ) from None
+        with self.new_head(ref) as head:
+            if self.durable:
+                flush(head.lock)
+            head.put()
         self._sync_folder(self.path)
+
+    @contextlib.contextmanager
+    def new_head(self, ref: str) -> Iterator[NewHead]:
+        """Yield a HEAD that names another ref, and is to be put when that is due.
+
+        It is for whoever flushes it with others: its file has to be durable before it is put, and
+        the names in the store after that.
+
+        Raises:
+            BrokenStoreError: when somebody who does not hold the chat's lock has locked HEAD.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                head = stack.enter_context(new_head(str(self.path), ref))
+            except FileExistsError:
+                raise BrokenStoreError(
+                    f"HEAD of {self.path} is locked",
+                    hint=f"if no git command works there: rm {self.path / 'HEAD.lock'}",
+                ) from None
+            yield head
 
     def read_ref(self, ref: str) -> str | None:
         """Return the id that a ref is at, or None where there is no such ref.

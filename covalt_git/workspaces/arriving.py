@@ -6,6 +6,7 @@ somebody's work is.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_objects import GitStore
+    from covalt_git.workspaces.freeing import Freeing
+
+_OTHERS_WERE_FASTER = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT}
 
 Arrival = tuple[str, TreeEntry | None, TreeEntry]
 """Where a file or link goes, what may be there now, and what it is."""
@@ -43,13 +47,15 @@ class Made:
 class Arriving:
     """The files and links that come into a folder; ``staging`` is a folder of their own.
 
-    ``left`` are the paths where something else is, which was left as it is.
+    ``freeing`` holds what they replace; ``left`` are the paths where something else is, which was left
+    as it is.
     """
 
     store: GitStore
     root: Folder
     staging: Path
     durable: bool
+    freeing: Freeing
     left: list[str] = field(default_factory=list)
 
     def bring(self, files: Sequence[Arrival]) -> set[str]:
@@ -59,15 +65,21 @@ class Arriving:
         """
         return self.place(self.make_aside(files))
 
-    def make_aside(self, files: Sequence[Arrival], leaving: Container[str] = ()) -> list[Made]:
+    def make_aside(
+        self,
+        files: Sequence[Arrival],
+        leaving: Container[str] = (),
+        *,
+        others: Iterable[str] = (),
+    ) -> list[Made]:
         """Do the first half of :meth:`bring`: nothing in the folder has changed yet.
 
-        What is made is durable, and so is all else that lies beside it.  Where something is
-        ``leaving``, nothing will stand when it is put there.
+        What is made is durable, and so is all else that lies beside it, and ``others`` elsewhere.
+        Where something is ``leaving``, nothing will stand when it is put there.
         """
         made = list(self._make(files, leaving))
-        if self.durable and made:
-            sync_all(self.staging)
+        if self.durable:
+            sync_all(self.staging, others)
         return made
 
     def place(self, made: Sequence[Made]) -> set[str]:
@@ -77,7 +89,7 @@ class Arriving:
             if not one.is_folder:
                 self._place_file(one)
             elif not self._place_folder(one):
-                folders |= self.bring(one.files)  # somebody was faster, and something is there
+                folders |= self.bring(one.files)
             folders.add(_parent_of(one.path))
         return folders
 
@@ -120,19 +132,25 @@ class Arriving:
             there = None if folder is None else folder.state(name, self.store.object_format)
             as_it_was = there is not None and there == trees.state_of(was)
             if folder is not None and (as_it_was or folder.is_free(name)):
-                os.rename(made.aside, name, dst_dir_fd=folder.handle)
-                return
+                self.freeing.hold(name, folder=folder.handle)
+                # Somebody may remove the folder at this moment, or make one of the name.
+                with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+                    os.rename(made.aside, name, dst_dir_fd=folder.handle)
+                    return
         made.aside.unlink()
         if there != trees.state_of(now):
             self.left.append(path)
 
     def _place_folder(self, made: Made) -> bool:
-        """Put a folder where it goes; return False, with nothing done, where something is by now."""
+        """Put a folder where it goes; return False, with nothing done, where that is not to be.
+
+        Something is there by now, or the folder above it is gone.
+        """
         try:
             with self.root.parent_of(made.path) as (parent, name):
                 os.rename(made.aside, name, dst_dir_fd=parent)
         except OSError as error:
-            if error.errno not in {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}:
+            if error.errno not in _OTHERS_WERE_FASTER:
                 raise
             shutil.rmtree(made.aside)
             return False

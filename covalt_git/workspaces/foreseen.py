@@ -11,7 +11,7 @@ import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK, object_id
-from covalt_git.workspaces.spelling import spell_again
+from covalt_git.workspaces.spelling import spell_changed
 from covalt_git.workspaces.stat_cache import KnownFolder, StatCache
 from covalt_git.workspaces.watches import watch_of
 
@@ -63,7 +63,7 @@ def with_replaced(
     """
     files, folders = dict(folder.files), dict(folder.folders)
     inode_and_device = folder.mark[1:]
-    mark = folder.mark
+    mark, changed = folder.mark, []
     below: dict[str, dict[str, TreeEntry]] = {}
     for path, entry in coming.items():
         name, slash, rest = path.partition("/")
@@ -72,15 +72,16 @@ def with_replaced(
         elif name in files:
             files[name] = (0, 0, 0, 0, _STATUS[entry.mode], bytes.fromhex(entry.oid))
             mark = (0, *inode_and_device)
+            changed.append(name)
         else:
             return None
     for name, entries in below.items():
         known = folders.get(name)
-        changed = None if known is None else with_replaced(known, entries, object_format)
-        if changed is None:
+        one = None if known is None else with_replaced(known, entries, object_format)
+        if one is None:
             return None
-        folders[name] = changed
-    spelled = spell_again(folder, files, folders)
+        folders[name] = one
+    spelled = spell_changed(folder, [*changed, *below], files, folders)
     return KnownFolder(
         mark,
         object_id(b"tree", spelled, object_format),

@@ -21,6 +21,7 @@ from covalt_git.paths import check_path, typed
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.freeing import Freeing
 from covalt_git.workspaces.snapshot import link_stays_inside
 from covalt_git.workspaces.stat_cache import doubt
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.git_objects import GitStore, TreeEntry
+    from covalt_git.workspaces.stat_cache import KnownFolder
     from covalt_git.workspaces.trees import Difference
 
 
@@ -92,13 +94,16 @@ def switch(
     *,
     staging: Path,
     durable: bool,
+    freeing: Freeing,
     differences: list[Difference] | None = None,
     announce: Callable[[], None] = nothing_to_announce,
+    others: Iterable[str] = (),
 ) -> Switched:
     """Bring the folder at ``folder`` from ``old`` to ``new``; its names are not durable yet.
 
     ``differences`` is what :func:`check_way` returned, if it was asked.  All that is to come was made
-    in ``staging``, and is durable, when ``announce`` is called; only then anything changes.
+    in ``staging``, and is durable with ``others``, when ``announce`` is called; only then anything
+    changes.  ``freeing`` holds what has no name any more then.
     """
     folder.mkdir(exist_ok=True)
     if differences is None:
@@ -107,8 +112,8 @@ def switch(
     leaving = {path: was for path, was, now in differences if now is None}
     stays = _folders_above(path for path, _, _ in coming)
     with Folder.opened(folder) as root:
-        arriving = Arriving(store, root, staging, durable)
-        made = arriving.make_aside(coming, leaving)
+        arriving = Arriving(store, root, staging, durable, freeing)
+        made = arriving.make_aside(coming, leaving, others=others)
         announce()
         changed = _leave(arriving, leaving, but=stays)
         for path in sorted(set(old.empty_folders) - set(new.empty_folders), reverse=True):
@@ -123,6 +128,12 @@ def switch(
     return Switched(differences, changed)
 
 
+def fill(store: GitStore, folder: Path, state: FolderState, *, staging: Path) -> None:
+    """Make a folder that is not there, and bring it to a state; nothing of it is durable."""
+    with Freeing() as freeing:
+        switch(store, folder, FolderState(), state, staging=staging, durable=False, freeing=freeing)
+
+
 def _leave(
     arriving: Arriving, leaving: dict[str, TreeEntry | None], *, but: Container[str]
 ) -> set[str]:
@@ -134,6 +145,7 @@ def _leave(
     for path, was in leaving.items():
         there = root.state(path, arriving.store.object_format)
         if there == trees.state_of(was):
+            arriving.freeing.hold(path, folder=root.handle)
             root.remove(path, but=but)
             changed.add(root.nearest(path))
         elif there is not None:
@@ -151,16 +163,17 @@ def check_way(
     left_in_place: Iterable[str],
     *,
     folder: Path,
+    known: KnownFolder | None = None,
 ) -> list[Difference]:
     """Make sure that a switch of ``folder`` can be made, before anything is changed.
 
-    Return what differs.
+    Return what differs.  ``known`` is what the folder was seen to be, if it was.
 
     Raises:
         InTheWayError: when something that is in no state stands where the switch writes.
         UnsafeTreeError: when the new state holds what a snapshot would never store.
     """
-    found = _sorted_differences(store, old, new)
+    found = _sorted_differences(store, old, new, known)
     files = [(path, now) for path, _, now in found if now is not None]
     for path, now in files:
         _check_safe(store, path, now)
@@ -216,8 +229,11 @@ def _check_safe(store: GitStore, path: str, entry: TreeEntry) -> None:
         )
 
 
-def _sorted_differences(store: GitStore, old: FolderState, new: FolderState) -> list[Difference]:
-    return sorted(trees.differences(store, old.tree, new.tree), key=operator.itemgetter(0))
+def _sorted_differences(
+    store: GitStore, old: FolderState, new: FolderState, known: KnownFolder | None = None
+) -> list[Difference]:
+    found = trees.differences(store, old.tree, new.tree, known=known)
+    return sorted(found, key=operator.itemgetter(0))
 
 
 def write_journal(path: Path, journal: Journal) -> None:
@@ -226,9 +242,7 @@ def write_journal(path: Path, journal: Journal) -> None:
 
 
 def announce(written: Path, path: Path, *, durable: bool) -> None:
-    """Put a journal that was written at ``path``, whole."""
-    if durable:
-        flush(written)
+    """Put a journal at ``path`` that was written, and flushed where it is to be ``durable``."""
     written.replace(path)
     if durable:
         flush(path.parent)

@@ -8,7 +8,7 @@ from covalt_git.git_objects import FOLDER, encode_raw_tree, with_other_ids
 from covalt_git.workspaces.folders import mode_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from covalt_git.workspaces.stat_cache import KnownFolder, Seen
 
@@ -30,18 +30,33 @@ def spell_again(
     """Return the same, of the names that a folder is known to have; mostly few of them differ."""
     if known.spelled is None:
         return spell(files, folders)
+    changed = [name for name, seen in files.items() if seen is not known.files[name]]
+    changed += [name for name, one in folders.items() if one is not known.folders.get(name, one)]
+    return spell_changed(known, changed, files, folders)
+
+
+def spell_changed(
+    known: KnownFolder,
+    names: Iterable[str],
+    files: Mapping[str, Seen],
+    folders: Mapping[str, KnownFolder],
+) -> bytes:
+    """Return the same, where no others than ``names`` differ."""
+    if known.spelled is None:
+        return spell(files, folders)
     changes = []
-    for name, seen in files.items():
-        was = known.files[name]
-        if seen is not was:
-            if mode_of(seen[4]) != mode_of(was[4]):
+    for name in names:
+        if name in files:
+            was, now = known.files[name], files[name]
+            mode = mode_of(now[4])
+            if mode_of(was[4]) != mode:
                 return spell(files, folders)
-            changes.append((encoded(name), mode_of(seen[4]), was[5], seen[5]))
-    for name, folder in folders.items():
-        before = known.folders.get(name, folder)
-        if before.tree != folder.tree and before.tree is not None and folder.tree is not None:
-            ids = bytes.fromhex(before.tree), bytes.fromhex(folder.tree)
-            changes.append((encoded(name), FOLDER, *ids))
+            changes.append((encoded(name), mode, was[5], now[5]))
+        else:
+            before, after = known.folders[name].tree, folders[name].tree
+            if before != after and before is not None and after is not None:
+                ids = bytes.fromhex(before), bytes.fromhex(after)
+                changes.append((encoded(name), FOLDER, *ids))
     again = with_other_ids(known.spelled, changes)
     return spell(files, folders) if again is None else again
 

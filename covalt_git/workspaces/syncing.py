@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from covalt_git.flushing import flush
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from covalt_git.workspaces.folders import Folder
 
@@ -32,9 +32,10 @@ def sync_many(path: Path) -> None:
         sync_all(path)
 
 
-def sync_all(path: Path) -> None:
-    """Make a folder durable with all that is in it."""
+def sync_all(path: Path, others: Iterable[str] = ()) -> None:
+    """Make a folder durable with all that is in it, and ``others`` of the same file system."""
     found = [
+        *others,
         *(f"{folder}/{name}" for folder, _, names in os.walk(path) for name in names),
         *(folder for folder, _, _ in os.walk(path, topdown=False)),
     ]
@@ -49,15 +50,20 @@ def sync_all(path: Path) -> None:
             flush(one)
 
 
-def sync_names(root: Folder, paths: Iterable[str]) -> None:
-    """Make the names in some folders of ``root`` durable; those that are gone need none."""
+def sync_names(root: Folder, paths: Iterable[str], others: Sequence[str] = ()) -> None:
+    """Make the names in some folders of ``root`` durable; those that are gone need none.
+
+    ``others`` are folders of the same file system that are elsewhere.
+    """
     folders = sorted(set(paths))
-    if len(folders) > _FEW and _sync_file_system(root.handle):
+    if len(folders) + len(others) > _FEW and _sync_file_system(root.handle):
         return
     for path in folders:
         with root.inside(path) as folder:
             if folder is not None:
                 os.fsync(folder.handle)
+    for other in others:
+        flush(other)
 
 
 def _sync_file_system(handle: int) -> bool:

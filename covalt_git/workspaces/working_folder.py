@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.flushing import flush
 from covalt_git.git_objects import BrokenStoreError
 from covalt_git.paths import typed
 from covalt_git.workspaces import materialize, trees
 from covalt_git.workspaces.chats import HEADS, MovedError
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.freeing import Freeing
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.syncing import sync_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from covalt_git.models.chats import FileChange
@@ -97,6 +99,8 @@ class WorkingFolder:
 
         if self.exists():
             return self._finish(journal, way, announce)
+        if self.chat.store.durable:
+            flush(written)
         announce()  # before the folder is there: an empty one would be taken for a person's work
         return self._finish(journal, way)
 
@@ -112,32 +116,39 @@ class WorkingFolder:
             BrokenStoreError: when it was taken back.
             MovedError: when it was, because a push had moved the branch.
         """
+        store = self.chat.store
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
-        try:
-            done = self._bring(old, new, way, announce)
-            self._move_branch(journal)
-        except (BrokenStoreError, MovedError):
-            if self.journal.exists():
-                self._take_back(journal, old, new)
-            raise
-        self.chat.store.set_head(journal.head)
-        self._forget(done.folders)
+        with Freeing() as freeing:
+            with store.new_head(journal.head) as head:
+                try:
+                    done = self._bring(old, new, way, freeing, announce, others=(head.lock,))
+                    self._move_branch(journal)
+                except (BrokenStoreError, MovedError):
+                    if self.journal.exists():
+                        self._take_back(journal, old, new)
+                    raise
+                head.put()
+            self._forget(done.folders, str(store.path))
         return done.differences
 
     def _take_back(self, journal: materialize.Journal, old: FolderState, new: FolderState) -> None:
-        folders = self._bring(new, old, None).folders
+        with Freeing() as freeing:
+            folders = self._bring(new, old, None, freeing).folders
         if journal.old is None:
             # An empty folder would be taken for a person's work; none is made again.
             with contextlib.suppress(OSError):
                 self.chat.workspace.rmdir()
         self._forget(folders)
 
-    def _forget(self, folders: set[str]) -> None:
-        """Forget the switch, once the names in the folders that it changed are durable."""
+    def _forget(self, folders: set[str], *others: str) -> None:
+        """Forget the switch, once the names in the folders that it changed, and ``others``, are durable."""
         durable = self.chat.store.durable
         if durable and self.exists():
             with Folder.opened(self.chat.workspace) as root:
-                sync_names(root, folders)
+                sync_names(root, folders, others)
+        elif durable:
+            for other in others:
+                flush(other)
         materialize.remove_journal(self.journal, durable=durable)
 
     def _move_branch(self, journal: materialize.Journal) -> None:
@@ -154,7 +165,9 @@ class WorkingFolder:
         old: FolderState,
         new: FolderState,
         way: list[trees.Difference] | None,
+        freeing: Freeing,
         announce: Callable[[], None] = materialize.nothing_to_announce,
+        others: Iterable[str] = (),
     ) -> materialize.Switched:
         return materialize.switch(
             self.chat.store,
@@ -163,8 +176,10 @@ class WorkingFolder:
             new,
             staging=self.staging(),
             durable=self.chat.store.durable,
+            freeing=freeing,
             differences=way,
             announce=announce,
+            others=others,
         )
 
     def clear_staging(self) -> None:

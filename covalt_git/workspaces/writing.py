@@ -293,7 +293,12 @@ class Writer:
         old, new = self.chat.state(journal.old), self.chat.state(journal.new)
         seen = self._seen or self.look()  # when its edits were saved
         way = materialize.check_way(
-            self.chat.store, old, new, seen.left_in_place, folder=self.chat.workspace
+            self.chat.store,
+            old,
+            new,
+            seen.left_in_place,
+            folder=self.chat.workspace,
+            known=seen.root,
         )
         changed = self.folder.switch(journal, way)
         if seen.root is not None and journal.new is not None:

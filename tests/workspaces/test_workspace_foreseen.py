@@ -226,8 +226,9 @@ from pathlib import Path
 from tests.workspaces.test_workspace_stat_cache import change
 from tests.workspaces.test_workspace_foreseen import PATHS
 chance = random.Random({seed})
+KINDS = ["write", "write", "rewrite", "rename", "chmod", "touch", "delete", "delete folder", "rename folder"]
 for number in range(400):
-    kind = chance.choice(["write", "rewrite", "rename", "chmod", "touch"])
+    kind = chance.choice(KINDS)
     change(Path(sys.argv[1]), kind, *chance.choices(PATHS, k=2), b"%d" % number)
     time.sleep(chance.random() / 200)
 """

@@ -11,6 +11,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_objects import TreeEntry
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.freeing import Freeing
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     Layout,
@@ -211,8 +212,8 @@ def test_a_folder_that_somebody_makes_while_it_is_being_made_is_not_replaced(
     staging.mkdir(exist_ok=True)
     entry = TreeEntry(b"o", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
     files = [("n/o", None, entry)]
-    with Folder.opened(half.workspace) as root:
-        arriving = Arriving(half.store, root, staging, durable=True)
+    with Folder.opened(half.workspace) as root, Freeing() as freeing:
+        arriving = Arriving(half.store, root, staging, durable=True, freeing=freeing)
         (made,) = arriving.make_aside(files)
         put(half.workspace, {"n/mine": ("file", b"mine")})
 
