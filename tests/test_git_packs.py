@@ -26,7 +26,7 @@ from covalt_git.git_objects import (
     blob_id,
     packing,
 )
-from covalt_git.git_objects.compression import deflate
+from covalt_git.git_objects.compression import crc32, deflate
 from covalt_git.git_objects.deltas import delta
 from tests.killing import killed_at
 from tests.workspaces.stores import git, run_git, scratch
@@ -159,6 +159,23 @@ def test_what_is_deflated_in_haste_is_a_stream_of_it(size: int) -> None:
     content = random.Random(size).randbytes(size)
 
     assert zlib.decompress(deflate(content, in_haste=True)) == content
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 18) - 1, 1 << 18, (1 << 18) + 1, 3 << 18, 5 << 20])
+def test_what_is_deflated_piece_by_piece_is_one_stream_behind_what_stands_before(
+    size: int,
+) -> None:
+    content = random.Random(size).randbytes(size // 2) + b"x" * (size - size // 2)
+    for in_haste in (False, True):
+        written = deflate(content, before=b"start", in_haste=in_haste)
+
+        assert written.startswith(b"start")
+        assert zlib.decompress(written[5:]) == content
+
+
+@pytest.mark.parametrize("content", [b"", b"a", b"content" * 99])
+def test_the_check_of_a_pack_is_crc_32(content: bytes) -> None:
+    assert crc32(content) == zlib.crc32(content)
 
 
 def test_a_large_pack_that_cannot_be_flushed_is_not_there(

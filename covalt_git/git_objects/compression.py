@@ -16,6 +16,8 @@ from covalt_git.git_objects.objects import DamagedObjectError
 
 _LEVEL = 1  # both: level 6 takes a third longer for a twentieth less
 _LONGEST_BLOCK = 0xFFFF  # bytes that one block may store
+_PIECE = 1 << 18
+"""Bytes that are compressed at once: what a stream grows in is not asked of the system anew."""
 
 
 def _library() -> tuple[Any, type[Exception]]:
@@ -32,12 +34,25 @@ ISAL_FOLDER = "" if _ZLIB is zlib else str(Path(_ZLIB.__file__).parents[1])
 """The folder that isal is imported from; nothing where it is not here."""
 
 
-def deflate(content: bytes, *, in_haste: bool = False) -> bytes:
-    """Return the content as a zlib stream; ``in_haste`` one that is larger, and made in no time."""
+def deflate(content: bytes, *, before: bytes = b"", in_haste: bool = False) -> bytes:
+    """Return the content as a zlib stream; ``in_haste`` one that is larger, and made in no time.
+
+    What is to stand ``before`` it is returned with it.
+    """
     if in_haste and len(content) <= _LONGEST_BLOCK:
-        return _stored(content)
-    stream: bytes = _ZLIB.compress(content, 0 if in_haste else _LEVEL)
-    return stream
+        return before + _stored(content)
+    level = 0 if in_haste else _LEVEL
+    if len(content) <= _PIECE:
+        return before + bytes(_ZLIB.compress(content, level))
+    writer, whole = _ZLIB.compressobj(level), memoryview(content)
+    pieces = (whole[at : at + _PIECE] for at in range(0, len(content), _PIECE))
+    return b"".join([before, *map(writer.compress, pieces), writer.flush()])
+
+
+def crc32(content: bytes) -> int:
+    """Return the CRC-32 of some bytes."""
+    check: int = _ZLIB.crc32(content)
+    return check
 
 
 def _stored(content: bytes) -> bytes:

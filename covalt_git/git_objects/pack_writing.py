@@ -14,12 +14,11 @@ import mmap
 import os
 import struct
 import tempfile
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.git_objects.compression import deflate, inflate
+from covalt_git.git_objects.compression import crc32, deflate, inflate
 from covalt_git.git_objects.objects import KINDS
 from covalt_git.git_objects.packs import (
     INDEX_START,
@@ -51,15 +50,16 @@ class Entry(NamedTuple):
 def object_entry(kind: bytes, content: bytes) -> Entry:
     """Return the entry of a whole object."""
     # Ids do not get smaller, and packing up makes deltas of all trees but the last.
-    stream = deflate(content, in_haste=kind == b"tree")
-    written = _kind_and_size(KINDS.index(kind), len(content)) + stream
-    return Entry(written, zlib.crc32(written))
+    start = _kind_and_size(KINDS.index(kind), len(content))
+    written = deflate(content, before=start, in_haste=kind == b"tree")
+    return Entry(written, crc32(written))
 
 
 def delta_entry(distance: int, delta: bytes) -> Entry:
     """Return the entry of an object that is a delta of the one ``distance`` bytes before it."""
-    written = _kind_and_size(OFFSET_DELTA, len(delta)) + _distance(distance) + deflate(delta)
-    return Entry(written, zlib.crc32(written))
+    start = _kind_and_size(OFFSET_DELTA, len(delta)) + _distance(distance)
+    written = deflate(delta, before=start)
+    return Entry(written, crc32(written))
 
 
 def copied_entry(kind: int, size: int, stream: bytes, *, distance: int = 0) -> Entry:
@@ -70,7 +70,7 @@ def copied_entry(kind: int, size: int, stream: bytes, *, distance: int = 0) -> E
     """
     start = _kind_and_size(OFFSET_DELTA if distance else kind, size)
     written = start + (_distance(distance) if distance else b"") + stream
-    return Entry(written, zlib.crc32(written))
+    return Entry(written, crc32(written))
 
 
 class PackWriter:
