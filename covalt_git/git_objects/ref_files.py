@@ -123,12 +123,17 @@ def remove_id(store: str, ref: str, old: str) -> bool | None:
 class NewHead:
     """A HEAD that names another ref, beside the one that it is to replace."""
 
-    lock: str
+    path: str
     is_put: bool = False
+
+    @property
+    def lock(self) -> str:
+        """The path of the file that is to become HEAD."""
+        return f"{self.path}.lock"
 
     def put(self) -> None:
         """Put it in the place of the other; its name is not durable yet."""
-        os.rename(self.lock, self.lock.removesuffix(".lock"))  # noqa: PTH104
+        os.rename(self.lock, self.path)  # noqa: PTH104
         self.is_put = True
 
 
@@ -139,7 +144,7 @@ def new_head(store: str, ref: str) -> Iterator[NewHead]:
     Raises:
         FileExistsError: when somebody is moving HEAD at this moment.
     """
-    head = NewHead(f"{store}/HEAD.lock")
+    head = NewHead(f"{store}/HEAD")
     write_new(head.lock, f"ref: {ref}\n".encode())
     try:
         yield head

@@ -36,8 +36,8 @@ class Freeing:
         except RuntimeError:  # there are too many threads
             self._let_go()
 
-    def hold(self, path: str, *, folder: int) -> None:
-        """Hold a file, named as from an open folder, unless so many are held."""
+    def hold(self, path: str, *, folder: int | None = None) -> None:
+        """Hold a file, named as from an open folder if one is given, unless so many are held."""
         if _PATH_ONLY is None or len(self._handles) == _MOST:
             return
         flags = _PATH_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC

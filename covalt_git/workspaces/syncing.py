@@ -34,10 +34,11 @@ def sync_many(path: Path) -> None:
 
 def sync_all(path: Path, others: Iterable[str] = ()) -> None:
     """Make a folder durable with all that is in it, and ``others`` of the same file system."""
+    folders = list(os.walk(path, topdown=False))
     found = [
         *others,
-        *(f"{folder}/{name}" for folder, _, names in os.walk(path) for name in names),
-        *(folder for folder, _, _ in os.walk(path, topdown=False)),
+        *(f"{folder}/{name}" for folder, _, names in folders for name in names),
+        *(folder for folder, _, _ in folders),
     ]
     handle = os.open(path, os.O_RDONLY)
     try:

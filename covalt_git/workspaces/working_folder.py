@@ -127,7 +127,9 @@ class WorkingFolder:
                     if self.journal.exists():
                         self._take_back(journal, old, new)
                     raise
+                freeing.hold(head.path)
                 head.put()
+            freeing.hold(str(self.journal))
             self._forget(done.folders, str(store.path))
         return done.differences
 

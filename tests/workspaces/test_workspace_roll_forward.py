@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError
-from covalt_git.git_objects import TreeEntry
+from covalt_git.git_objects import BrokenStoreError, TreeEntry
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
 from covalt_git.workspaces.freeing import Freeing
@@ -176,6 +176,26 @@ def test_switch_whose_folder_is_gone_ends_with_the_whole_state(half: ChatStore) 
 
     assert layout_of(half.workspace) == NEW
     assert head == half.branch("idea").manifest_id
+
+
+def test_switch_that_finds_head_locked_by_others_changes_nothing(chat: ChatStore) -> None:
+    put(chat.workspace, {"a": ("file", b"main")})
+    save(chat)
+    branch_off(chat, "idea")
+    put(chat.workspace, {"a": ("file", b"idea")})
+    save(chat)
+    lock = chat.store.path / "HEAD.lock"
+    lock.write_text("of somebody's git")
+    with pytest.raises(BrokenStoreError, match="is locked"):
+        checkout(chat, "main")
+
+    assert layout_of(chat.workspace) == {"a": ("file", b"idea")}
+    assert not (chat.folder / "switch.json").exists()
+    assert lock.read_text() == "of somebody's git"
+    lock.unlink()
+    checkout(chat, "main")
+    assert layout_of(chat.workspace) == {"a": ("file", b"main")}
+    assert not lock.exists()
 
 
 def test_journal_that_is_not_ours_is_named_and_nothing_is_touched(chat: ChatStore) -> None:
