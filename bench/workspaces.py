@@ -9,7 +9,8 @@ medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs
 process a command; ours is measured in a process that is up, its lock and its recovery included.
 Ours flushes to the disk what git does not, unless ``--durability fast`` is given.
 Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
-in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``.
+in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``, so
+that ``TMPDIR=/dev/shm`` shows what is left of them without the disk.
 """
 
 from __future__ import annotations
