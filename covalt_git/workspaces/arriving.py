@@ -18,7 +18,7 @@ from covalt_git.git_objects import TreeEntry
 from covalt_git.names import new_id
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.folders import Folder, create
-from covalt_git.workspaces.syncing import sync_all
+from covalt_git.workspaces.syncing import sync_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -79,7 +79,7 @@ class Arriving:
         """
         made = list(self._make(files, leaving))
         if self.durable:
-            sync_all(self.staging, others)
+            sync_within(self.staging, others)
         return made
 
     def place(self, made: Sequence[Made]) -> set[str]:

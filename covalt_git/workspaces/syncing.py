@@ -29,16 +29,20 @@ def sync_many(path: Path) -> None:
     finally:
         os.close(handle)
     if not done:
-        sync_all(path)
+        sync_within(path)
+        flush(path)
 
 
-def sync_all(path: Path, others: Iterable[str] = ()) -> None:
-    """Make a folder durable with all that is in it, and ``others`` of the same file system."""
+def sync_within(path: Path, others: Iterable[str] = ()) -> None:
+    """Make all that is in a folder durable, and ``others`` of the same file system.
+
+    The names in the folder itself are not: what is in it will have another one.
+    """
     folders = list(os.walk(path, topdown=False))
     found = [
         *others,
         *(f"{folder}/{name}" for folder, _, names in folders for name in names),
-        *(folder for folder, _, _ in folders),
+        *(folder for folder, _, _ in folders[:-1]),
     ]
     handle = os.open(path, os.O_RDONLY)
     try:
