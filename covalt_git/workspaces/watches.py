@@ -234,11 +234,13 @@ class Watch:
 
         ``head`` is the manifest that it is.  Where more was done, it is looked at.
         """
-        events = None if self._events is None else self._events.drain()
+        if self._events is None:
+            return
+        awaited, more = set(paths), bool(self._touched)  # somebody else may have asked meanwhile
+        events = self._events.drain()
         if events is None:
             self.stop()
             return
-        awaited, more = set(paths), False
         for event in events:
             folder = self._paths.get(event.watch, "")
             path = f"{folder}/{event.name}" if folder else event.name

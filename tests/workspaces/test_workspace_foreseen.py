@@ -169,6 +169,23 @@ def test_what_somebody_does_during_a_switch_is_seen_after_it(
         assert tree_of(two, save(two)) == git_tree(layout_of(two.workspace))
 
 
+def test_what_a_reader_hears_of_during_a_switch_is_seen_after_it(two: ChatStore) -> None:
+    real = materialize.announce
+
+    def then(written: Path, path: Path, *, durable: bool) -> None:
+        delete(two.workspace / "d/e/g")  # which nobody opens to see it
+        assert look(two).files == len(PATHS) - 1
+        real(written, path, durable=durable)
+
+    with patch.object(materialize, "announce", then):
+        checkout(two, "idea")
+
+    assert doubtful(two) != {}
+    assert look(two) == read_everything(two)
+    head = save(two)
+    assert tree_of(two, head) == git_tree(layout_of(two.workspace))
+
+
 def test_a_full_queue_at_the_end_of_a_switch_makes_everything_be_looked_at(two: ChatStore) -> None:
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     if most > 1 << 17:
