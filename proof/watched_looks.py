@@ -2,7 +2,8 @@
 
 What no watch can tell is not among the changes: a hard link made where nothing is watched.  Looks at
 everything have a helper, however little there is to look at, which may or may not be there in time.
-Some looks come after a switch of branches, half of those with another thread changing files meanwhile.
+Some looks come after a switch of branches, half of those with another thread changing files meanwhile
+and looking at them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from unittest.mock import patch
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import watches
+from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.watches import watch_of
 from covalt_git.workspaces.writing import writing
@@ -24,7 +26,6 @@ from tests.workspaces.stores import branch_off, put
 from tests.workspaces.test_workspace_stat_cache import PATHS, change, read_everything, settle
 
 if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
     from proof.figures import Proof
 
 PROMISE = "The look that believes the kernel's queue sees what a look at everything sees."
@@ -112,11 +113,16 @@ def _switched(chat: ChatStore, chance: random.Random, name: str) -> bool:
 
 
 def _changes(chat: ChatStore, seed: float) -> None:
-    """Change files now and then for some ms."""
+    """Change files now and then for some ms, and look at them like somebody who only reads."""
     chance = random.Random(seed)
-    for _ in range(chance.randrange(4)):
-        time.sleep(chance.random() / 200)
-        _changed(chat, chance)
+    with ChatStore(chat.id, chat.folder, chat.config) as other:
+        for _ in range(chance.randrange(6)):
+            time.sleep(chance.random() / 300)
+            if chance.random() < 0.6:
+                _changed(other, chance)
+            else:
+                with other.looking():
+                    pass
 
 
 def _look(
