@@ -295,18 +295,20 @@ def test_child_that_ended_for_its_memory_is_an_error_of_the_call(
 ) -> None:
     outcome = workshop.run(
         """
-        import os
+        import os, signal
 
         def run() -> str:
+            children = []
             for _ in range(3):
-                if os.fork() == 0:
+                if (child := os.fork()) == 0:
                     kept = bytearray(b"x") * (150 << 20)
-                    os._exit(0)
-            while True:
-                try:
-                    os.wait()
-                except ChildProcessError:
-                    return "done"
+                    signal.pause()  # all of them have it at once
+                children.append(child)
+            ended, _ = os.wait()
+            for child in set(children) - {ended}:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            return "done"
         """,
         limits={"memory_mb": 250},
         level=level,
