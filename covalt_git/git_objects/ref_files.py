@@ -7,11 +7,10 @@ odd refs are dulwich's, and so is removing any.  The lock is git's: a file of th
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from dulwich.refs import Ref, check_ref_format
 
@@ -121,10 +120,22 @@ def remove_id(store: str, ref: str, old: str) -> bool | None:
 
 @dataclass(slots=True)
 class NewHead:
-    """A HEAD that names another ref, beside the one that it is to replace."""
+    """A HEAD that names another ref, beside the one that it is to replace.
+
+    After its block nothing is left of it, unless it was :meth:`put`.
+    """
 
     path: str
     is_put: bool = False
+
+    def __enter__(self) -> Self:
+        """Begin what it is put in the course of."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove it where it was not put."""
+        if not self.is_put:
+            os.unlink(self.lock)  # noqa: PTH108
 
     @property
     def lock(self) -> str:
@@ -137,20 +148,15 @@ class NewHead:
         self.is_put = True
 
 
-@contextlib.contextmanager
-def new_head(store: str, ref: str) -> Iterator[NewHead]:
-    """Make a HEAD that names a ref; nothing is left of it where it was not put.
+def new_head(store: str, ref: str) -> NewHead:
+    """Make a HEAD that names a ref.
 
     Raises:
         FileExistsError: when somebody is moving HEAD at this moment.
     """
     head = NewHead(f"{store}/HEAD")
     write_new(head.lock, f"ref: {ref}\n".encode())
-    try:
-        yield head
-    finally:
-        if not head.is_put:
-            os.unlink(head.lock)  # noqa: PTH108
+    return head
 
 
 def write_new(path: str, content: bytes) -> None:

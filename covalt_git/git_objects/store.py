@@ -419,9 +419,8 @@ class GitStore:
             head.put()
         self._sync_folder(self.path)
 
-    @contextlib.contextmanager
-    def new_head(self, ref: str) -> Iterator[NewHead]:
-        """Yield a HEAD that names another ref, and is to be put when that is due.
+    def new_head(self, ref: str) -> NewHead:
+        """Make a HEAD that names another ref, and is to be put when that is due.
 
         It is for whoever flushes it with others: its file has to be durable before it is put, and
         the names in the store after that.
@@ -429,15 +428,13 @@ class GitStore:
         Raises:
             BrokenStoreError: when somebody who does not hold the chat's lock has locked HEAD.
         """
-        with contextlib.ExitStack() as stack:
-            try:
-                head = stack.enter_context(new_head(str(self.path), ref))
-            except FileExistsError:
-                raise BrokenStoreError(
-                    f"HEAD of {self.path} is locked",
-                    hint=f"if no git command works there: rm {self.path / 'HEAD.lock'}",
-                ) from None
-            yield head
+        try:
+            return new_head(str(self.path), ref)
+        except FileExistsError:
+            raise BrokenStoreError(
+                f"HEAD of {self.path} is locked",
+                hint=f"if no git command works there: rm {self.path / 'HEAD.lock'}",
+            ) from None
 
     def read_ref(self, ref: str) -> str | None:
         """Return the id that a ref is at, or None where there is no such ref.
