@@ -18,12 +18,11 @@ from unittest.mock import patch
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import watches
 from covalt_git.workspaces.chats import ChatStore
-from covalt_git.workspaces.stat_cache import StatCache
-from covalt_git.workspaces.watches import watch_of
 from covalt_git.workspaces.writing import writing
 from proof.stores import chats_in, scratch
 from tests.workspaces.stores import branch_off, put
-from tests.workspaces.test_workspace_stat_cache import PATHS, change, read_everything, settle
+from tests.workspaces.test_workspace_stat_cache import PATHS, change, read_everything
+from tests.workspaces.watched import come_to_rest, doubtful
 
 if TYPE_CHECKING:
     from proof.figures import Proof
@@ -53,7 +52,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
             config = WorkspaceConfig(durability="fast", ignore=(_IGNORED,))
             with scratch() as folder, chats_in(folder, config).new("c1") as chat:
                 put(chat.workspace, {path: ("file", path.encode()) for path in PATHS[:6]})
-                _come_to_rest(chat)
+                come_to_rest(chat)
                 for number in range(looks, min(looks + IN_A_CHAT, count)):
                     done = [_changed(chat, chance) for _ in range(chance.randrange(7))]
                     changes += len(done)
@@ -61,12 +60,12 @@ def prove(proof: Proof, count: int, seed: int) -> None:
                         switches += 1
                         foreseen += _switched(chat, chance, f"branch-{number}")
                         done.append(("switch", "", ""))
-                    is_believed = _is_believed(chat)
+                    is_believed = doubtful(chat) is not None
                     is_new = _look(proof, chat, number, done, commit=chance.random() < 0.7)
                     believed += is_believed
                     news += is_believed and is_new
                     if chance.random() < 0.5:
-                        _come_to_rest(chat)
+                        come_to_rest(chat)
                     proof.progress(number + 1, count)
             looks += IN_A_CHAT
     finally:
@@ -99,7 +98,7 @@ def _switched(chat: ChatStore, chance: random.Random, name: str) -> bool:
     for path in (chat.workspace / one for one in PATHS):
         if path.is_file() and not path.is_symlink() and chance.random() < 0.5:
             path.write_bytes(b"%d" % chance.randrange(1000))
-    _come_to_rest(chat)
+    come_to_rest(chat)
     changing = threading.Thread(target=_changes, args=(chat, chance.random()))
     if chance.random() < 0.5:
         changing.start()
@@ -107,9 +106,7 @@ def _switched(chat: ChatStore, chance: random.Random, name: str) -> bool:
         writer.checkout(before)
     if changing.ident is not None:
         changing.join()
-    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
-    with watch_of(chat.workspace, cache.settings) as watch:
-        return watch is not None and watch.since() == {}
+    return doubtful(chat) == {}
 
 
 def _changes(chat: ChatStore, seed: float) -> None:
@@ -137,18 +134,3 @@ def _look(
         if commit:
             writer.save_edits()
     return is_new
-
-
-def _is_believed(chat: ChatStore) -> bool:
-    """Tell whether the next look will be at some names only."""
-    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
-    with watch_of(chat.workspace, cache.settings) as watch:
-        return watch is not None and watch.since() is not None
-
-
-def _come_to_rest(chat: ChatStore) -> None:
-    """Look until nothing is so fresh that it is read again."""
-    settle()
-    for _ in range(3):
-        with writing(chat) as writer:
-            writer.save_edits()

@@ -148,9 +148,12 @@ class Folder:
     def remove(self, path: str, *, but: Container[str] = ()) -> None:
         """Remove the file or link at ``path``, then the folders above it that are empty now.
 
-        Those of ``but`` stay.  Somebody else may have been faster.
+        Those of ``but`` stay.  Somebody else may have been faster, and made a folder of the name.
         """
-        with contextlib.suppress(FileNotFoundError), self.parent_of(path) as (parent, name):
+        with (
+            contextlib.suppress(FileNotFoundError, IsADirectoryError),
+            self.parent_of(path) as (parent, name),
+        ):
             os.unlink(name, dir_fd=parent)
         self.remove_empty(path.rpartition("/")[0], but=but)
 

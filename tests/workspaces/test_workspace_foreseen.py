@@ -31,25 +31,21 @@ from tests.workspaces.stores import (
     tree_of,
 )
 from tests.workspaces.test_workspace_stat_cache import read_everything
-from tests.workspaces.test_workspace_watches import come_to_rest, doubtful, look
+from tests.workspaces.watched import come_to_rest, doubtful, look
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from covalt_git.workspaces.chats import ChatStore
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no inotify")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="there is no inotify"),
+    pytest.mark.usefixtures("watching"),
+]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATHS = ("a", "b", "d/a", "d/b", "d/e/f", "d/e/g", "h/i")
 KINDS = ("file", "program", "link")
-
-
-@pytest.fixture(autouse=True)
-def _watching() -> Iterator[None]:
-    watches.begin(trusted_s=1000)
-    yield
-    watches.end()
 
 
 @pytest.fixture
@@ -127,11 +123,11 @@ def link(path: Path) -> None:
     path.with_name("other").hardlink_to(path)
 
 
-def map_open(path: Path) -> None:
+def map_open(path: Path) -> mmap.mmap:
     with path.open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 0)
     mapped[:4] = b"mine"
-    KEPT.append(mapped)
+    return mapped
 
 
 def delete(path: Path) -> None:
@@ -142,19 +138,16 @@ def make_folder(path: Path) -> None:
     path.with_name("new").mkdir()
 
 
-KEPT: list[mmap.mmap] = []
-
-
 @pytest.mark.parametrize("path", ["d/e/f", "d/e/g"], ids=["replaced", "another"])
 @pytest.mark.parametrize("what", [write, replace, swap, chmod, link, map_open, delete, make_folder])
 @pytest.mark.parametrize("when", ["remove_journal", "announce"], ids=["at its end", "before"])
 def test_what_somebody_does_during_a_switch_is_seen_after_it(
-    two: ChatStore, path: str, what: Callable[[Path], None], when: str
+    two: ChatStore, path: str, what: Callable[[Path], mmap.mmap | None], when: str
 ) -> None:
-    real = getattr(materialize, when)
+    real, mapped = getattr(materialize, when), []
 
     def then(*arguments: object, **others: object) -> None:
-        what(two.workspace / path)
+        mapped.append(what(two.workspace / path))
         real(*arguments, **others)
 
     with patch.object(materialize, when, then):
@@ -164,8 +157,8 @@ def test_what_somebody_does_during_a_switch_is_seen_after_it(
     assert look(two) == read_everything(two)
     head = save(two)
     assert tree_of(two, head) == git_tree(layout_of(two.workspace))
-    if KEPT:
-        KEPT.pop().close()
+    for one in filter(None, mapped):
+        one.close()
         assert tree_of(two, save(two)) == git_tree(layout_of(two.workspace))
 
 

@@ -244,3 +244,50 @@ def test_a_folder_that_somebody_makes_while_it_is_being_made_is_not_replaced(
         "n/o": ("link", b"../a"),
     }
     assert list(staging.iterdir()) == []
+
+
+def test_a_folder_that_goes_while_one_for_it_is_being_made_is_made_again(half: ChatStore) -> None:
+    staging = half.folder / "staging"
+    staging.mkdir(exist_ok=True)
+    (half.workspace / "n").mkdir()
+    entry = TreeEntry(b"p", 0o120000, half.files(half.branch("idea").manifest_id)["n/o"].oid)
+    with Folder.opened(half.workspace) as root, Freeing() as freeing:
+        arriving = Arriving(half.store, root, staging, durable=True, freeing=freeing)
+        made = arriving.make_aside([("n/o/p", None, entry)])
+        (half.workspace / "n").rmdir()
+        arriving.place(made)
+
+    assert layout_of(half.workspace)["n/o/p"] == ("link", b"../a")
+    assert list(staging.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["d/stays", "d/goes"])
+@pytest.mark.parametrize("comes", [False, True], ids=["gone", "a folder"])
+def test_what_goes_at_the_moment_at_which_it_is_switched_is_somebodys_edit(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch, path: str, *, comes: bool
+) -> None:
+    put(chat.workspace, {"d/stays": ("file", b"main"), "d/kept": ("file", b"x")})
+    save(chat)
+    branch_off(chat, "idea")
+    put(chat.workspace, {"d/stays": ("file", b"idea"), "d/goes": ("file", b"idea")})
+    save(chat)
+    state, seen = Folder.state, list[str]()
+
+    def then(folder: Folder, name: str, object_format: str) -> object:
+        found = state(folder, name, object_format)
+        if not seen and path.endswith(name.rpartition("/")[2]):
+            seen.append(name)
+            (chat.workspace / path).unlink()
+            if comes:
+                (chat.workspace / path).mkdir()
+        return found
+
+    monkeypatch.setattr(Folder, "state", then)
+    checkout(chat, "main")
+
+    assert len(seen) == 1
+    assert (chat.folder / "switch.json").exists() is False
+    assert chat.active_branch() == "main"
+    found = layout_of(chat.workspace)
+    assert found["d/kept"] == ("file", b"x")
+    assert found.get(path) in {None, ("folder", b""), ("file", b"main")}

@@ -40,24 +40,18 @@ from tests.workspaces.test_workspace_stat_cache import (
     read_everything,
     settle,
 )
+from tests.workspaces.watched import come_to_rest, doubtful, look
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from covalt_git.workspaces.chats import Chats, ChatStore
-    from covalt_git.workspaces.snapshot import Snapshot
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no inotify")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="there is no inotify"),
+    pytest.mark.usefixtures("watching"),
+]
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
-
-
-@pytest.fixture(autouse=True)
-def _watching() -> Iterator[None]:
-    watches.begin(trusted_s=1000)
-    yield
-    watches.end()
 
 
 @pytest.fixture
@@ -68,27 +62,6 @@ def watched(chat: ChatStore) -> ChatStore:
     come_to_rest(chat)
     assert doubtful(chat) == {}
     return chat
-
-
-def come_to_rest(chat: ChatStore) -> None:
-    """Look until nothing is so fresh that it is read again, which its own event tells."""
-    settle()
-    for _ in range(3):
-        with writing(chat) as writer:
-            writer.save_edits()
-
-
-def doubtful(chat: ChatStore) -> dict[str, set[str]] | None:
-    """Return the names that the next look would be at; None for all."""
-    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
-    with watch_of(chat.workspace, cache.settings) as watch:
-        assert watch is not None
-        return watch.since()
-
-
-def look(chat: ChatStore) -> Snapshot:
-    with chat.looking() as seen:
-        return seen
 
 
 def is_seen(one: tuple[str, str, str, bytes]) -> bool:
