@@ -4,7 +4,7 @@ Asking the file system for each known file is nearly all of a look at which noth
 reading, hashing and compressing nearly all of one at which much has.  Of Python's threads only one
 does such things at a time.  So a look that is long has a helper on another core (:mod:`.preloader`),
 which comes from the last folders and files while the walk comes from the first: where they meet, both
-are done.  Nobody waits for it: what was not heard of yet is looked at here, and whoever finds the
+are done, and the helper goes on to the next folder.  Nobody waits for it: what was not heard of yet is looked at here, and whoever finds the
 helper busy does without.
 """
 
@@ -65,7 +65,7 @@ _SHARE_READ = 0.9
 """How much it is asked to read, of which it leaves what it has not come to when asked for more."""
 
 _TOGETHER = 32  # files of a folder that are asked for at once
-_MOST = 8_192  # files that are asked for before others are heard of: their content waits in memory
+_MOST = 8_192  # files that are asked for at once: what of them is read is heard of only on the way
 
 
 @dataclass(slots=True)

@@ -89,9 +89,9 @@ _READING = _Reading()
 class Snapshot:
     """A folder as it was: its tree (None: no file), the notes for the record, the paths left out.
 
-    ``files`` counts what is stored.  ``hollow`` names the folders that are not empty and of which nothing was stored: whether there
-    is one, such as around a ``__pycache__``, is no change of the workspace.  ``root`` is what the folder
-    is known as from now on, ``before`` what it was known as.
+    ``files`` counts what is stored.  ``hollow`` names the folders that are not empty and of which
+    nothing was stored: whether there is one, such as around a ``__pycache__``, is no change of the
+    workspace.  ``root`` is what the folder is known as from now on, ``before`` what it was known as.
     """
 
     tree: str | None

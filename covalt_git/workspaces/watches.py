@@ -12,7 +12,8 @@ without a watch, whenever there is doubt:
 - when a file has a hard link that is new, or may have had one: a name came and went.  An event tells
   only the name by which a file was written.
 
-What it looks at by name, events or not, are files that have a hard link, and files that somebody has
+What a switch replaced is not looked at where the events tell of nothing but that (see
+:mod:`.foreseen`).  What it looks at by name, events or not, are files that have a hard link, and files that somebody has
 open: no event tells what they store through a mapping.
 
 What none of this can show is found by stat only: stores through a mapping that was there before the
