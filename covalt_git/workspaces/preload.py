@@ -4,8 +4,8 @@ Asking the file system for each known file is nearly all of a look at which noth
 reading, hashing and compressing nearly all of one at which much has.  Of Python's threads only one
 does such things at a time.  So a look that is long has a helper on another core (:mod:`.preloader`),
 which comes from the last folders and files while the walk comes from the first: where they meet, both
-are done, and the helper goes on to the next folder.  Nobody waits for it: what was not heard of yet is looked at here, and whoever finds the
-helper busy does without.
+are done, and the helper goes on to the next folder.  Nobody waits for it: what was not heard of yet
+is looked at here, and whoever finds the helper busy does without.
 """
 
 from __future__ import annotations
