@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from covalt_git.git_objects.compression import inflate
 from covalt_git.git_objects.objects import KINDS
-from covalt_git.git_objects.pack_writing import Entry, PackWriter, copied_entry, object_entry
+from covalt_git.git_objects.pack_writing import (
+    Entry,
+    PackWriter,
+    SmallPack,
+    copied_entry,
+    object_entry,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -110,6 +116,23 @@ class Gathering:
         few = self._few | {oid: self.read(oid) for oid in self._deflated}
         self._few, self._deflated = {}, {}
         return few
+
+    def small(self, *, most_loose: int, most: int) -> Objects | SmallPack | None:
+        """Return what :meth:`finish` would write; None where that is more than ``most`` bytes.
+
+        They stay gathered.
+        """
+        if self._pack is not None or self._size > most or self._folder is None:
+            return None
+        few = self._few | {oid: self.read(oid) for oid in self._deflated}
+        if len(few) <= most_loose:
+            return few
+        writer = PackWriter(self._folder, self._hash)
+        pack = _PackInTheMaking(writer)
+        for oid, (kind, content) in self._few.items():
+            pack.append(oid, object_entry(kind, content))
+        pack.append_deflated_blobs(self._deflated)
+        return writer.small()
 
     def abandon(self) -> None:
         """Leave nothing of them."""

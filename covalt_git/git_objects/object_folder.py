@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 from typing import IO, TYPE_CHECKING
 
@@ -17,11 +16,19 @@ from covalt_git.flushing import flush
 from covalt_git.git_objects.compression import deflate, inflate, inflate_start
 from covalt_git.git_objects.gathering import Gathering
 from covalt_git.git_objects.objects import KINDS, DamagedObjectError, header, object_id
-from covalt_git.git_objects.pack_writing import TEMPORARY, PackWriter
+from covalt_git.git_objects.pack_writing import (
+    TEMPORARY,
+    PackWriter,
+    SmallPack,
+    UnnamedFile,
+    rename_into,
+)
 from covalt_git.git_objects.packs import Pack
+from covalt_git.git_objects.ref_files import write_new
+from covalt_git.names import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.git_objects.incoming_packs import IncomingPack
@@ -30,6 +37,7 @@ MOST_LOOSE = 2
 """Of objects that are stored together, how many lie loose: each costs two flushes, a pack three."""
 
 _SMALL = 1024  # objects of a pack whose ids are kept by heart: there are many such packs
+_LOOSE_TEMPORARY = "tmp_obj_"
 _LOOSE_HEADER = 32
 _LOOSE_START = 128
 _A_SECOND = 1_000_000_000
@@ -161,12 +169,12 @@ class ObjectFolder:
         self._know_by_heart(fresh if not known else self.packs, anew=bool(known))
         return True
 
-    def _take_in(self, path: Path) -> None:
+    def _take_in(self, path: Path, content: tuple[bytes, bytes] | None = None) -> None:
         """Open a pack that has just been made, without looking for others."""
         names = {path.name, path.with_suffix(".idx").name}
         if names <= self._listed:
             return
-        pack = Pack(path, self.id_length)
+        pack = Pack(path, self.id_length, content=content)
         self._listed |= names
         self.packs.append(pack)
         self._know_by_heart([pack], anew=False)
@@ -292,6 +300,38 @@ class ObjectFolder:
             self._touched.add(str(self._pack_folder))
             self._take_in(pending.made)
 
+    def put_recorded(self, record: Callable[[dict[str, bytes]], None], *, most: int) -> bool:
+        """Do what :meth:`put` does with no flush, once ``record`` has the files durable elsewhere.
+
+        It is given the content of each by its path in the store.  Returns False, having done
+        nothing, where that is more than ``most`` bytes.
+        """
+        small = self._pending.small(most_loose=MOST_LOOSE, most=most) if self._pending else {}
+        if small is None:
+            return False
+        if isinstance(small, SmallPack):  # see there: the index comes first
+            content = small.index_content, small.content
+            files = {f"pack/{small.index_name}": content[0], f"pack/{small.name}": content[1]}
+        else:
+            files = {f"{oid[:2]}/{oid[2:]}": _loose_stream(*found) for oid, found in small.items()}
+        self.sync()  # what was found, and is in no record
+        self._pending = None
+        unnamed = {f"{self.path}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
+        try:
+            for name, path in unnamed.items():
+                write_new(name, files[path], mode=0o444)
+            record({f"objects/{path}": content for path, content in files.items()})
+            for name, path in unnamed.items():
+                rename_into(name, f"{self.path}/{path}")
+        except BaseException:
+            for name in unnamed:
+                with contextlib.suppress(OSError):
+                    os.unlink(name)  # noqa: PTH108
+            raise
+        if isinstance(small, SmallPack):
+            self._take_in(self._pack_folder / small.name, content=content)
+        return True
+
     def sync(self) -> None:
         """Make the names durable of all objects that have one, and were written or found."""
         if self.durable:
@@ -317,7 +357,7 @@ class ObjectFolder:
     def clear_temporary(self) -> None:
         """Remove what processes that died were writing."""
         for name in _names_in(str(self.path)):
-            if name.startswith("tmp_obj_"):
+            if name.startswith(_LOOSE_TEMPORARY):
                 (self.path / name).unlink(missing_ok=True)
         names = _names_in(str(self._pack_folder))
         for name in names:
@@ -327,27 +367,11 @@ class ObjectFolder:
         self._take_up(names)
 
     def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
-        target = self._loose(oid)
-        folder = os.path.dirname(target)  # noqa: PTH120
-        # git's own prune clears files of this name away when a process died over them.
-        descriptor, temporary = tempfile.mkstemp(prefix="tmp_obj_", dir=self.path)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(deflate(header(kind, content) + content))
-                file.flush()
-                os.fchmod(file.fileno(), 0o444)
-                if self.durable:
-                    os.fsync(file.fileno())
-            try:
-                os.rename(temporary, target)  # noqa: PTH104
-            except FileNotFoundError:
-                os.makedirs(folder, exist_ok=True)  # noqa: PTH103
-                os.rename(temporary, target)  # noqa: PTH104
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)  # noqa: PTH108
-            raise
-        self._touched.add(folder)
+        with contextlib.closing(UnnamedFile(self.path, _LOOSE_TEMPORARY)) as file:
+            file.write(_loose_stream(kind, content))
+            file.flush(durable=self.durable)
+            file.rename(self._loose(oid))
+        self._touched.add(f"{self.path}/{oid[:2]}")
 
     # Where an object is
 
@@ -410,6 +434,10 @@ def _names_in(folder: str) -> frozenset[str]:
             return frozenset(entry.name for entry in entries)
     except FileNotFoundError:
         return frozenset()
+
+
+def _loose_stream(kind: bytes, content: bytes) -> bytes:
+    return deflate(header(kind, content) + content)
 
 
 def _start_of(stream: bytes) -> tuple[bytes, int, int]:

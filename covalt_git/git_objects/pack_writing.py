@@ -73,6 +73,15 @@ def copied_entry(kind: int, size: int, stream: bytes, *, distance: int = 0) -> E
     return Entry(written, crc32(written))
 
 
+class SmallPack(NamedTuple):
+    """A pack that is no file yet: what it and its index are to be called, and what is in them."""
+
+    name: str
+    index_name: str
+    content: bytes
+    index_content: bytes
+
+
 class PackWriter:
     """One pack in the making; :meth:`finish` it, or :meth:`abandon` it.
 
@@ -85,8 +94,8 @@ class PackWriter:
         self._folder = folder
         self._hash = object_format
         self._index: dict[bytes, tuple[int, int]] = {}
-        self._made: list[_Temporary] = []
-        self._file: _Temporary | None = None
+        self._made: list[UnnamedFile] = []
+        self._file: UnnamedFile | None = None
         self._start = bytearray(PACK_HEADER)
 
     def __contains__(self, oid: bytes) -> bool:
@@ -123,15 +132,15 @@ class PackWriter:
         else:
             self._into_file().write(content)
 
-    def _into_file(self) -> _Temporary:
+    def _into_file(self) -> UnnamedFile:
         if self._file is None:
             self._file = self._temporary(TEMPORARY[0])
             self._file.write(self._start)
             self._start = bytearray()
         return self._file
 
-    def _temporary(self, prefix: str) -> _Temporary:
-        made = _Temporary(self._folder, prefix)
+    def _temporary(self, prefix: str) -> UnnamedFile:
+        made = UnnamedFile(self._folder, prefix)
         self._made.append(made)
         return made
 
@@ -162,6 +171,15 @@ class PackWriter:
         index.rename(path.with_suffix(".idx"))
         pack.rename(path)
         return path
+
+    def small(self) -> SmallPack | None:
+        """Return the pack for somebody else to write; None where it is too large to be in memory."""
+        if self._file is not None:
+            return None
+        checksum = self._finish_pack(durable=False)
+        name = f"pack-{checksum.hex()}"
+        index = self._index_content(checksum)
+        return SmallPack(f"{name}.pack", f"{name}.idx", bytes(self._start), index)
 
     def abandon(self) -> None:
         """Leave nothing of it, unless it was finished."""
@@ -211,10 +229,11 @@ class PackWriter:
         return content + hashlib.new(self._hash, content, usedforsecurity=False).digest()
 
 
-class _Temporary:
+class UnnamedFile:
     """A file that is being written, and goes when it is closed without a name of its own."""
 
     def __init__(self, folder: Path, prefix: str) -> None:
+        """Make one in a folder, under a name that begins with ``prefix``."""
         try:
             handle, name = tempfile.mkstemp(prefix=prefix, dir=folder)
         except FileNotFoundError:
@@ -236,10 +255,10 @@ class _Temporary:
         if durable:
             os.fsync(handle)
 
-    def rename(self, path: Path) -> None:
-        """Give it its name."""
+    def rename(self, path: Path | str) -> None:
+        """Give it its name; the folder it is to lie in may be missing."""
         self._file.close()
-        os.rename(self._name or "", path)  # noqa: PTH104 - it is a string
+        rename_into(self._name or "", path)
         self._name = None
 
     def close(self) -> None:
@@ -249,6 +268,15 @@ class _Temporary:
         if self._name is not None:
             Path(self._name).unlink(missing_ok=True)
             self._name = None
+
+
+def rename_into(name: str, path: Path | str) -> None:
+    """Rename a file, into a folder that may be missing."""
+    try:
+        os.rename(name, path)  # noqa: PTH104 - it is a string
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+        os.rename(name, path)  # noqa: PTH104
 
 
 def _kind_and_size(kind: int, size: int) -> bytes:

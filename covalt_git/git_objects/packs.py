@@ -57,8 +57,12 @@ class PackedEntry(NamedTuple):
 class Pack:
     """One pack that is open for reading, by any number of threads."""
 
-    def __init__(self, path: Path, id_length: int) -> None:
+    def __init__(
+        self, path: Path, id_length: int, *, content: tuple[bytes, bytes] | None = None
+    ) -> None:
         """Open the pack at ``path``, which ends in ``.pack``.
+
+        ``content`` is that of its index and its own, where these are at hand.
 
         Raises:
             OSError: when it is gone.
@@ -68,8 +72,7 @@ class Pack:
         self.id_length = id_length
         self._bases: dict[int, tuple[bytes, bytes]] = {}
         self._bases_bytes = 0
-        self._index = _content(path.with_suffix(".idx"))
-        self._pack = _content(path)
+        self._index, self._pack = content or (_content(path.with_suffix(".idx")), _content(path))
         if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
             raise DamagedObjectError(f"{path.name} or its index is of no version we know")
         if len(self._index) < _NAMES:

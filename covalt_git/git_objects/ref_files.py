@@ -52,15 +52,14 @@ def swap_id(
     new: str,
     *,
     packed: Callable[[], Container[bytes]],
-    put: Callable[[], None],
-    sync: Callable[[], None] | None,
+    first: Callable[[int], None],
 ) -> bool | None:
     """Move a plain ref from ``old`` (None: there is none) to ``new``; return whether it moved.
 
     None says that nothing was done: whether it moves is for dulwich to find out.  Before it moves,
-    ``put`` stores what it will reach, and ``sync`` makes the names of that durable; without it
-    nothing is flushed.  The lock is flushed between the two, since a file system that writes down
-    what it did in order then writes once for both.
+    ``first`` stores what it will reach; it is given the descriptor of the lock, which will be the
+    ref and is not flushed.  The lock has its place on the disk before it has its content, or a file
+    system that fears for that would begin to write it as soon as it takes the ref's place.
     """
     if _PLAIN.fullmatch(ref) is None:
         return None
@@ -79,11 +78,11 @@ def swap_id(
             if now is None and (os.path.lexists(path) or ref.encode() in packed()):
                 moved = None
             elif now == old:
-                file.write(f"{new}\n".encode())  # so few bytes are written whole or not at all
-                put()
-                if sync is not None:
-                    os.fsync(handle)
-                    sync()
+                line = f"{new}\n".encode()
+                if hasattr(os, "posix_fallocate"):  # not on macOS
+                    os.posix_fallocate(handle, 0, len(line))
+                file.write(line)  # so few bytes are written whole or not at all
+                first(handle)
                 moved = True
         if moved:
             os.rename(lock, path)  # noqa: PTH104 - beside the other calls on such names
@@ -159,16 +158,20 @@ def new_head(store: str, ref: str) -> NewHead:
     return head
 
 
-def write_new(path: str, content: bytes) -> None:
+def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
     """Make a file where none is.
 
     Raises:
         FileExistsError: when there is one.
     """
-    handle = _open_new(path)
+    handle = _open_new(path, mode)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        finally:
+            os.close(handle)
     except BaseException:
         os.unlink(path)  # noqa: PTH108
         raise
@@ -215,11 +218,11 @@ def _is_well_formed(ref: str) -> bool:
         return False
 
 
-def _open_new(path: str) -> int:
+def _open_new(path: str, mode: int = 0o666) -> int:
     """Make a file and the folders above it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        return os.open(path, flags, 0o666)
+        return os.open(path, flags, mode)
     except FileNotFoundError:
         os.makedirs(path.rpartition("/")[0], exist_ok=True)  # noqa: PTH103
-        return os.open(path, flags, 0o666)
+        return os.open(path, flags, mode)

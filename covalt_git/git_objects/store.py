@@ -62,6 +62,7 @@ from covalt_git.git_objects.ref_files import (
     write_new,
 )
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
+from covalt_git.git_objects.write_ahead import MOST, Record, WriteAheadLog, this_boot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -109,14 +110,17 @@ def _nobody(_: str) -> None:
 class GitStore:
     """One bare repository on disk.  Not for use by several threads at once; close it after use.
 
-    ``durable`` tells whether writes are on the disk before they return.
+    ``durable`` tells whether writes are on the disk before they return, and ``logged`` whether small
+    ones may be so in the write-ahead log: then whoever opens the store sees to :meth:`replay`.
     """
 
     path: Path
     durable: bool = True
+    logged: bool = False
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
     _settled: set[str] = field(init=False, repr=False)
+    _log: WriteAheadLog = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Open the repository.
@@ -125,6 +129,7 @@ class GitStore:
             BrokenStoreError: when there is none at the path.
         """
         self._settled = {"refs/heads"}  # folders of refs whose names are durable
+        self._log = WriteAheadLog(str(self.path))
         known = _format_of(self.path)
         if known is None:
             known = self._repo.object_format.name, self._repo.object_format.oid_length
@@ -305,6 +310,7 @@ class GitStore:
         Only whoever holds the chat's lock may.
         """
         packing.pack_up(self._objects, seconds=seconds)
+        self._log.settle()  # most of what it recorded is in the new pack
 
     def pack_up_if_due(self, *, seconds: float) -> None:
         """Pack up for some ``seconds`` where there are many packs or loose objects.
@@ -313,7 +319,7 @@ class GitStore:
         """
         with contextlib.suppress(OSError, DamagedObjectError):
             if packing.is_due(self._objects):
-                packing.pack_up(self._objects, seconds=seconds)
+                self.pack_up(seconds=seconds)
 
     def reachable(self, tips: Iterable[str]) -> set[str]:
         """Return the ids of all objects that ``tips`` reach, whatever these are.
@@ -335,6 +341,7 @@ class GitStore:
         That is in seconds since 1970; ``told`` hears what takes its time.  Only whoever holds the
         chat's lock may, who knows what refs reach.
         """
+        self._log.settle()  # what is removed is not to come back
         sweep(self._objects, live, until=until, told=told)
 
     def discard(self, oid: str) -> None:
@@ -393,6 +400,7 @@ class GitStore:
         Raises:
             BrokenStoreError: when this one borrows objects from yet another store.
         """
+        self._log.settle()  # a file that both have is put back for one of them only
         link_objects(self._objects, other.path / "objects", durable=other.durable)
 
     # Refs
@@ -479,22 +487,60 @@ class GitStore:
         """
         moved: bool | None = None
         whole = new is None or (old is None and self._is_in_new_folder(ref))
+        move = _Move(self._objects, self._log, ref, old, new, durable=self.durable)
         if new is not None:
-            moved = swap_id(
-                str(self.path),
-                ref,
-                old,
-                new,
-                packed=self._packed_refs,
-                put=self._objects.put,
-                sync=self._objects.sync if self.durable else None,
-            )
+            move.may_be_logged = self.logged and self.durable and this_boot() is not None
+            try:
+                moved = swap_id(
+                    str(self.path), ref, old, new, packed=self._packed_refs, first=move.store
+                )
+            except BaseException:
+                move.take_back()
+                raise
         if moved is None:
+            self._log.settle()  # what it says of the ref would be wrong
             self.flush()
             moved = self._swap_otherwise(Ref(ref.encode()), old, new)
-        if moved:
+        if moved and not move.is_logged:
             self._sync_above(ref, whole=whole)
         return moved
+
+    def was_cut_off(self) -> bool:
+        """Tell whether something may be missing that a power cut took along: see :meth:`replay`."""
+        return self._log.is_of_before()
+
+    def replay(self) -> None:
+        """Store again what a power cut took along that the log holds.
+
+        Only whoever holds the chat's lock may.
+        """
+        if not self._log.is_of_before():
+            return
+        told: dict[str, list[Record]] = {}
+        for record in self._log.replay():
+            told.setdefault(record.ref, []).append(record)
+        self._objects.refresh()
+        for ref, records in told.items():
+            self._put_ref_back(ref, records)
+        self._log.settle()
+
+    def _put_ref_back(self, ref: str, records: list[Record]) -> None:
+        """Lead a ref to where it was last, from anywhere that it has been on the way."""
+        news = [record.new for record in records if record.new is None or self.can_read(record.new)]
+        if not news:
+            return  # it was removed since, with all that it was at
+        last = news[-1]
+        been = {at for record in records for at in (record.old, record.new)}
+        try:
+            at = self.read_ref(ref)
+        except BrokenStoreError:  # a file without content, as a power cut leaves one
+            (self.path / ref).unlink()
+            at, been = None, {None}
+        if at != last and at in been and not self._swap_otherwise(Ref(ref.encode()), at, last):
+            raise BrokenStoreError(
+                f"the ref {ref} of {self.path} is locked",
+                hint=f"if no git command works there: rm {self.path / ref}.lock",
+            )
 
     def forget_ref(self, ref: str, oid: str) -> bool:
         """Remove a plain ref that is at ``oid``; return whether it was.
@@ -599,6 +645,45 @@ class GitStore:
     def _sync_folder(self, folder: Path | str) -> None:
         if self.durable:
             flush(folder)
+
+
+@dataclass(slots=True)
+class _Move:
+    """The move of one ref, and what has to be durable before: recorded, or flushed where it lies."""
+
+    objects: ObjectFolder
+    log: WriteAheadLog
+    ref: str
+    old: str | None
+    new: str | None
+    durable: bool
+    may_be_logged: bool = False
+    is_logged: bool = False
+    _recorded: bool = False
+
+    def store(self, lock: int) -> None:
+        """Store what the ref will reach; ``lock`` is open, and will be the ref."""
+        if not self.durable:
+            self.objects.put()
+            return
+        if self.may_be_logged and self.objects.put_recorded(self._record, most=MOST):
+            self.is_logged = True
+            return
+        self.objects.put()
+        os.fsync(lock)  # before the names: a file system with a journal then writes once for both
+        self.objects.sync()
+        if not self.log.is_empty():  # else it would say that the ref is where it was before
+            self._record({})
+
+    def take_back(self) -> None:
+        """Let the log say that the ref did not move."""
+        if self._recorded:
+            with contextlib.suppress(OSError):
+                self.log.append(Record(self.ref, self.new, self.old, {}))
+
+    def _record(self, files: dict[str, bytes]) -> None:
+        self.log.append(Record(self.ref, self.old, self.new, files))
+        self._recorded = True
 
 
 @dataclass(frozen=True, slots=True)

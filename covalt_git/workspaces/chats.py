@@ -101,7 +101,7 @@ class ChatStore:
     def __post_init__(self) -> None:
         """Open the chat's store."""
         durable = self.config.durability == "full"
-        self.store = GitStore(self.folder / "store.git", durable=durable)
+        self.store = GitStore(self.folder / "store.git", durable=durable, logged=True)
         self.records = Records(self.store)
 
     def __enter__(self) -> Self:
@@ -506,7 +506,8 @@ class Chats:
             UnknownNameError: naming the nearest one.
         """
         chat = self.as_left(chat_id)
-        if was_left(chat.folder / "lock", noted=running_call.is_noted(chat.store.path)):
+        noted = running_call.is_noted(chat.store.path)
+        if chat.store.was_cut_off() or was_left(chat.folder / "lock", noted=noted):
             from covalt_git.workspaces.writing import finish_left  # noqa: PLC0415 - it builds on this
 
             finish_left(chat)

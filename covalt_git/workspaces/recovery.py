@@ -32,6 +32,7 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     chat = writer.chat
     if unclean:
         chat.store.clear_stale_locks()
+        chat.store.replay()
         renaming.finish(chat.store)
         writer.folder.clear_staging()
     else:

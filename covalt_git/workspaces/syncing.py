@@ -1,31 +1,24 @@
-"""Making files and folders durable, one by one or, where they are many, with their file system.
-
-Every flush waits for the disk, so that of ten files each waits for ten.  ``syncfs(2)`` waits once,
-for what others have written, too; it is Linux's.
-"""
+"""Making folders durable with what is in them, one by one or, where it is much, with their file system."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.flushing import flush
+from covalt_git.flushing import FEW, flush, flush_file_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.workspaces.folders import Folder
 
-_FEW = 8
-
 
 def sync_many(path: Path) -> None:
     """Make a folder durable with all that is in it, which is known to be more than a few files."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        done = _sync_file_system(handle)
+        done = flush_file_system(handle)
     finally:
         os.close(handle)
     if not done:
@@ -46,7 +39,7 @@ def sync_within(path: Path, others: Iterable[str] = ()) -> None:
     ]
     handle = os.open(path, os.O_RDONLY)
     try:
-        if len(found) > _FEW and _sync_file_system(handle):
+        if len(found) > FEW and flush_file_system(handle):
             return
     finally:
         os.close(handle)
@@ -61,7 +54,7 @@ def sync_names(root: Folder, paths: Iterable[str], others: Sequence[str] = ()) -
     ``others`` are folders of the same file system that are elsewhere.
     """
     folders = sorted(set(paths))
-    if len(folders) + len(others) > _FEW and _sync_file_system(root.handle):
+    if len(folders) + len(others) > FEW and flush_file_system(root.handle):
         return
     for path in folders:
         with root.inside(path) as folder:
@@ -69,20 +62,3 @@ def sync_names(root: Folder, paths: Iterable[str], others: Sequence[str] = ()) -
                 os.fsync(folder.handle)
     for other in others:
         flush(other)
-
-
-def _sync_file_system(handle: int) -> bool:
-    """Make all of the file system durable that an open folder is on; return whether that is possible.
-
-    Raises:
-        OSError: when something could not be written.
-    """
-    if sys.platform != "linux":
-        return False
-    import ctypes  # noqa: PLC0415 - few commands come here
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syncfs(handle):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return True

@@ -1,0 +1,259 @@
+r"""The write-ahead log of a store: what is small is durable there first, by one flush of one file.
+
+A save makes a pack, its index and a ref.  To have each of them on the disk, and then their names,
+takes five flushes, and every flush waits for the disk.  So a record of all of them is appended to
+``wal`` and flushed, as databases do it, and then they are stored where git looks for them, without a
+flush.  A process that is killed takes nothing of that along, since the kernel has it; only where the
+power went, or the kernel ended, files may lack what was not flushed.  So whoever finds records of
+another boot stores again what they hold (:meth:`WriteAheadLog.replay`).
+
+The log is one record after another::
+
+    <sha1 of what follows the boot> <boot> {"ref": [name, old, new], "files": [[path, size], ...]}\n
+    <the bytes of the files>
+
+One that is not whole was never acknowledged, and ends the log.  Behind the last one are zeros, which
+the next are written over: so the disk is given bytes, and no news of how large the file is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import json
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.flushing import flush, flush_content, flush_many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST = 256 << 10
+"""Bytes of what is recorded; more is flushed where it lies, since it would be written twice."""
+
+_LONGEST = 2 << 20
+_STEP = 64 << 10
+_BOOT = "/proc/sys/kernel/random/boot_id"
+_START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) ")
+_LONGEST_START = 128
+_DIGITS = 40
+_FILE = re.compile(
+    r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(?:idx|pack))"
+)
+
+_ends: dict[tuple[int, int], tuple[bytes, int]] = {}
+"""How logs begin that this process appended to, and where the last record ends; by device and inode."""
+_MOST_ENDS = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one move of a ref made: from ``old`` to ``new`` (None: no ref), and the files it needs."""
+
+    ref: str
+    old: str | None
+    new: str | None
+    files: dict[str, bytes]
+
+
+@functools.cache
+def this_boot() -> str | None:
+    """Return what tells this boot of the machine from all others; None where nothing does."""
+    try:
+        with open(_BOOT, encoding="ascii") as file:  # noqa: PTH123 - a path of the kernel's
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAheadLog:
+    """The log of the store at a path."""
+
+    store: str
+
+    @property
+    def _path(self) -> str:
+        return f"{self.store}/wal"
+
+    def is_empty(self) -> bool:
+        """Tell whether all that was recorded is durable where it lies."""
+        try:
+            return os.stat(self._path).st_size == 0  # noqa: PTH116 - asked at every move of a ref
+        except FileNotFoundError:
+            return True
+
+    def is_of_before(self) -> bool:
+        """Tell whether the log was written before the machine was started."""
+        try:
+            with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123 - asked at every opening
+                start = file.read(_LONGEST_START)
+        except FileNotFoundError:
+            return False
+        found = _START.match(start)
+        return bool(start) and (found is None or found[2].decode() != this_boot())
+
+    def append(self, record: Record) -> None:
+        """Have a record on the disk; where that cannot be, none of it stays in the log.
+
+        Raises:
+            OSError: when it cannot be written.
+        """
+        files = [[path, len(content)] for path, content in record.files.items()]
+        told = {"ref": [record.ref, record.old, record.new], "files": files, "at": time.time_ns()}
+        body = b"".join(
+            [json.dumps(told, separators=(",", ":")).encode(), b"\n", *record.files.values()]
+        )
+        written = f"{_digest(body)} {this_boot()} ".encode() + body
+        with self._held() as handle:
+            end = _end_of(handle)
+            if end > _LONGEST:
+                self._settle(handle)
+                end = 0
+            new_end = end + len(written)
+            if new_end > os.fstat(handle).st_size:
+                written += bytes(-new_end % _STEP)
+            try:
+                _write_at(handle, written, end)
+                flush_content(handle)
+                if end == 0:  # it may have no durable name yet
+                    flush(self.store)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(handle, end)
+                raise
+            _know_end(handle, new_end)
+
+    def settle(self) -> None:
+        """Have what was recorded durable where it lies, and forget it."""
+        if not self.is_empty():
+            with self._held() as handle:
+                self._settle(handle)
+
+    def replay(self) -> Iterator[Record]:
+        """Yield what was recorded, after its files are there again, and durable, where git looks for them.
+
+        Whoever has the refs where the records lead clears the log.
+        """
+        with self._held() as handle:
+            records = list(_records(_content_of(handle)))
+        for record in records:
+            for path, content in record.files.items():
+                if _FILE.fullmatch(path):
+                    _put_back(f"{self.store}/{path}", content)
+            yield record
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[int]:
+        """Hold the log, for as long as a flush takes."""
+        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _settle(self, handle: int) -> None:
+        paths: dict[str, None] = {}
+        for record in _records(_content_of(handle)):
+            for path in (*record.files, record.ref):
+                while path:
+                    paths[f"{self.store}/{path}"] = None
+                    path = path.rpartition("/")[0]  # noqa: PLW2901 - the folders above hold the names
+        flush_many([path for path in paths if os.path.exists(path)])  # noqa: PTH110
+        flush(self.store)
+        os.ftruncate(handle, 0)
+        flush_content(handle)
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha1(body, usedforsecurity=False).hexdigest()
+
+
+def _records(content: bytes) -> Iterator[Record]:
+    """Yield the whole records that a log begins with."""
+    end = 0
+    while found := _record_at(content, end):
+        record, end = found
+        yield record
+
+
+def _record_at(content: bytes, place: int) -> tuple[Record, int] | None:
+    """Return the record that begins somewhere, and where it ends; None where there is no whole one."""
+    start = _START.match(content, place)
+    line_end = content.find(b"\n", place)
+    if start is None or line_end < 0:
+        return None
+    try:
+        told = json.loads(content[start.end() : line_end])
+        ref, old, new = told["ref"]
+        sizes = [(str(path), int(size)) for path, size in told["files"]]
+    except (ValueError, KeyError, TypeError):
+        return None
+    files, end = {}, line_end + 1
+    for path, size in sizes:
+        files[path] = content[end : end + size]
+        end += size
+    if _digest(content[start.end() : end]).encode() != start[1]:
+        return None
+    return Record(ref, old, new, files), end
+
+
+def _end_of(handle: int) -> int:
+    """Return where the last whole record ends, and cut off what somebody left behind it."""
+    found = os.fstat(handle)
+    start, end = _ends.get((found.st_dev, found.st_ino), (b"", 0))
+    # As it begins no other log does, and nothing but zeros is behind the end until somebody appends.
+    if found.st_size and (start != os.pread(handle, _DIGITS, 0) or _is_more_at(handle, end)):
+        content, end = _content_of(handle), 0
+        while one := _record_at(content, end):
+            end = one[1]
+        if _is_more_at(handle, end):
+            os.ftruncate(handle, end)
+    return end if found.st_size else 0
+
+
+def _is_more_at(handle: int, place: int) -> bool:
+    return os.pread(handle, 1, place) not in {b"", b"\0"}
+
+
+def _know_end(handle: int, end: int) -> None:
+    found = os.fstat(handle)
+    if len(_ends) >= _MOST_ENDS:
+        _ends.clear()
+    _ends[found.st_dev, found.st_ino] = os.pread(handle, _DIGITS, 0), end
+
+
+def _content_of(handle: int) -> bytes:
+    return os.pread(handle, os.fstat(handle).st_size, 0)
+
+
+def _write_at(handle: int, content: bytes, place: int) -> None:
+    rest = memoryview(content)
+    while rest:
+        count = os.pwrite(handle, rest, place)
+        rest, place = rest[count:], place + count
+
+
+def _put_back(path: str, content: bytes) -> None:
+    """Have a file durable at its path, with this content, whatever is there; its name is not yet."""
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:  # noqa: PTH123
+        if file.read() == content:
+            os.fsync(file.fileno())
+            return
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
+    temporary = f"{path}.tmp"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # noqa: PTH108 - of whoever was killed over the same
+    with open(temporary, "xb") as file:  # noqa: PTH123
+        file.write(content)
+        file.flush()
+        os.fchmod(file.fileno(), 0o444)
+        os.fsync(file.fileno())
+    os.rename(temporary, path)  # noqa: PTH104
