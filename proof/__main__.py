@@ -16,6 +16,7 @@ NAMES = (
     "watched_looks",
     "many_writers",
     "killed_writers",
+    "power_cuts",
     "failing_disk",
     "url_prefix",
     "validate_touches_nothing",

@@ -11,17 +11,18 @@ import sys
 from pathlib import Path
 
 from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import Writer, writing
-from tests.workspaces.stores import call_record, open_chats, pending_call
+from tests.workspaces.stores import FAST, call_record, open_chats, pending_call
 
 
-def main(folder: Path, seed: int, steps: int) -> None:
+def main(folder: Path, seed: int, steps: int, config: WorkspaceConfig = FAST) -> None:
     """Take so many random steps, each under the lock."""
     chance = random.Random(seed)
-    with open_chats(folder).open("c1") as chat:
+    with open_chats(folder, config).open("c1") as chat:
         for _ in range(steps):
             with writing(chat, timeout_s=60) as writer:
                 manifest_id = chance.choice([add_files, go, talk, call])(writer, chance)
