@@ -1,8 +1,9 @@
 """Git's objects and refs in a bare store, on dulwich's plumbing: the only package that knows dulwich.
 
 It owns reading and durable writing of blobs, trees, commits, notes and refs, and nothing of what
-they mean to a chat.  Objects, packs and their indexes are written to a temporary name, flushed and
-renamed, so that a name never stands for half of one; refs move by compare-and-swap only.  Deltas,
+they mean to a chat.  Objects, packs and their indexes are written to a temporary name, flushed, by
+themselves or in a log, and renamed, so that a name never stands for half of one; refs move by
+compare-and-swap only.  Deltas,
 trees and patches are dulwich's; finding, reading and packing objects is ours, where dulwich takes
 three to ten times as long.  Formats: git's ``gitformat-loose(5)``, ``gitformat-pack(5)``,
 ``git-commit-tree(1)``.
@@ -12,6 +13,7 @@ from covalt_git.git_objects.bundles import SIGNATURES as BUNDLE_SIGNATURES
 from covalt_git.git_objects.bundles import BadBundleError, read_bundle_header, write_bundle
 from covalt_git.git_objects.checking import SUBMODULE
 from covalt_git.git_objects.compression import ISAL_FOLDER
+from covalt_git.git_objects.new_store import make_store
 from covalt_git.git_objects.objects import (
     EXECUTABLE,
     FILE,
@@ -26,7 +28,12 @@ from covalt_git.git_objects.objects import (
     object_id,
     with_other_ids,
 )
-from covalt_git.git_objects.store import GitStore, create_work_repository, is_binary_content
+from covalt_git.git_objects.store import (
+    GitStore,
+    create_work_repository,
+    is_binary_content,
+    note_objects,
+)
 from covalt_git.git_objects.sweeping import Usage
 
 __all__ = [
@@ -48,6 +55,8 @@ __all__ = [
     "encode_raw_tree",
     "is_binary_content",
     "is_object_id",
+    "make_store",
+    "note_objects",
     "object_id",
     "read_bundle_header",
     "with_other_ids",

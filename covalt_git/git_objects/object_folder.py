@@ -13,9 +13,10 @@ import time
 from typing import IO, TYPE_CHECKING
 
 from covalt_git.flushing import flush
-from covalt_git.git_objects.compression import deflate, inflate, inflate_start
+from covalt_git.git_objects.compression import inflate, inflate_start
 from covalt_git.git_objects.gathering import Gathering
-from covalt_git.git_objects.objects import KINDS, DamagedObjectError, header, object_id
+from covalt_git.git_objects.new_store import loose_stream
+from covalt_git.git_objects.objects import KINDS, DamagedObjectError, object_id
 from covalt_git.git_objects.pack_writing import (
     TEMPORARY,
     PackWriter,
@@ -313,7 +314,7 @@ class ObjectFolder:
             content = small.index_content, small.content
             files = {f"pack/{small.index_name}": content[0], f"pack/{small.name}": content[1]}
         else:
-            files = {f"{oid[:2]}/{oid[2:]}": _loose_stream(*found) for oid, found in small.items()}
+            files = {f"{oid[:2]}/{oid[2:]}": loose_stream(*found) for oid, found in small.items()}
         self.sync()  # what was found, and is in no record
         self._pending = None
         unnamed = {f"{self.path}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
@@ -368,7 +369,7 @@ class ObjectFolder:
 
     def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
         with contextlib.closing(UnnamedFile(self.path, _LOOSE_TEMPORARY)) as file:
-            file.write(_loose_stream(kind, content))
+            file.write(loose_stream(kind, content))
             file.flush(durable=self.durable)
             file.rename(self._loose(oid))
         self._touched.add(f"{self.path}/{oid[:2]}")
@@ -434,10 +435,6 @@ def _names_in(folder: str) -> frozenset[str]:
             return frozenset(entry.name for entry in entries)
     except FileNotFoundError:
         return frozenset()
-
-
-def _loose_stream(kind: bytes, content: bytes) -> bytes:
-    return deflate(header(kind, content) + content)
 
 
 def _start_of(stream: bytes) -> tuple[bytes, int, int]:

@@ -33,6 +33,7 @@ from covalt_git.git_objects.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_objects.file_patches import with_modes_as_git_says
 from covalt_git.git_objects.incoming_packs import IncomingPack, PackLimits
 from covalt_git.git_objects.linking import link_objects
+from covalt_git.git_objects.new_store import CONFIGS, make_store
 from covalt_git.git_objects.object_folder import ObjectFolder
 from covalt_git.git_objects.objects import (
     ID_LENGTHS,
@@ -59,7 +60,6 @@ from covalt_git.git_objects.ref_files import (
     read_small,
     remove_id,
     swap_id,
-    write_new,
 )
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
 from covalt_git.git_objects.write_ahead import MOST, Record, WriteAheadLog, this_boot
@@ -83,23 +83,6 @@ _DAMAGE = (
     struct.error,
     zlib.error,
 )
-_CONFIG = """\
-[core]
-\trepositoryformatversion = {version}
-\tfilemode = true
-\tbare = true
-\thooksPath = /dev/null
-\tlogAllRefUpdates = false
-[gc]
-\tauto = 0
-[receive]
-\tfsckObjects = true
-"""
-_CONFIGS = {
-    "sha1": _CONFIG.format(version=0),
-    "sha256": _CONFIG.format(version=1) + "[extensions]\n\tobjectFormat = sha256\n",
-}
-"""What the configuration says of a store of either hash."""
 
 
 def _nobody(_: str) -> None:
@@ -152,14 +135,8 @@ class GitStore:
 
     @classmethod
     def create(cls, path: Path, *, object_format: str = "sha1", durable: bool = True) -> Self:
-        """Make an empty bare repository at ``path``, its HEAD on the unborn branch main.
-
-        Hooks are switched off in its configuration: nothing of a chat is ever run by git.
-        """
-        for folder in ("", "/objects", "/refs", "/refs/heads"):
-            os.mkdir(f"{path}{folder}")  # noqa: PTH102 - new chats are to be there at once
-        for name, text in (("config", _CONFIGS[object_format]), ("HEAD", "ref: refs/heads/main\n")):
-            write_new(f"{path}/{name}", text.encode())
+        """Make an empty bare repository at ``path``: see :func:`make_store`."""
+        make_store(str(path), object_format)
         if durable:
             for made in ("config", "HEAD", "objects", "refs/heads", "refs", "."):
                 flush(f"{path}/{made}")
@@ -287,9 +264,9 @@ class GitStore:
         A note is a tag object of the empty tree, with ``text`` as its message.  No tree can hold
         one and no log walks to it, so that it never mixes with a chat's files or history.
         """
-        empty = self.write_tree([])
-        head = f"object {empty}\ntype tree\ntag note\ntagger {author} {time} +0000\n\n"
-        return self._objects.write_loose(b"tag", (head + text).encode("utf-8"))
+        (_, empty), (_, content) = note_objects(text, self.object_format, author=author, time=time)
+        self._objects.write(b"tree", empty)
+        return self._objects.write_loose(b"tag", content)
 
     def refresh(self) -> None:
         """Look for packs that others have made or removed."""
@@ -700,10 +677,20 @@ def _format_of(path: Path) -> tuple[str, int] | None:
     """Return the hash of a store that is as it was made, and the bytes of an id; None of another."""
     config = read_small(f"{path}/config").decode("utf-8", "replace")
     parts = all(os.path.exists(f"{path}/{part}") for part in ("HEAD", "objects", "refs"))  # noqa: PTH110
-    for object_format, made in _CONFIGS.items():
+    for object_format, made in CONFIGS.items():
         if parts and config == made:
             return object_format, ID_LENGTHS[object_format]
     return None
+
+
+def note_objects(
+    text: str, object_format: str, *, author: str, time: int
+) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """Return what a note is stored as, kinds and contents: the empty tree, and the note itself."""
+    empty = encode_tree([])
+    head = f"object {object_id(b'tree', empty, object_format)}\ntype tree\ntag note\n"
+    tag = f"{head}tagger {author} {time} +0000\n\n{text}"
+    return (b"tree", empty), (b"tag", tag.encode("utf-8"))
 
 
 def is_binary_content(content: bytes) -> bool:

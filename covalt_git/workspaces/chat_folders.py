@@ -61,7 +61,7 @@ def check_free(chats: Path, chat_id: str) -> None:
             raise ChatExistsError(
                 f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
             )
-    if os.path.lexists(chats / chat_id):
+    if os.path.lexists(f"{chats}/{chat_id}"):
         raise ChatExistsError(
             f"something else is in the place of {chat_id!r}",
             hint=f"choose another id, or move {chats / chat_id} away",
@@ -72,7 +72,7 @@ def _names_like(chats: Path, chat_id: str) -> list[str]:
     """Return the ids in the folder of all chats that differ from one in ``-`` and ``_`` at most."""
     key = id_key(chat_id)
     if chat_id.isalnum():
-        return [chat_id] if os.path.lexists(chats / chat_id) else []
+        return [chat_id] if os.path.lexists(f"{chats}/{chat_id}") else []
     return [name for name in _names_in(chats) if id_key(name) == key and is_id(name)]
 
 
@@ -90,7 +90,7 @@ def _free_id(chats: Path, preferred: str | None) -> str:
             check_free(chats, preferred)
             return preferred
     numbered = (f"c{number}" for number in itertools.count(1))
-    return next(name for name in numbered if not os.path.lexists(chats / name))
+    return next(name for name in numbered if not os.path.lexists(f"{chats}/{name}"))
 
 
 @contextlib.contextmanager
@@ -173,8 +173,9 @@ def remove(chat: Path, *, durable: bool) -> None:
 
 def _clear(chats: Path) -> None:
     """Remove what nobody makes any more, and what is gone."""
-    for name in _names_in(chats):
-        if name.startswith(_GONE) or (name.startswith(_NEW) and not _is_held(chats / name)):
+    unfinished = [name for name in _names_in(chats) if name.startswith((_NEW, _GONE))]
+    for name in unfinished:
+        if name.startswith(_GONE) or not _is_held(chats / name):
             _remove_all(chats / name)
 
 

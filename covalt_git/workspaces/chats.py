@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import time
 from dataclasses import dataclass, field
@@ -20,7 +21,13 @@ from pydantic import ValidationError
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.git_objects import BrokenStoreError, GitStore
+from covalt_git.git_objects import (
+    BrokenStoreError,
+    GitStore,
+    make_store,
+    note_objects,
+    object_id,
+)
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.chats import (
@@ -456,9 +463,13 @@ def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
 
     Being no blob, it can never be part of a workspace, so that it may be removed once it is past.
     """
-    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)).decode()
-    text = f"{commits.one_line(subject)}\n\n{line}\n"
+    text = _stored(value, subject)
     return store.write_note(text, author=commits.COMMITTER, time=int(time.time()))
+
+
+def _stored(value: StrictModel, subject: str) -> str:
+    line = canonical_json.dumps(value.model_dump(mode="json", exclude_none=True)).decode()
+    return f"{commits.one_line(subject)}\n\n{line}\n"
 
 
 def write_about(store: GitStore, about: AboutChat) -> None:
@@ -466,6 +477,19 @@ def write_about(store: GitStore, about: AboutChat) -> None:
     note = write_stored(store, about, f"chat: {about.id}")
     if not store.swap_ref(ABOUT, store.read_ref(ABOUT), note):
         raise MovedError("somebody else writes what the chat is", hint="try again")
+
+
+def _make_chat(folder: Path, about: AboutChat, object_format: str) -> None:
+    """Make what is in the folder of a new chat: an empty workspace, and a store that says what it is."""
+    os.mkdir(f"{folder}/workspace")  # noqa: PTH102 - new chats are to be there at once
+    note = note_objects(
+        _stored(about, f"chat: {about.id}"),
+        object_format,
+        author=commits.COMMITTER,
+        time=int(time.time()),
+    )
+    at = object_id(*note[1], object_format)
+    make_store(f"{folder}/store.git", object_format, objects=note, refs={ABOUT: at})
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,28 +574,21 @@ class Chats:
             chat_folders.check_free(self.folder, chat_id)  # before anything is made
         try:
             with chat_folders.making(self.folder) as made:
-                (made / "workspace").mkdir()
-                with GitStore.create(
-                    made / "store.git", object_format=self.config.object_format, durable=False
-                ) as store:
 
-                    def name(final: str) -> None:
-                        about = AboutChat(
-                            id=final,
-                            title=title,
-                            created_at=commits.now(),
-                            made_by=self.maker,
-                        )
-                        write_about(store, about)
-
-                    chat_id = chat_folders.place(
-                        self.folder, made, chat_id, durable=durable, name=name, sync=sync_many
+                def fill(final: str) -> None:
+                    about = AboutChat(
+                        id=final, title=title, created_at=commits.now(), made_by=self.maker
                     )
+                    _make_chat(made, about, self.config.object_format)
+
+                chat_id = chat_folders.place(
+                    self.folder, made, chat_id, durable=durable, name=fill, sync=sync_many
+                )
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
             ) from None
-        return self.open(chat_id)
+        return ChatStore(chat_id, self.folder / chat_id, self.config)
 
     def _has(self, chat_id: str) -> bool:
         """Tell whether a chat that is in the folder is one of these."""
