@@ -76,6 +76,6 @@ def _start(folder: Path, said: Path, seed: float) -> Forked:
 
     def write() -> None:
         os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 1)
-        busy_writer.main(folder, hash(seed), 10**9)
+        busy_writer.main(folder, hash(seed), 10**9, WorkspaceConfig())
 
     return fork(write, folder / "error-of-a-writer")
