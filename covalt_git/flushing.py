@@ -6,12 +6,13 @@ for what others have written, too; it is Linux's.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 FEW = 8
@@ -53,10 +54,16 @@ def flush_file_system(handle: int) -> bool:
     """
     if sys.platform != "linux":
         return False
+    number = _syncfs()(handle)
+    if number:
+        raise OSError(number, os.strerror(number))
+    return True
+
+
+@functools.cache
+def _syncfs() -> Callable[[int], int]:
+    """Return ``syncfs(2)``, which returns the number of its error."""
     import ctypes  # noqa: PLC0415 - few commands come here
 
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syncfs(handle):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return True
+    return lambda handle: ctypes.get_errno() if libc.syncfs(handle) else 0

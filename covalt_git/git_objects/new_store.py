@@ -10,7 +10,7 @@ from covalt_git.git_objects.objects import header, object_id
 from covalt_git.git_objects.ref_files import write_new
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 _CONFIG = """\
 [core]
@@ -35,21 +35,21 @@ def make_store(
     path: str,
     object_format: str,
     *,
-    objects: Iterable[tuple[bytes, bytes]] = (),
-    refs: Mapping[str, str] | None = None,
+    objects: Iterable[tuple[bytes, bytes, str | None]] = (),
 ) -> None:
     """Make a bare repository at ``path``, its HEAD on the unborn branch main; nothing of it is flushed.
 
-    ``objects`` are kinds and contents, and ``refs`` the ids that some refs are at.
+    ``objects`` are kinds and contents, each with the ref that is at it, if one is.
     """
     files = {"config": CONFIGS[object_format].encode(), "HEAD": b"ref: refs/heads/main\n"}
-    files |= {ref: f"{oid}\n".encode() for ref, oid in (refs or {}).items()}
     loose = {}
-    for kind, content in objects:
+    for kind, content, ref in objects:
         oid = object_id(kind, content, object_format)
         loose[f"objects/{oid[:2]}/{oid[2:]}"] = loose_stream(kind, content)
+        if ref is not None:
+            files[ref] = f"{oid}\n".encode()
     folders = {name.rpartition("/")[0] for name in (*files, *loose)}
-    for folder in sorted({"", "objects", "refs", "refs/heads"} | folders):
+    for folder in sorted({"", "objects", "refs"} | folders):
         os.mkdir(f"{path}/{folder}")  # noqa: PTH102 - new chats are to be there at once
     for name, content in files.items():
         write_new(f"{path}/{name}", content)

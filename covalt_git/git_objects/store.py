@@ -111,7 +111,7 @@ class GitStore:
         Raises:
             BrokenStoreError: when there is none at the path.
         """
-        self._settled = {"refs/heads"}  # folders of refs whose names are durable
+        self._settled = set()  # folders of refs whose names are durable
         self._log = WriteAheadLog(str(self.path))
         known = _format_of(self.path)
         if known is None:
@@ -138,7 +138,7 @@ class GitStore:
         """Make an empty bare repository at ``path``: see :func:`make_store`."""
         make_store(str(path), object_format)
         if durable:
-            for made in ("config", "HEAD", "objects", "refs/heads", "refs", "."):
+            for made in ("config", "HEAD", "objects", "refs", "."):
                 flush(f"{path}/{made}")
         return cls(path, durable=durable)
 

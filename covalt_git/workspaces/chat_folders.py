@@ -108,6 +108,44 @@ def arranging(chats: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def make(
+    chats: Path,
+    wanted: str | None,
+    *,
+    durable: bool,
+    fill: Callable[[str, str], None],
+    sync: Callable[[str], None],
+) -> str:
+    """Make a chat that is made at once, and return its id: ``wanted``, or the next that is free.
+
+    ``fill`` is given the folder and the id, and ``sync`` makes durable what it made in the folder.
+
+    Raises:
+        ChatExistsError: when there is one of the id ``wanted``.
+        BadNameError: when that is no id.
+    """
+    if wanted is not None:
+        check_id(wanted, "chat")  # before anything is made
+    with arranging(chats):  # until it ends nobody clears away what is not held
+        if wanted is not None:
+            check_free(chats, wanted)
+        chat_id = wanted or _free_id(chats, None)
+        _clear(chats)
+        made = f"{chats}/{_NEW}{new_id()}"
+        try:
+            os.mkdir(made)  # noqa: PTH102 - new chats are to be there at once
+            fill(made, chat_id)
+            if durable:
+                sync(made)
+            os.rename(made, f"{chats}/{chat_id}")  # noqa: PTH104
+        except BaseException:
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        if durable:
+            flush(chats)
+    return chat_id
+
+
 @contextlib.contextmanager
 def making(chats: Path) -> Iterator[Path]:
     """Yield an empty folder to make a chat in; :func:`place` it, or nothing of it stays."""

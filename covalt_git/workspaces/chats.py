@@ -26,7 +26,6 @@ from covalt_git.git_objects import (
     GitStore,
     make_store,
     note_objects,
-    object_id,
 )
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
@@ -479,17 +478,14 @@ def write_about(store: GitStore, about: AboutChat) -> None:
         raise MovedError("somebody else writes what the chat is", hint="try again")
 
 
-def _make_chat(folder: Path, about: AboutChat, object_format: str) -> None:
+def _make_chat(folder: str, about: AboutChat, object_format: str) -> None:
     """Make what is in the folder of a new chat: an empty workspace, and a store that says what it is."""
     os.mkdir(f"{folder}/workspace")  # noqa: PTH102 - new chats are to be there at once
-    note = note_objects(
-        _stored(about, f"chat: {about.id}"),
-        object_format,
-        author=commits.COMMITTER,
-        time=int(time.time()),
-    )
-    at = object_id(*note[1], object_format)
-    make_store(f"{folder}/store.git", object_format, objects=note, refs={ABOUT: at})
+    text = _stored(about, f"chat: {about.id}")
+    now = int(time.time())
+    tree, note = note_objects(text, object_format, author=commits.COMMITTER, time=now)
+    objects = [(*tree, None), (*note, ABOUT)]
+    make_store(f"{folder}/store.git", object_format, objects=objects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -570,20 +566,15 @@ class Chats:
             BadNameError: when the id is not one.
         """
         durable = self.config.durability == "full"
-        if chat_id is not None:
-            chat_folders.check_free(self.folder, chat_id)  # before anything is made
+
+        def fill(folder: str, final: str) -> None:
+            about = AboutChat(id=final, title=title, created_at=commits.now(), made_by=self.maker)
+            _make_chat(folder, about, self.config.object_format)
+
         try:
-            with chat_folders.making(self.folder) as made:
-
-                def fill(final: str) -> None:
-                    about = AboutChat(
-                        id=final, title=title, created_at=commits.now(), made_by=self.maker
-                    )
-                    _make_chat(made, about, self.config.object_format)
-
-                chat_id = chat_folders.place(
-                    self.folder, made, chat_id, durable=durable, name=fill, sync=sync_many
-                )
+            chat_id = chat_folders.make(
+                self.folder, chat_id, durable=durable, fill=fill, sync=sync_many
+            )
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.folders import Folder
 
 
-def sync_many(path: Path) -> None:
+def sync_many(path: str) -> None:
     """Make a folder durable with all that is in it, which is known to be more than a few files."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -26,7 +26,7 @@ def sync_many(path: Path) -> None:
         flush(path)
 
 
-def sync_within(path: Path, others: Iterable[str] = ()) -> None:
+def sync_within(path: Path | str, others: Iterable[str] = ()) -> None:
     """Make all that is in a folder durable, and ``others`` of the same file system.
 
     The names in the folder itself are not: what is in it will have another one.
