@@ -326,8 +326,8 @@ def test_index_with_offsets_beyond_two_gigabytes_is_read(tmp_path: Path) -> None
 def test_pack_that_appears_or_goes_while_a_store_is_open_is_no_matter(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store, GitStore(store.path) as reader:
         for length in (3, 4):
-            shutil.rmtree(store.path / "refs/heads")
-            (store.path / "refs/heads").mkdir()
+            shutil.rmtree(store.path / "refs")
+            (store.path / "refs").mkdir()
             for oid in history(store, length):
                 assert reader.read_commit(oid).author == "A <a@b>"
             git(store.path, "repack", "-adq")

@@ -61,6 +61,7 @@ class ObjectFolder:
         self._listed: frozenset[str] = frozenset()
         self._touched: set[str] = set()
         self._settled: set[str] = set()
+        self._safe: frozenset[str] = frozenset()
         self._pending: Gathering | None = None
         self._scratch: Gathering | None = None
         self._beside: IncomingPack | None = None
@@ -113,9 +114,14 @@ class ObjectFolder:
     def has(self, oid: str) -> bool:
         """Tell whether an object is here; its name will be durable after the next flush."""
         folder = self._folder_of(oid)
-        if folder:
+        if folder and not (folder == str(self._pack_folder) and self._is_safe(oid)):
             self._touched.add(folder)
         return folder is not None
+
+    def _is_safe(self, oid: str) -> bool:
+        """Tell whether an object lies in a pack whose name is durable, or in the log."""
+        found = self.find_packed(oid)
+        return found is not None and found[0].path.name in self._safe
 
     def can_read(self, oid: str) -> bool:
         """Tell whether an object is here, for somebody who stores nothing that leads to it."""
@@ -331,6 +337,7 @@ class ObjectFolder:
             raise
         if isinstance(small, SmallPack):
             self._take_in(self._pack_folder / small.name, content=content)
+            self._safe |= {small.name}
         return True
 
     def sync(self) -> None:
@@ -338,6 +345,8 @@ class ObjectFolder:
         if self.durable:
             for folder in self._touched:
                 flush(folder)
+            if str(self._pack_folder) in self._touched:
+                self._safe = self._listed
             # The folder of packs stays where it is; one of loose objects may have come and gone.
             if self._touched - self._settled:
                 flush(str(self.path))

@@ -94,7 +94,7 @@ class WriteAheadLog:
         try:
             with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123 - asked at every opening
                 start = file.read(_LONGEST_START)
-        except FileNotFoundError:
+        except OSError:  # there is none, or nobody here may read it, nor write to the store
             return False
         found = _START.match(start)
         return bool(start) and (found is None or found[2].decode() != this_boot())

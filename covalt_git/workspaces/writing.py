@@ -200,8 +200,10 @@ class Writer:
         ref = self.chat.store.head() if branch is None else HEADS + branch
         before = self.chat.store.read_ref(ref)
         parents = () if before is None else (before,)
-        oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
-        if not self.chat.store.swap_ref(ref, before, oid):
+        with self.chat.store.together():
+            oid = self._store(source, record, tree, parents, subject=subject, message_id=message_id)
+            moved = self.chat.store.swap_ref(ref, before, oid)
+        if not moved:
             raise MovedError(f"the branch {ref.removeprefix(HEADS)!r} has moved", hint="try again")
         if len(_LAST_MADE) == _MOST_CHATS:
             _LAST_MADE.clear()
