@@ -7,6 +7,7 @@ odd refs are dulwich's, and so is removing any.  The lock is git's: a file of th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def swap_id(
                 moved = None
             elif now == old:
                 line = f"{new}\n".encode()
-                if hasattr(os, "posix_fallocate"):  # not on macOS
+                with contextlib.suppress(AttributeError, OSError):  # not on macOS, nor everywhere else
                     os.posix_fallocate(handle, 0, len(line))
                 file.write(line)  # so few bytes are written whole or not at all
                 first(handle)
