@@ -54,7 +54,8 @@ def check_sound(proof: Proof, chat: ChatStore, after: str) -> None:
     listed = [] if head is None else _listed(store, head)
     files = {path: kind for path, (kind, _) in layout_of(chat.workspace).items()}
     found = sorted(path for path, kind in files.items() if kind != "folder")
-    proof.check(found == sorted(listed), f"{after}, the folder is not what its branch says")
+    other = sorted(set(found) ^ set(listed))
+    proof.check(not other, f"{after}, the folder is not what its branch says: {other}")
 
 
 def _listed(store: Path, revision: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def cut_off(store: Path, flushed: Path, state_of: Callable[[str], str]) -> None:
         if state == "missing":
             path.unlink()
             if before.exists():
-                shutil.copyfile(before, path)
+                shutil.copy2(before, path)
         elif state != "whole":
             path.chmod(0o644)
             path.write_bytes(bytes(len(content)) if state == "zeros" else b"")
@@ -46,5 +47,7 @@ def cut_off(store: Path, flushed: Path, state_of: Callable[[str], str]) -> None:
         path = store / before.relative_to(flushed)
         if before.is_file() and not path.exists():  # its removal was not flushed either
             path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(before, path)
+            shutil.copy2(before, path)
+    for folder in (path for path in store.rglob("*") if path.is_dir()):
+        os.utime(folder, (0, 0))  # what came into it last is not in it
     start_anew(store)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import resource
 import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,12 +57,12 @@ def move_on(store: GitStore) -> None:
 
 def reopened(path: Path) -> GitStore:
     store = GitStore(path, logged=True)
-    store.replay()
+    store.catch_up()
     return store
 
 
 def records(store: GitStore) -> list[Record]:
-    return list(WriteAheadLog(str(store.path)).replay())
+    return WriteAheadLog(str(store.path)).records()
 
 
 @settings(deadline=None, max_examples=60)
@@ -85,7 +87,7 @@ def test_all_moves_are_there_after_a_power_cut(moves: list[str], data: st.DataOb
                     flushed = shutil.copytree(store.path, folder / f"flushed-{number}")
         wanted = store.refs("refs/heads/")
         log = WriteAheadLog(str(store.path))
-        recorded = {path for one in log.replay() for path in (*one.files, one.ref)}
+        recorded = {path for one in log.records() for path in (*one.files, one.ref)}
 
         def state_of(path: str) -> str:
             return data.draw(st.sampled_from(STATES), path) if path in recorded else "whole"
@@ -119,14 +121,142 @@ def test_nothing_is_put_back_in_the_boot_that_wrote_the_log(store: GitStore) -> 
         assert again.read_ref(MAIN) == first
 
 
-def test_ref_that_somebody_led_elsewhere_stays_there(store: GitStore) -> None:
+def test_what_somebody_did_with_git_since_stays(store: GitStore) -> None:
+    first = move(store, "first")
+    move(store, "second")
+    move(store, "third", OTHER)
+    move(store, "fourth", "refs/heads/topic")
+    time.sleep(0.02)  # the times of files go by a clock that ticks so slowly
+    git(store.path, "update-ref", MAIN, first)
+    git(store.path, "update-ref", "-d", OTHER)
+    git(store.path, "branch", "-m", "topic", "topic/one")
+    refs = git(store.path, "for-each-ref")
+    start_anew(store.path)
+
+    reopened(store.path).close()
+
+    assert git(store.path, "for-each-ref") == refs
+
+
+@pytest.mark.parametrize("state", ["empty", "zeros"])
+def test_ref_that_is_packed_too_is_put_back(store: GitStore, state: str) -> None:
     move(store, "first")
-    elsewhere = move(store, "elsewhere", OTHER)
-    git(store.path, "update-ref", MAIN, elsewhere)
+    git(store.path, "pack-refs", "--all")
+    move(store, "second")
+    store.pack_up()
+    oid = move(store, "third")
+    (store.path / MAIN).write_bytes(b"" if state == "empty" else bytes(41))
     start_anew(store.path)
 
     with reopened(store.path) as again:
-        assert again.read_ref(MAIN) == elsewhere
+        assert again.read_ref(MAIN) == oid
+
+
+def test_branch_whose_name_is_taken_is_kept_among_the_deleted(store: GitStore) -> None:
+    first = move(store, "first")
+    log = WriteAheadLog(str(store.path))
+    log.append(Record("refs/heads/topic", None, first, {}))  # killed before the ref was there
+    assert store.swap_ref("refs/heads/topic/one", None, first)
+    os.utime(store.path / "refs/heads/topic", (0, 0))
+    start_anew(store.path)
+
+    with reopened(store.path) as again:
+        assert again.read_ref("refs/heads/topic/one") == first
+        assert list(again.refs("refs/covalt/deleted/").values()) == [first]
+
+
+def test_what_tells_that_a_branch_was_lost_is_asked_before_anything_is_changed(
+    store: GitStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move(store, "first")
+    wanted = {
+        f"refs/heads/b{number}": move(store, f"{number}", f"refs/heads/b{number}")
+        for number in range(3)
+    }
+    for ref in wanted:
+        (store.path / ref).unlink()
+    (store.path / "refs/heads/x.lock").touch()
+    os.utime(store.path / "refs/heads", (0, 0))
+    start_anew(store.path)
+    rename = os.rename
+
+    def stop(old: str, new: str) -> None:
+        rename(old, new)
+        if "refs/heads/b" in str(new):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.rename", stop)
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                reopened(store.path)
+
+    with reopened(store.path) as again:
+        assert {ref: again.read_ref(ref) for ref in wanted} == wanted
+
+
+def test_pack_that_is_partly_there_is_read_anew(store: GitStore) -> None:
+    oid = move(store, "first", size=2000)
+    for path in store.path.glob("objects/pack/pack-*"):
+        content = path.read_bytes()
+        path.chmod(0o644)
+        path.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    start_anew(store.path)
+
+    with GitStore(store.path, logged=True) as again:
+        again.refresh()
+        again.has(oid)
+        again.catch_up()
+        assert again.read_tree(again.read_commit(oid).tree)
+
+
+def test_move_that_was_stopped_when_it_was_made_is_not_taken_back(
+    store: GitStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move(store, "first")
+    rename = os.rename
+
+    def stop(old: str, new: str) -> None:
+        rename(old, new)
+        if str(new).endswith(MAIN):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.rename", stop)
+        with pytest.raises(KeyboardInterrupt):
+            move(store, "second")
+    wanted = store.read_ref(MAIN)
+    start_anew(store.path)
+
+    with reopened(store.path) as again:
+        assert again.read_ref(MAIN) == wanted
+
+
+def test_move_on_top_of_one_that_was_not_flushed_is_put_back(store: GitStore) -> None:
+    first = move(store, "first")
+    store.pack_up()
+    before = (store.path / MAIN).stat()
+    made = git(store.path, "commit-tree", "-m", "x", f"{first}^{{tree}}").strip()
+    git(store.path, "update-ref", MAIN, made)
+    oid = move(store, "second")
+    (store.path / MAIN).write_text(f"{first}\n")  # neither of the two came to the disk
+    os.utime(store.path / MAIN, ns=(before.st_atime_ns, before.st_mtime_ns))
+    start_anew(store.path)
+
+    with reopened(store.path) as again:
+        assert again.read_ref(MAIN) == oid
+
+
+def test_what_is_older_than_a_minute_is_flushed_before_the_next(
+    store: GitStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    move(store, "first")
+    now = time.time_ns()
+    monkeypatch.setattr("time.time_ns", lambda: now + 61 * 10**9)
+
+    oid = move(store, "second")
+
+    assert [record.new for record in records(store)] == [oid]
 
 
 def test_ref_to_what_was_discarded_stays_away(store: GitStore) -> None:
@@ -215,7 +345,7 @@ def test_processes_append_by_turns(store: GitStore) -> None:
             if number == 15:
                 log.settle()
 
-    names = [record.ref for record in log.replay()]
+    names = [record.ref for record in log.records()]
     assert sorted(names) == sorted(
         [
             *(f"refs/heads/b{number}" for number in range(18, 30)),
@@ -256,7 +386,8 @@ def test_store_that_is_not_logged_has_no_log(tmp_path: Path) -> None:
 
 def test_path_outside_of_the_objects_is_not_put_back(store: GitStore, tmp_path: Path) -> None:
     paths = ["../escaped", "HEAD", "config", "objects/../config", "objects/pack/x.sh"]
-    WriteAheadLog(str(store.path)).append(Record(MAIN, None, "0" * 40, dict.fromkeys(paths, b"no")))
+    oid = move(store, "first")
+    WriteAheadLog(str(store.path)).append(Record(MAIN, None, oid, dict.fromkeys(paths, b"no")))
     config = (store.path / "config").read_bytes()
     start_anew(store.path)
 

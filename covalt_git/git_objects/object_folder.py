@@ -77,6 +77,11 @@ class ObjectFolder:
         self.packs, self._listed = [], frozenset()
         self._large, self._in_small = [], {}
 
+    def reopen(self) -> None:
+        """Let go of open packs: their files may be others by now, under the same names."""
+        self.close()
+        self._listed_at = None
+
     # Reading
 
     def read(self, oid: str) -> tuple[bytes, bytes] | None:
@@ -156,6 +161,7 @@ class ObjectFolder:
         if names == self._listed:
             return False
         self._listed = names
+        self._safe &= names
         known = {pack.path.name: pack for pack in self.packs}
         self.packs, fresh = [], []
         for name in sorted(name for name in names if name.endswith(".pack")):
@@ -352,6 +358,12 @@ class ObjectFolder:
                 flush(str(self.path))
                 self._settled.update(self._touched & {str(self._pack_folder)})
         self._touched.clear()
+
+    def flush_names(self) -> None:
+        """Make durable which packs and folders there are."""
+        for folder in (self._pack_folder, self.path):
+            if folder.is_dir():
+                flush(folder)
 
     def loose_kind(self, oid: str) -> bytes:
         """Return the kind of an object that lies loose; nothing where it is none or damaged."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.flushing import flush
 from covalt_git.git_objects.deltas import delta
 from covalt_git.git_objects.gathering import MANY
 from covalt_git.git_objects.objects import (
@@ -234,13 +233,14 @@ class _Packing:
         if not self.is_a_gain:
             return
         new = self.writer.finish(durable=True)  # even where the old ones were not: they are by now
-        flush(str(new.parent))
+        self.objects.flush_names()  # the folder of packs may be new, too
         for pack in self.replaced:
             if pack.path == new:
                 continue
             remove_pack(pack)
         for path in self.loose:
             path.unlink(missing_ok=True)
+        self.objects.flush_names()  # what was never flushed would come back without content
         self.objects.refresh()
 
     def _follow_commits(self, waiting: Objects) -> None:

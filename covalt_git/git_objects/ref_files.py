@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from dulwich.refs import Ref, check_ref_format
 
+from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import is_object_id
 
 if TYPE_CHECKING:
@@ -80,7 +81,9 @@ def swap_id(
                 moved = None
             elif now == old:
                 line = f"{new}\n".encode()
-                with contextlib.suppress(AttributeError, OSError):  # not on macOS, nor everywhere else
+                with contextlib.suppress(
+                    AttributeError, OSError
+                ):  # not on macOS, nor everywhere else
                     os.posix_fallocate(handle, 0, len(line))
                 file.write(line)  # so few bytes are written whole or not at all
                 first(handle)
@@ -92,8 +95,27 @@ def swap_id(
         raise
     finally:
         if not moved:
-            os.unlink(lock)  # noqa: PTH108
+            with contextlib.suppress(FileNotFoundError):  # stopped when it had become the ref
+                os.unlink(lock)  # noqa: PTH108
     return moved
+
+
+def put_id(store: str, ref: str, oid: str) -> None:
+    """Have a plain ref at an id, whatever is in its file; its name is not durable yet.
+
+    Raises:
+        OSError: when it cannot have a file, as where a folder is in its place.
+    """
+    path = f"{store}/{ref}"
+    lock = f"{path}.lock"
+    write_new(lock, f"{oid}\n".encode())
+    try:
+        flush(lock)
+        os.rename(lock, path)  # noqa: PTH104
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):  # stopped when it had become the ref
+            os.unlink(lock)  # noqa: PTH108
+        raise
 
 
 def remove_id(store: str, ref: str, old: str) -> bool | None:

@@ -56,6 +56,7 @@ from covalt_git.git_objects.ref_files import (
     locks_of,
     names_below,
     new_head,
+    put_id,
     read_id,
     read_small,
     remove_id,
@@ -63,6 +64,7 @@ from covalt_git.git_objects.ref_files import (
 )
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
 from covalt_git.git_objects.write_ahead import MOST, Record, WriteAheadLog, this_boot
+from covalt_git.names import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -83,6 +85,9 @@ _DAMAGE = (
     struct.error,
     zlib.error,
 )
+
+
+_DELETED = "refs/covalt/deleted/"
 
 
 def _nobody(_: str) -> None:
@@ -320,6 +325,8 @@ class GitStore:
         """
         self._log.settle()  # what is removed is not to come back
         sweep(self._objects, live, until=until, told=told)
+        if self.durable:
+            self._objects.flush_names()
 
     def discard(self, oid: str) -> None:
         """Remove an object that nothing refers to any more, if it lies loose; else gc will.
@@ -483,41 +490,68 @@ class GitStore:
         return moved
 
     def was_cut_off(self) -> bool:
-        """Tell whether something may be missing that a power cut took along: see :meth:`replay`."""
+        """Tell whether something may be missing that a power cut took along: see :meth:`catch_up`."""
         return self._log.is_of_before()
 
-    def replay(self) -> None:
-        """Store again what a power cut took along that the log holds.
+    def catch_up(self) -> None:
+        """Clear stale locks, have durable what the log holds, and stored again what a power cut took.
 
-        Only whoever holds the chat's lock may.
+        A ref that somebody else has moved or removed since stays as it is.  Only whoever holds the
+        chat's lock may.
+
+        Raises:
+            BrokenStoreError: when something cannot be stored again; then the log is kept.
         """
-        if not self._log.is_of_before():
-            return
-        told: dict[str, list[Record]] = {}
-        for record in self._log.replay():
-            told.setdefault(record.ref, []).append(record)
-        self._objects.refresh()
-        for ref, records in told.items():
-            self._put_ref_back(ref, records)
+        records = self._log.records() if self._log.is_of_before() else []
+        for record in records:
+            self._log.put_back(record)
+        if records and not self._log.is_decided():
+            last = {record.ref: record.at for record in records}
+            left = {ref for ref, at in last.items() if self._is_changed(ref, at)}
+            records = [record for record in records if record.ref not in left]
+            self._log.decide(records)
+        self.clear_stale_locks()
+        if records:
+            self._objects.reopen()
+        for ref in dict.fromkeys(record.ref for record in records):
+            self._put_ref_back(ref, [record for record in records if record.ref == ref])
         self._log.settle()
 
+    def _is_changed(self, ref: str, at: int) -> bool:
+        """Tell whether somebody has moved or removed a ref after the log says that we moved it.
+
+        What we put into its place was written before that, and a name that went missing in the cut
+        was the first that came into its folder afterwards.
+        """
+        path = f"{self.path}/{ref}"
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found = os.lstat(path)
+            whole = stat.S_ISDIR(found.st_mode) or read_id(str(self.path), ref) is not None
+            return whole and found.st_mtime_ns > at
+        above = "packed-refs" if ref.encode() in self._packed_refs() else ref.rpartition("/")[0]
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return os.stat(f"{self.path}/{above}").st_mtime_ns > at  # noqa: PTH116
+        return False
+
     def _put_ref_back(self, ref: str, records: list[Record]) -> None:
-        """Lead a ref to where it was last, from anywhere that it has been on the way."""
+        """Lead a ref to where it was last; below ``refs/covalt/deleted/`` where its name is taken."""
+        for record in records:
+            if record.files and record.new and not self.can_read(record.new):
+                raise BrokenStoreError(f"the object {record.new} of {self.path} cannot be put back")
+        at = read_id(str(self.path), ref)
+        if at is None and not os.path.lexists(f"{self.path}/{ref}"):
+            at = self.read_ref(ref)  # it may be packed
         news = [record.new for record in records if record.new is None or self.can_read(record.new)]
-        if not news:
-            return  # it was removed since, with all that it was at
-        last = news[-1]
-        been = {at for record in records for at in (record.old, record.new)}
-        try:
-            at = self.read_ref(ref)
-        except BrokenStoreError:  # a file without content, as a power cut leaves one
-            (self.path / ref).unlink()
-            at, been = None, {None}
-        if at != last and at in been and not self._swap_otherwise(Ref(ref.encode()), at, last):
-            raise BrokenStoreError(
-                f"the ref {ref} of {self.path} is locked",
-                hint=f"if no git command works there: rm {self.path / ref}.lock",
-            )
+        if not news:  # it was removed since, with all that it was at
+            if at is not None and not self.can_read(at):
+                self._swap_otherwise(Ref(ref.encode()), at, None)
+        elif news[-1] is None:
+            self._swap_otherwise(Ref(ref.encode()), at, None)
+        elif at != news[-1]:
+            try:
+                put_id(str(self.path), ref, news[-1])
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                put_id(str(self.path), f"{_DELETED}{new_id()}/{ref.rpartition('/')[2]}", news[-1])
 
     def forget_ref(self, ref: str, oid: str) -> bool:
         """Remove a plain ref that is at ``oid``; return whether it was.
@@ -649,12 +683,16 @@ class _Move:
         self.objects.put()
         os.fsync(lock)  # before the names: a file system with a journal then writes once for both
         self.objects.sync()
-        if not self.log.is_empty():  # else it would say that the ref is where it was before
+        if self.log.is_empty():
+            return
+        if this_boot() is None:
+            self.log.settle()
+        else:  # the log would say that the ref is where it was before
             self._record({})
 
     def take_back(self) -> None:
-        """Let the log say that the ref did not move."""
-        if self._recorded:
+        """Let the log say that the ref did not move, if it did not."""
+        if self._recorded and read_id(self.log.store, self.ref) != self.new:
             with contextlib.suppress(OSError):
                 self.log.append(Record(self.ref, self.new, self.old, {}))
 

@@ -5,11 +5,13 @@ takes five flushes, and every flush waits for the disk.  So a record of all of t
 ``wal`` and flushed, as databases do it, and then they are stored where git looks for them, without a
 flush.  A process that is killed takes nothing of that along, since the kernel has it; only where the
 power went, or the kernel ended, files may lack what was not flushed.  So whoever finds records of
-another boot stores again what they hold (:meth:`WriteAheadLog.replay`).
+another boot stores again what they hold.  What is older than a minute is flushed where it lies before
+the next record, and all of it by each process that writes for the first time.
 
 The log is one record after another::
 
-    <sha1 of what follows the boot> <boot> {"ref": [name, old, new], "files": [[path, size], ...]}\n
+    <sha1 of what follows the boot> <boot> {"at": <nanoseconds since 1970>, "ref": [name, old, new],
+    "files": [[path, size], ...]}\n
     <the bytes of the files>
 
 One that is not whole was never acknowledged, and ends the log.  Behind the last one are zeros, which
@@ -26,23 +28,26 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from covalt_git.flushing import flush, flush_content, flush_many
+from covalt_git.git_objects.ref_files import write_new
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MOST = 256 << 10
 """Bytes of what is recorded; more is flushed where it lies, since it would be written twice."""
 
 _LONGEST = 2 << 20
+_OLDEST_NS = 60 * 1_000_000_000
 _STEP = 64 << 10
 _BOOT = "/proc/sys/kernel/random/boot_id"
-_START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) ")
+_START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) (?=\{\"at\":([0-9]+),)")
 _LONGEST_START = 128
 _DIGITS = 40
+_DECIDED = "-"
 _FILE = re.compile(
     r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(?:idx|pack))"
 )
@@ -54,12 +59,17 @@ _MOST_ENDS = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one move of a ref made: from ``old`` to ``new`` (None: no ref), and the files it needs."""
+    """What one move of a ref made: from ``old`` to ``new`` (None: no ref), and the files it needs.
+
+    ``at`` is when it was recorded, in nanoseconds since 1970: after the new file of the ref was
+    written, and before that took its place.
+    """
 
     ref: str
     old: str | None
     new: str | None
     files: dict[str, bytes]
+    at: int = 0
 
 
 @functools.cache
@@ -91,13 +101,34 @@ class WriteAheadLog:
 
     def is_of_before(self) -> bool:
         """Tell whether the log was written before the machine was started."""
+        return self._boot() not in {"", this_boot()}
+
+    def is_decided(self) -> bool:
+        """Tell whether somebody has begun to store again what is in the log: see :meth:`decide`."""
+        return self._boot() == _DECIDED
+
+    def _boot(self) -> str:
+        """Return the boot of the first record; nothing where there is no log to be read."""
         try:
             with open(self._path, "rb", buffering=0) as file:  # noqa: PTH123 - asked at every opening
                 start = file.read(_LONGEST_START)
         except OSError:  # there is none, or nobody here may read it, nor write to the store
-            return False
+            return ""
         found = _START.match(start)
-        return bool(start) and (found is None or found[2].decode() != this_boot())
+        return found[2].decode() if found else "?" if start else ""
+
+    def decide(self, records: Iterable[Record]) -> None:
+        """Let the log have these records only, all of which are to be stored again.
+
+        Who does that changes what tells whether they have to be; if he is killed, it stands here.
+        """
+        temporary = f"{self._path}.new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)  # noqa: PTH108
+        write_new(temporary, b"".join(_spelled(one, _DECIDED) for one in records))
+        flush(temporary)
+        os.rename(temporary, self._path)  # noqa: PTH104
+        flush(self.store)
 
     def append(self, record: Record) -> None:
         """Have a record on the disk; where that cannot be, none of it stays in the log.
@@ -105,15 +136,11 @@ class WriteAheadLog:
         Raises:
             OSError: when it cannot be written.
         """
-        files = [[path, len(content)] for path, content in record.files.items()]
-        told = {"ref": [record.ref, record.old, record.new], "files": files, "at": time.time_ns()}
-        body = b"".join(
-            [json.dumps(told, separators=(",", ":")).encode(), b"\n", *record.files.values()]
-        )
-        written = f"{_digest(body)} {this_boot()} ".encode() + body
+        record = replace(record, at=time.time_ns())
+        written = _spelled(record, str(this_boot()))
         with self._held() as handle:
             end = _end_of(handle)
-            if end > _LONGEST:
+            if end > _LONGEST or (end and abs(record.at - _began_at(handle)) > _OLDEST_NS):
                 self._settle(handle)
                 end = 0
             new_end = end + len(written)
@@ -136,18 +163,18 @@ class WriteAheadLog:
             with self._held() as handle:
                 self._settle(handle)
 
-    def replay(self) -> Iterator[Record]:
-        """Yield what was recorded, after its files are there again, and durable, where git looks for them.
-
-        Whoever has the refs where the records lead clears the log.
-        """
+    def records(self) -> list[Record]:
+        """Return what was recorded, in its order."""
+        if self.is_empty():
+            return []
         with self._held() as handle:
-            records = list(_records(_content_of(handle)))
-        for record in records:
-            for path, content in record.files.items():
-                if _FILE.fullmatch(path):
-                    _put_back(f"{self.store}/{path}", content)
-            yield record
+            return list(_records(_content_of(handle)))
+
+    def put_back(self, record: Record) -> None:
+        """Have the files of a record durable where git looks for them; their names are not yet."""
+        for path, content in record.files.items():
+            if _FILE.fullmatch(path):
+                _put_back(f"{self.store}/{path}", content)
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[int]:
@@ -172,6 +199,14 @@ class WriteAheadLog:
         flush_content(handle)
 
 
+def _spelled(record: Record, boot: str) -> bytes:
+    files = [[path, len(content)] for path, content in record.files.items()]
+    told = {"at": record.at, "ref": [record.ref, record.old, record.new], "files": files}
+    line = json.dumps(told, separators=(",", ":")).encode()
+    body = b"".join([line, b"\n", *record.files.values()])
+    return f"{_digest(body)} {boot} ".encode() + body
+
+
 def _digest(body: bytes) -> str:
     return hashlib.sha1(body, usedforsecurity=False).hexdigest()
 
@@ -194,6 +229,7 @@ def _record_at(content: bytes, place: int) -> tuple[Record, int] | None:
         told = json.loads(content[start.end() : line_end])
         ref, old, new = told["ref"]
         sizes = [(str(path), int(size)) for path, size in told["files"]]
+        at = int(told["at"])
     except (ValueError, KeyError, TypeError):
         return None
     files, end = {}, line_end + 1
@@ -202,7 +238,7 @@ def _record_at(content: bytes, place: int) -> tuple[Record, int] | None:
         end += size
     if _digest(content[start.end() : end]).encode() != start[1]:
         return None
-    return Record(ref, old, new, files), end
+    return Record(ref, old, new, files, at), end
 
 
 def _end_of(handle: int) -> int:
@@ -217,6 +253,12 @@ def _end_of(handle: int) -> int:
         if _is_more_at(handle, end):
             os.ftruncate(handle, end)
     return end if found.st_size else 0
+
+
+def _began_at(handle: int) -> int:
+    """Return when the first record was made."""
+    start = _START.match(os.pread(handle, _LONGEST_START, 0))
+    return int(start[3]) if start else 0
 
 
 def _is_more_at(handle: int, place: int) -> bool:
@@ -243,7 +285,7 @@ def _write_at(handle: int, content: bytes, place: int) -> None:
 
 def _put_back(path: str, content: bytes) -> None:
     """Have a file durable at its path, with this content, whatever is there; its name is not yet."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:  # noqa: PTH123
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123 - it may be damaged
         if file.read() == content:
             os.fsync(file.fileno())
             return

@@ -31,15 +31,14 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     """
     chat = writer.chat
     if unclean:
-        chat.store.clear_stale_locks()
-        chat.store.replay()
+        chat.store.catch_up()
         renaming.finish(chat.store)
         writer.folder.clear_staging()
     else:
         chat.store.refresh()
     writer.folder.finish_interrupted_switch()
     for call in chat.calls():
-        if _is_committed(chat, call):
+        if _is_committed(chat, call) or _is_without_branch(chat, call):
             writer.drop_call(call.id)
         elif call.status == "running":
             writer.folder.remove_stand_in()
@@ -84,6 +83,12 @@ def _settle(writer: Writer, call: PendingCall, approval: Approval | None) -> Non
 
 def _expired(approval: Approval) -> Approval:
     return approval.model_copy(update={"state": "expired", "decided_at": commits.now()})
+
+
+def _is_without_branch(chat: ChatStore, call: PendingCall) -> bool:
+    """Tell whether a running call's branch is gone: it had ended, or nobody could have removed that."""
+    gone = chat.store.read_ref(HEADS + call.branch) is None
+    return call.status == "running" and call.base is not None and gone
 
 
 def _is_committed(chat: ChatStore, call: PendingCall) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.files.new_project import create_project
-from covalt_git.git_objects.write_ahead import this_boot
+from covalt_git.git_objects.write_ahead import WriteAheadLog, this_boot
 from tests.cli.test_cli_chat import covalt
 from tests.power_cuts import STATES, cut_off
 from tests.workspaces.stores import git, run_git
@@ -37,7 +37,9 @@ def test_any_command_brings_back_what_was_acknowledged(
     (tmp_path / "two.txt").write_text("two\n", encoding="utf-8")
     covalt(tmp_path, "chat", "upload", "c1", str(tmp_path / "two.txt"))
     before = {name: git(store, "rev-parse", name).strip() for name in ("main", "other")}
-    cut_off(store, flushed, lambda _: state)
+    recorded = WriteAheadLog(str(store)).records()
+    lost = {path for record in recorded for path in (*record.files, record.ref)}
+    cut_off(store, flushed, lambda path: state if path in lost else "whole")
     assert (run_git(store, "rev-parse", "main^{commit}").returncode == 0) == (state == "whole")
 
     covalt(
