@@ -37,7 +37,7 @@ from covalt_git.git_objects.ref_files import write_new
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOST = 256 << 10
+MOST = 64 << 10
 """Bytes of what is recorded; more is flushed where it lies, since it would be written twice."""
 
 _LONGEST = 2 << 20
