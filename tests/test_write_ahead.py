@@ -371,10 +371,13 @@ def test_what_cannot_be_recorded_is_not_stored(store: GitStore) -> None:
 
 
 def test_log_does_not_grow_for_ever(store: GitStore) -> None:
-    for number in range(12):
-        move(store, f"number {number}", size=MOST // 4 - 100)
+    log = WriteAheadLog(str(store.path))
+    pack = f"objects/pack/pack-{'0' * 40}.pack"
+    for number in range(80):
+        log.append(Record(f"refs/heads/b{number}", None, "0" * 40, {pack: os.urandom(48 << 10)}))
 
-    assert (store.path / "wal").stat().st_size < 3 << 20
+    assert (store.path / "wal").stat().st_size < 80 * 48 << 10
+    assert log.records()[-1].ref == "refs/heads/b79"
 
 
 def test_store_that_is_not_logged_has_no_log(tmp_path: Path) -> None:
