@@ -480,6 +480,26 @@ def test_packs_of_a_wider_index_of_git_stay(tmp_path: Path) -> None:
         assert packs(store) == before
 
 
+def test_new_folder_of_packs_is_durable_before_loose_objects_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        for number in range(3):
+            store.write_blob(b"%d" % number)
+        store.flush()
+        left: list[int] = []
+
+        def fsync(handle: int) -> None:
+            if os.readlink(f"/proc/self/fd/{handle}") == str(store.path / "objects"):  # noqa: PTH115
+                left.append(len(loose_objects(store)))
+
+        monkeypatch.setattr("os.fsync", fsync)
+        store.pack_up()
+
+    assert left[0] == 3
+    assert left[-1] == 0  # and once more, or they might be there again
+
+
 def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store:
         oids = history(store, 6)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(this_boot() is None, reason="nothing tells the boots apart here")
 
 OTHER = "refs/heads/other"
+ASIDE = "refs/covalt/deleted/"
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def move_on(store: GitStore) -> None:
 
 def reopened(path: Path) -> GitStore:
     store = GitStore(path, logged=True)
-    store.catch_up()
+    store.catch_up(aside=ASIDE)
     return store
 
 
@@ -162,7 +163,7 @@ def test_branch_whose_name_is_taken_is_kept_among_the_deleted(store: GitStore) -
 
     with reopened(store.path) as again:
         assert again.read_ref("refs/heads/topic/one") == first
-        assert list(again.refs("refs/covalt/deleted/").values()) == [first]
+        assert list(again.refs(ASIDE).values()) == [first]
 
 
 def test_what_tells_that_a_branch_was_lost_is_asked_before_anything_is_changed(
@@ -206,7 +207,7 @@ def test_pack_that_is_partly_there_is_read_anew(store: GitStore) -> None:
     with GitStore(store.path, logged=True) as again:
         again.refresh()
         again.has(oid)
-        again.catch_up()
+        again.catch_up(aside=ASIDE)
         assert again.read_tree(again.read_commit(oid).tree)
 
 

@@ -113,7 +113,7 @@ class Gathering:
             self.made = self._pack.finish(durable=durable)
             self._pack = None
             return {}
-        few = self._few | {oid: self.read(oid) for oid in self._deflated}
+        few = self._objects()
         self._few, self._deflated = {}, {}
         return few
 
@@ -124,15 +124,9 @@ class Gathering:
         """
         if self._pack is not None or self._size > most or self._folder is None:
             return None
-        few = self._few | {oid: self.read(oid) for oid in self._deflated}
-        if len(few) <= most_loose:
-            return few
-        writer = PackWriter(self._folder, self._hash)
-        pack = _PackInTheMaking(writer)
-        for oid, (kind, content) in self._few.items():
-            pack.append(oid, object_entry(kind, content))
-        pack.append_deflated_blobs(self._deflated)
-        return writer.small()
+        if len(self._few) + len(self._deflated) <= most_loose:
+            return self._objects()
+        return self._packed(self._folder).small()
 
     def abandon(self) -> None:
         """Leave nothing of them."""
@@ -142,11 +136,22 @@ class Gathering:
 
     def _begin_pack(self, folder: Path) -> None:
         """Put all of them into a pack."""
-        self._pack = pack = _PackInTheMaking(PackWriter(folder, self._hash))
-        for oid, (kind, content) in self._few.items():
-            pack.add(oid, kind, content)
-        pack.append_deflated_blobs(self._deflated)
+        self._pack = self._packed(folder)
         self._few, self._deflated = {}, {}
+
+    def _packed(self, folder: Path) -> _PackInTheMaking:
+        pack = _PackInTheMaking(PackWriter(folder, self._hash))
+        try:
+            for oid, (kind, content) in self._few.items():
+                pack.add(oid, kind, content)
+            pack.append_deflated_blobs(self._deflated)
+        except BaseException:
+            pack.abandon()
+            raise
+        return pack
+
+    def _objects(self) -> Objects:
+        return self._few | {oid: self.read(oid) for oid in self._deflated}
 
 
 class _PackInTheMaking:
@@ -195,6 +200,13 @@ class _PackInTheMaking:
         try:
             self._write_all()
             return self._writer.finish(durable=durable)
+        finally:
+            self.abandon()
+
+    def small(self) -> SmallPack | None:
+        try:
+            self._write_all()
+            return self._writer.small()
         finally:
             self.abandon()
 

@@ -87,9 +87,6 @@ _DAMAGE = (
 )
 
 
-_DELETED = "refs/covalt/deleted/"
-
-
 def _nobody(_: str) -> None:
     """Be told nothing."""
 
@@ -493,18 +490,18 @@ class GitStore:
         """Tell whether something may be missing that a power cut took along: see :meth:`catch_up`."""
         return self._log.is_of_before()
 
-    def catch_up(self) -> None:
+    def catch_up(self, *, aside: str) -> None:
         """Clear stale locks, have durable what the log holds, and stored again what a power cut took.
 
-        A ref that somebody else has moved or removed since stays as it is.  Only whoever holds the
-        chat's lock may.
+        A ref that somebody else has moved or removed since stays as it is; where a name is taken,
+        what it was at is kept below ``aside``.  Only whoever holds the chat's lock may.
 
         Raises:
             BrokenStoreError: when something cannot be stored again; then the log is kept.
         """
         records = self._log.records() if self._log.is_of_before() else []
-        for record in records:
-            self._log.put_back(record)
+        if records:
+            self._log.put_back(records)
         if records and not self._log.is_decided():
             last = {record.ref: record.at for record in records}
             left = {ref for ref, at in last.items() if self._is_changed(ref, at)}
@@ -514,7 +511,7 @@ class GitStore:
         if records:
             self._objects.reopen()
         for ref in dict.fromkeys(record.ref for record in records):
-            self._put_ref_back(ref, [record for record in records if record.ref == ref])
+            self._put_ref_back(ref, [one for one in records if one.ref == ref], aside)
         self._log.settle()
 
     def _is_changed(self, ref: str, at: int) -> bool:
@@ -533,8 +530,8 @@ class GitStore:
             return os.stat(f"{self.path}/{above}").st_mtime_ns > at  # noqa: PTH116
         return False
 
-    def _put_ref_back(self, ref: str, records: list[Record]) -> None:
-        """Lead a ref to where it was last; below ``refs/covalt/deleted/`` where its name is taken."""
+    def _put_ref_back(self, ref: str, records: list[Record], aside: str) -> None:
+        """Lead a ref to where it was last, or one below ``aside`` where its name is taken."""
         for record in records:
             if record.files and record.new and not self.can_read(record.new):
                 raise BrokenStoreError(f"the object {record.new} of {self.path} cannot be put back")
@@ -551,7 +548,8 @@ class GitStore:
             try:
                 put_id(str(self.path), ref, news[-1])
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
-                put_id(str(self.path), f"{_DELETED}{new_id()}/{ref.rpartition('/')[2]}", news[-1])
+                name = ref.removeprefix("refs/heads/")
+                put_id(str(self.path), f"{aside}{new_id()}/{name}", news[-1])
 
     def forget_ref(self, ref: str, oid: str) -> bool:
         """Remove a plain ref that is at ``oid``; return whether it was.

@@ -170,11 +170,15 @@ class WriteAheadLog:
         with self._held() as handle:
             return list(_records(_content_of(handle)))
 
-    def put_back(self, record: Record) -> None:
-        """Have the files of a record durable where git looks for them; their names are not yet."""
-        for path, content in record.files.items():
-            if _FILE.fullmatch(path):
-                _put_back(f"{self.store}/{path}", content)
+    def put_back(self, records: Iterable[Record]) -> None:
+        """Have the files of records durable where git looks for them, and their names."""
+        put: list[str] = []
+        for record in records:
+            for path, content in record.files.items():
+                if _FILE.fullmatch(path):
+                    _put_back(f"{self.store}/{path}", content)
+                    put.append(path)
+        self._flush(put)
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[int]:
@@ -187,16 +191,20 @@ class WriteAheadLog:
             os.close(handle)
 
     def _settle(self, handle: int) -> None:
-        paths: dict[str, None] = {}
-        for record in _records(_content_of(handle)):
-            for path in (*record.files, record.ref):
-                while path:
-                    paths[f"{self.store}/{path}"] = None
-                    path = path.rpartition("/")[0]  # noqa: PLW2901 - the folders above hold the names
-        flush_many([path for path in paths if os.path.exists(path)])  # noqa: PTH110
-        flush(self.store)
+        records = _records(_content_of(handle))
+        self._flush(path for record in records for path in (*record.files, record.ref))
         os.ftruncate(handle, 0)
         flush_content(handle)
+
+    def _flush(self, paths: Iterable[str]) -> None:
+        """Have files of the store durable, as far as they are there, and their names."""
+        found: dict[str, None] = {}
+        for path in paths:
+            while path:
+                found[f"{self.store}/{path}"] = None
+                path = path.rpartition("/")[0]  # noqa: PLW2901 - the folders above hold the names
+        flush_many([path for path in found if os.path.exists(path)])  # noqa: PTH110
+        flush(self.store)
 
 
 def _spelled(record: Record, boot: str) -> bytes:

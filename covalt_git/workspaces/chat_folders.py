@@ -171,12 +171,11 @@ def place(
     preferred: str | None = None,
     durable: bool,
     name: Callable[[str], None],
-    sync: Callable[[Path], None] = flush,
 ) -> str:
     """Give a chat that was made its place and return its id: ``wanted``, or one that is free.
 
     That is ``preferred``, else the next of ``c1``, ``c2``, ...  ``name`` is told it before, to write
-    it into the chat, and ``sync`` then makes durable what of the chat is not yet.
+    it into the chat.
 
     Raises:
         ChatExistsError: when there is one of the id ``wanted``.
@@ -188,7 +187,7 @@ def place(
         chat_id = wanted or _free_id(chats, preferred)
         name(chat_id)
         if durable:
-            sync(made)
+            flush(made)
         made.rename(chats / chat_id)
         if durable:
             flush(chats)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.workspaces import commits, renaming
-from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.chats import DELETED, HEADS
 
 if TYPE_CHECKING:
     from covalt_git.models.calls import Approval, PendingCall
@@ -26,12 +26,13 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     """Bring a chat to where it can go on: locks, branches, folder, calls, approvals, in that order.
 
     A call that was running is recorded as an error, with what it had changed; a waiting one whose
-    approval can no longer come is recorded, too.  Locks, files and renames are looked for where the
-    last writer's end was ``unclean``.  Only whoever holds the chat's lock may.
+    approval can no longer come is recorded, too.  Locks, files, renames and what a power cut took
+    along are looked for where the last writer's end was ``unclean``.  Only whoever holds the chat's
+    lock may.
     """
     chat = writer.chat
     if unclean:
-        chat.store.catch_up()
+        chat.store.catch_up(aside=DELETED)
         renaming.finish(chat.store)
         writer.folder.clear_staging()
     else:

@@ -8,6 +8,7 @@ import pytest
 
 from covalt_git.models.calls import Approval
 from covalt_git.names import new_id
+from covalt_git.workspaces import branches
 from covalt_git.workspaces.chats import MovedError, finished_call
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -351,3 +352,22 @@ def test_branch_that_moves_while_a_call_is_committed_is_not_overwritten(chat: Ch
             writer.finish_call(pending_call(chat), call_record())
     assert chat.head() == pushed
     assert save(chat) == pushed
+
+
+def test_call_that_a_power_cut_brought_back_makes_no_branch_that_was_deleted(
+    chat: ChatStore,
+) -> None:
+    upload(chat, "a", b"1")
+    branch_off(chat, "topic")
+    call = pending_call(chat, base=chat.head())
+    with writing(chat) as writer:
+        writer.checkout("main")
+        branches.delete(writer, "topic", force=True)
+    with dying(chat) as writer:
+        writer.put_call(call)
+
+    with writing(chat):
+        pass
+
+    assert chat.calls() == []
+    assert chat.branch_names() == ["main"]
