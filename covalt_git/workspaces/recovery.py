@@ -26,9 +26,9 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
     """Bring a chat to where it can go on: locks, branches, folder, calls, approvals, in that order.
 
     A call that was running is recorded as an error, with what it had changed; a waiting one whose
-    approval can no longer come is recorded, too.  Locks, files, renames and what a power cut took
-    along are looked for where the last writer's end was ``unclean``.  Only whoever holds the chat's
-    lock may.
+    approval can no longer come is recorded, too.  Locks, files, renames, approvals of no call and what
+    a power cut took along are looked for where the last writer's end was ``unclean``.  Only whoever
+    holds the chat's lock may.
     """
     chat = writer.chat
     if unclean:
@@ -48,12 +48,18 @@ def recover(writer: Writer, *, unclean: bool = True) -> None:
             writer.finish_call(call, unfinished(call, "interrupted", message), seen=seen)
         elif call.execution_id is not None:
             _settle(writer, call, chat.approval(call.execution_id))
-    pending = [approval for approval in chat.approvals() if approval.state == "pending"]
-    asked = {call.execution_id for call in chat.calls()} if pending else set()
+    if unclean:
+        _expire_left(writer)
+    writer.folder.restore_if_missing()
+
+
+def _expire_left(writer: Writer) -> None:
+    """Let no approval wait whose call is gone."""
+    pending = [approval for approval in writer.chat.approvals() if approval.state == "pending"]
+    asked = {call.execution_id for call in writer.chat.calls()} if pending else set()
     for approval in pending:
         if approval.execution_id not in asked:
             writer.put_approval(_expired(approval), before=approval)
-    writer.folder.restore_if_missing()
 
 
 def unfinished(call: PendingCall, code: str, message: str, *, hint: str = "") -> CallRecord:

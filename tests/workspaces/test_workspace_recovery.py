@@ -249,7 +249,7 @@ def test_call_without_its_approval_is_interrupted(chat: ChatStore) -> None:
 def test_approval_whose_call_is_gone_can_never_be_given(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     call, approval = new_question(chat)
-    with writing(chat) as writer:
+    with dying(chat) as writer:
         writer.drop_call(call.id)
     save(chat)
     left = chat.approval(approval.execution_id)
@@ -263,6 +263,8 @@ def test_approval_that_its_call_no_longer_waits_for_can_never_be_given(chat: Cha
     call, first = new_question(chat)
     again = call.model_copy(update={"execution_id": new_id()})
     second = ask(chat, again)
+    with dying(chat):
+        pass
     save(chat)
     left = chat.approval(first.execution_id)
 
