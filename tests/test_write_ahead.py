@@ -286,7 +286,7 @@ def test_what_is_swept_away_is_not_in_the_log(store: GitStore) -> None:
         secret = store.write_blob(b"secret" * 10)
         store.write_blob(b"2")
         store.swap_ref(OTHER, None, a_commit(store, "x\n"))
-    assert b"secret" not in (store.path / "wal").read_bytes()  # it is deflated
+    assert b"secret" in (store.path / "wal").read_bytes()
     assert store.swap_ref(OTHER, store.read_ref(OTHER), None)
 
     store.sweep(store.reachable([oid]), until=float("inf"))

@@ -126,7 +126,7 @@ class Gathering:
             return None
         if len(self._few) + len(self._deflated) <= most_loose:
             return self._objects()
-        return self._packed(self._folder).small()
+        return self._packed(self._folder, in_haste=True).small()  # until it is packed up
 
     def abandon(self) -> None:
         """Leave nothing of them."""
@@ -139,8 +139,8 @@ class Gathering:
         self._pack = self._packed(folder)
         self._few, self._deflated = {}, {}
 
-    def _packed(self, folder: Path) -> _PackInTheMaking:
-        pack = _PackInTheMaking(PackWriter(folder, self._hash))
+    def _packed(self, folder: Path, *, in_haste: bool = False) -> _PackInTheMaking:
+        pack = _PackInTheMaking(PackWriter(folder, self._hash), in_haste=in_haste)
         try:
             for oid, (kind, content) in self._few.items():
                 pack.add(oid, kind, content)
@@ -157,9 +157,10 @@ class Gathering:
 class _PackInTheMaking:
     """A pack writer, and two threads that compress what is large and will be written next."""
 
-    def __init__(self, writer: PackWriter) -> None:
+    def __init__(self, writer: PackWriter, *, in_haste: bool) -> None:
         self.ids: set[str] = set()
         self._writer = writer
+        self._in_haste = in_haste
         self._threads: ThreadPoolExecutor | None = None
         self._large: deque[tuple[str, Future[Entry], int]] = deque()
         self._large_bytes = 0
@@ -169,7 +170,7 @@ class _PackInTheMaking:
         if kind == b"tree":
             self._trees[oid] = content
         if len(content) < _LARGE:
-            self.append(oid, object_entry(kind, content))
+            self.append(oid, object_entry(kind, content, in_haste=self._in_haste))
             return
         self.ids.add(oid)
         if self._threads is None:

@@ -31,6 +31,10 @@ CONFIGS = {
 """What the configuration says of a store of either hash; hooks are off: git runs nothing of a chat."""
 
 
+_ROOM = (4 << 10) - 11
+"""Bytes of content for which a block of a disk has room, beside what a stream begins and ends with."""
+
+
 def make_store(
     path: str,
     object_format: str,
@@ -58,5 +62,6 @@ def make_store(
 
 
 def loose_stream(kind: bytes, content: bytes) -> bytes:
-    """Return what the file of a loose object holds."""
-    return deflate(header(kind, content) + content)
+    """Return what the file of a loose object holds; one that takes no more of a disk so is not compressed."""
+    whole = header(kind, content) + content
+    return deflate(whole, in_haste=len(whole) <= _ROOM)

@@ -47,11 +47,11 @@ class Entry(NamedTuple):
     check: int
 
 
-def object_entry(kind: bytes, content: bytes) -> Entry:
-    """Return the entry of a whole object."""
+def object_entry(kind: bytes, content: bytes, *, in_haste: bool = False) -> Entry:
+    """Return the entry of a whole object; ``in_haste`` where it will soon be written again."""
     # Ids do not get smaller, and packing up makes deltas of all trees but the last.
     start = _kind_and_size(KINDS.index(kind), len(content))
-    written = deflate(content, before=start, in_haste=kind == b"tree")
+    written = deflate(content, before=start, in_haste=in_haste or kind == b"tree")
     return Entry(written, crc32(written))
 
 
