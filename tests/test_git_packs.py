@@ -240,6 +240,21 @@ def test_what_is_never_flushed_leaves_nothing(tmp_path: Path) -> None:
         assert list(again.path.rglob("tmp_*")) == []
 
 
+def test_what_is_forgotten_is_not_stored(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        with store.together():
+            first = store.write_blob(b"first")
+        with store.together() as forget:
+            second = store.write_blob(b"second")
+            store.write_deflated_blobs([(blob_id(b"third", "sha1"), 5, zlib.compress(b"third"))])
+            forget()
+            assert not store.has(second)
+            fourth = store.write_blob(b"fourth")
+        store.flush()
+
+        assert contents(store) == {first: b"first", fourth: b"fourth"}
+
+
 def test_scratch_of_any_size_stays_in_memory(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store:
         before = sorted(store.path.rglob("*"))

@@ -238,11 +238,20 @@ class ObjectFolder:
         return self.write(kind, content)
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Store what is written meanwhile, and until the next flush, in one go at that flush."""
+    def together(self) -> Iterator[Callable[[], None]]:
+        """Store what is written meanwhile, and until the next flush, in one go at that flush.
+
+        Yields what forgets what was written meanwhile, as long as that is little.
+        """
+        counts = self._pending.counts() if self._pending is not None else (0, 0)
+
+        def forget() -> None:
+            if self._pending is not None:
+                self._pending.keep(*counts)
+
         self._together += 1
         try:
-            yield
+            yield forget
         finally:
             self._together -= 1
             self._names.clear()

@@ -332,10 +332,11 @@ class GitStore:
         """
         self._objects.discard(oid)
 
-    def together(self) -> contextlib.AbstractContextManager[None]:
+    def together(self) -> contextlib.AbstractContextManager[Callable[[], None]]:
         """Gather what is written meanwhile, to be stored in one go by the next flush.
 
         Until then this store alone can read it, and if it is closed before, nothing is stored.
+        Yields what forgets what was written meanwhile, as long as that is little.
         """
         return self._objects.together()
 

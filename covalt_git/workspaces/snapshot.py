@@ -139,13 +139,14 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
             stored = known.tree  # as after a switch, from a branch that still has it
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(Folder.opened(path))
-            stack.enter_context(store.together())
+            forget = stack.enter_context(store.together())
             ahead = stack.enter_context(preload(path, store.object_format))
             if ahead and names is None and known is not None and known.tree == stored:
                 ahead.ask_known(known, None if watch is None else watch.folders())
             walk = _Walk(store, config, clock, watch, names, ahead)
             root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
             if watch is not None and names is not None and watch.doubts:
+                forget()  # the trees that were seen so far may never be those of a manifest
                 names, walk = None, _Walk(store, config, clock, watch, None, ahead)
                 root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
         is_head = root.tree is not None and root.tree == tree

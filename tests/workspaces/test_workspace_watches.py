@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from covalt_git.models.project_config import WorkspaceConfig
@@ -71,6 +71,7 @@ def is_seen(one: tuple[str, str, str, bytes]) -> bool:
 
 
 @settings(deadline=None, max_examples=40)
+@example(rounds=[[], [], [("hard link", "a", ".env", b""), ("write", ".env", "a", b"")]])
 @given(rounds=st.lists(st.lists(CHANGES.filter(is_seen), max_size=6), min_size=2, max_size=5))
 def test_a_look_that_believes_the_watch_is_one_at_everything(
     rounds: list[list[tuple[str, str, str, bytes]]],
