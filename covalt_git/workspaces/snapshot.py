@@ -126,15 +126,14 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         head = None if branch is None else branch.manifest
         # Whoever removes the file doubts what is known of the folder.
         names = watch.since() if watch is not None and cache.file.exists() else None
-        believed = watch.root if watch is not None and watch.head == head and names == {} else None
-        if believed is not None and head is not None:
-            return _snapshot_of(believed, believed)
+        at_head = None if watch is None else watch.root_at(head)
+        if at_head is not None and names == {}:
+            return _snapshot_of(at_head, at_head)
         start = time.monotonic()
         known, clock = cache.recall()
         if watch is not None and names is not None:
             known, names = watch.root, watch.since()  # all that was done before the clock was read
-        tree = _tree_of(store, head)
-        stored = tree
+        stored = tree = _tree_of(store, head) if at_head is None else at_head.tree
         if known is not None and known.tree != tree and _is_held(store, cache.anchor_of(known)):
             stored = known.tree  # as after a switch, from a branch that still has it
         with contextlib.ExitStack() as stack:
@@ -157,6 +156,18 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
             took = time.monotonic() - start if names is None else None
             watch.saw(root, head if is_head else None, everything_in=took)
     return _snapshot_of(root, known)
+
+
+def note_manifest(
+    store: GitStore, path: Path, config: WorkspaceConfig, seen: Snapshot, branch: Anchor
+) -> None:
+    """Take note that the active branch is at a manifest now that was made of a snapshot."""
+    cache = StatCache.beside(path, config, store.object_format)
+    if seen.root is not None:
+        cache.anchor(seen.root, branch)
+        with watch_of(path, cache.settings) as watch:
+            if watch is not None and watch.root is seen.root:
+                watch.head = branch.manifest
 
 
 def _snapshot_of(root: KnownFolder, before: KnownFolder | None) -> Snapshot:

@@ -232,6 +232,13 @@ class StatCache:
             before = _remembered.get((str(self.file), self.settings))
         return before.anchor if before is not None and before.root is root else None
 
+    def anchor(self, root: KnownFolder, anchor: Anchor) -> None:
+        """Say of which manifest the tree of ``root`` is now, if that is what this process remembers."""
+        with _lock:
+            before = _remembered.get((str(self.file), self.settings))
+            if before is not None and before.root is root:
+                before.anchor = anchor
+
     def remember(self, root: KnownFolder, anchor: Anchor | None, *, in_file: bool) -> None:
         """Keep what was seen, for this process and ``in_file`` for the next; only the chat's writer may.
 

@@ -195,6 +195,10 @@ class Watch:
         except OSError as error:
             self._give_up(os.strerror(error.errno or 0).lower())
 
+    def root_at(self, head: str | None) -> KnownFolder | None:
+        """Return :attr:`root` if it is the manifest ``head``."""
+        return self.root if head is not None and self.head == head else None
+
     def folders(self) -> set[str] | None:
         """Return the folders of which it hears of everything that was done since :meth:`since`.
 

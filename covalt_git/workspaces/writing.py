@@ -47,6 +47,7 @@ from covalt_git.workspaces.foreseen import foresee
 from covalt_git.workspaces.locking import held
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.recovery import recover
+from covalt_git.workspaces.stat_cache import Anchor
 from covalt_git.workspaces.working_folder import WorkingFolder
 
 if TYPE_CHECKING:
@@ -125,10 +126,13 @@ class Writer:
 
     def look(self) -> snapshot.Snapshot:
         """Return the folder as it is now, its content stored; one that a tool removed is empty."""
+        return self._look(self.chat.head())
+
+    def _look(self, head: str | None) -> snapshot.Snapshot:
         if not self.folder.exists():
             self.chat.workspace.mkdir()
         if self._seen is None:
-            self._before = self.chat.head()
+            self._before = head
         self._seen = snapshot.take(self.chat.store, self.chat.workspace, self.chat.config)
         return self._seen
 
@@ -163,7 +167,7 @@ class Writer:
         """Make what a person changed in the folder a manifest; return the branch's manifest."""
         head = self.chat.head()
         state = self._saved(head)
-        seen = self.look()
+        seen = self._look(head)
         if same(seen, state):
             if self.chat.store.has_unstored:  # again, as after a power cut
                 self.chat.store.flush()
@@ -208,6 +212,10 @@ class Writer:
         if len(_LAST_MADE) == _MOST_CHATS:
             _LAST_MADE.clear()
         _LAST_MADE[str(self.chat.folder)] = oid, state_of(tree, record)
+        if branch is None and self._seen is not None and self._seen.tree == tree:
+            chat = self.chat
+            made = Anchor(ref, oid)
+            snapshot.note_manifest(chat.store, chat.workspace, chat.config, self._seen, made)
         return oid
 
     def make(

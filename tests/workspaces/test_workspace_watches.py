@@ -14,8 +14,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from covalt_git.models.commit_record import CommitRecord
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.names import new_id
 from covalt_git.workspaces import watches
+from covalt_git.workspaces.commits import now
 from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.watches import Watch, watch_of
 from covalt_git.workspaces.writing import writing
@@ -40,7 +43,7 @@ from tests.workspaces.test_workspace_stat_cache import (
     read_everything,
     settle,
 )
-from tests.workspaces.watched import come_to_rest, doubtful, look
+from tests.workspaces.watched import believed_at, come_to_rest, doubtful, look
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import Chats, ChatStore
@@ -127,6 +130,32 @@ def test_a_switch_is_seen_like_any_other_change(watched: ChatStore) -> None:
         assert doubtful(watched) != {}
         assert save(watched) == head
         assert look(watched) == read_everything(watched)
+
+
+def test_the_manifest_that_was_made_of_a_look_needs_no_other(watched: ChatStore) -> None:
+    (watched.workspace / "d/a").write_bytes(b"changed")
+    head = save(watched)
+
+    assert doubtful(watched) == {}
+    assert believed_at(watched, head) == watched.state(head).tree
+    assert look(watched) == read_everything(watched)
+
+
+def test_a_manifest_of_other_files_than_were_seen_is_not_believed_to_be_there(
+    watched: ChatStore,
+) -> None:
+    branch_off(watched, "idea")
+    (watched.workspace / "d/a").write_bytes(b"changed")
+    with writing(watched) as writer:
+        seen = writer.look()
+        before = watched.state(watched.head()).tree
+        record = CommitRecord(id=new_id(), at=now(), by="local")
+        one = writer.commit("edit", record, before, subject="as it was")
+        other = writer.commit("edit", record, seen.tree, subject="elsewhere", branch="main")
+
+    assert believed_at(watched, one) is None
+    assert believed_at(watched, other) is None
+    assert look(watched) == read_everything(watched)
 
 
 # What makes everything be looked at

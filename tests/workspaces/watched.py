@@ -30,6 +30,15 @@ def doubtful(chat: ChatStore) -> dict[str, set[str]] | None:
         return watch.since()
 
 
+def believed_at(chat: ChatStore, manifest_id: str) -> str | None:
+    """Return the tree that is believed to be there if the branch is at a manifest; None for none."""
+    cache = StatCache.beside(chat.workspace, chat.config, chat.store.object_format)
+    with watch_of(chat.workspace, cache.settings) as watch:
+        assert watch is not None
+        root = watch.root_at(manifest_id)
+        return None if root is None else root.tree
+
+
 def look(chat: ChatStore) -> Snapshot:
     """Look like somebody who only reads."""
     with chat.looking() as seen:
