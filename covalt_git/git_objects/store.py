@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import stat
 import struct
@@ -435,7 +436,7 @@ class GitStore:
         plain = read_id(str(self.path), ref)
         if plain is not None:
             return plain
-        if not (self.path / ref).exists() and ref.encode() not in self._packed_refs():
+        if not os.path.exists(f"{self.path}/{ref}") and ref.encode() not in self._packed_refs():  # noqa: PTH110
             return None
         value = self._repo.refs.read_ref(Ref(ref.encode())) or b""
         text = value.decode("utf-8", "replace")
@@ -460,6 +461,12 @@ class GitStore:
         names = set(names_below(str(self.path), prefix.removesuffix("/")))
         names.update(name for name in packed if name.startswith(prefix))
         return sorted(names)
+
+    def rivals(self, prefix: str, name: str) -> list[str]:
+        """Return the names below ``prefix`` that git cannot have beside another, itself among them."""
+        above = itertools.accumulate(name.split("/"), "{}/{}".format)
+        found = [one for one in above if self.read_ref(prefix + one)]
+        return found + [ref.removeprefix(prefix) for ref in self.ref_names(f"{prefix}{name}/")]
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
         """Move a ref from ``old`` to ``new`` if it is still there; None stands for no ref.

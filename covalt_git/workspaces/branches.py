@@ -71,7 +71,7 @@ def check_free(chat: ChatStore, name: str) -> None:
         BranchExistsError: when one has it, or one that git cannot have beside it.
     """
     check_branch(name)
-    names = chat.branch_names()
+    names = [*chat.store.rivals(HEADS, name), *chat.unborn_branches()]
     if name in names:
         raise BranchExistsError(
             f"there is a branch {name!r}", hint=f"covalt-git chat checkout {chat.id} {name}"

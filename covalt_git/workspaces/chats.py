@@ -182,7 +182,11 @@ class ChatStore:
     def branch_names(self) -> list[str]:
         """Return the names of the branches, sorted."""
         names = {ref.removeprefix(HEADS) for ref in self.store.ref_names(HEADS)}
-        return sorted(names | {self.active_branch()} | {call.branch for call in self.calls()})
+        return sorted(names | self.unborn_branches())
+
+    def unborn_branches(self) -> set[str]:
+        """Return the names of branches that may have no manifest yet, and so no ref."""
+        return {self.active_branch()} | {call.branch for call in self.calls()}
 
     def branch(self, name: str) -> Branch:
         """Return one branch.
