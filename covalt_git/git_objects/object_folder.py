@@ -461,8 +461,7 @@ class ObjectFolder:
 
 def _names_in(folder: str) -> frozenset[str]:
     try:
-        with os.scandir(folder) as entries:
-            return frozenset(entry.name for entry in entries)
+        return frozenset(os.listdir(folder))  # noqa: PTH208 - asked by every writer
     except FileNotFoundError:
         return frozenset()
 

@@ -51,9 +51,10 @@ _A_WEEK = 7 * 24 * 3600
 
 def is_due(objects: ObjectFolder) -> bool:
     """Tell whether there are so many packs or loose objects that they are to be packed up."""
-    small = (pack.size <= _STEP // 4 and pack.count <= _STEP_COUNT // 4 for pack in objects.packs)
-    if sum(small) > MOST_PACKS:  # each step leaves fewer of them
-        return True
+    if len(objects.packs) > MOST_PACKS:
+        small = [pack for pack in objects.packs if pack.size <= _STEP // 4]
+        if sum(pack.count <= _STEP_COUNT // 4 for pack in small) > MOST_PACKS:
+            return True  # each step leaves fewer of them
     # Ids are evenly spread, so one of 256 folders tells; git goes by it, too.
     few = MOST_LOOSE // 256
     found = _files(objects, "17")
@@ -167,7 +168,7 @@ class _File(NamedTuple):
 def _files(objects: ObjectFolder, start: str) -> list[_File]:
     """Return the loose objects whose id begins with two digits."""
     try:
-        with os.scandir(objects.path / start) as entries:
+        with os.scandir(f"{objects.path}/{start}") as entries:
             found = [(entry.name, entry.path, entry.stat()) for entry in entries]
     except FileNotFoundError:
         return []

@@ -75,19 +75,19 @@ def swap_id(
         return None
     moved: bool | None = False
     try:
-        with os.fdopen(handle, "wb", buffering=0) as file:
+        try:
             now = read_id(store, ref)
             if now is None and (os.path.lexists(path) or ref.encode() in packed()):
                 moved = None
             elif now == old:
                 line = f"{new}\n".encode()
-                with contextlib.suppress(
-                    AttributeError, OSError
-                ):  # not on macOS, nor everywhere else
+                with contextlib.suppress(AttributeError, OSError):  # macOS, and some file systems
                     os.posix_fallocate(handle, 0, len(line))
-                file.write(line)  # so few bytes are written whole or not at all
+                os.write(handle, line)  # so few bytes are written whole or not at all
                 first(handle)
                 moved = True
+        finally:
+            os.close(handle)
         if moved:
             os.rename(lock, path)  # noqa: PTH104 - beside the other calls on such names
     except BaseException:
