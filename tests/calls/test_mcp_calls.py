@@ -358,6 +358,7 @@ def test_a_secret_that_cannot_be_sent_is_told_by_name_and_not_shown(
 def test_nothing_starts_that_is_not_granted(world: World) -> None:
     with world.project().chats.new("c2"):
         pass
+    assert result(world, "keyed:add", a=1, b=1) == "2"
     revoke(world.root, "demo", "process-keyed")
     try:
         with world.project().chats.open("c2") as chat, pytest.raises(GrantNeededError) as caught:
