@@ -201,7 +201,8 @@ class Writer:
         Raises:
             MovedError: when the branch moved meanwhile, which only a push can do.
         """
-        ref = self.chat.store.head() if branch is None else HEADS + branch
+        active = self.chat.store.head()
+        ref = active if branch is None else HEADS + branch
         before = self.chat.store.read_ref(ref)
         parents = () if before is None else (before,)
         with self.chat.store.together():
@@ -212,9 +213,8 @@ class Writer:
         if len(_LAST_MADE) == _MOST_CHATS:
             _LAST_MADE.clear()
         _LAST_MADE[str(self.chat.folder)] = oid, state_of(tree, record)
-        if branch is None and self._seen is not None and self._seen.tree == tree:
-            chat = self.chat
-            made = Anchor(ref, oid)
+        if ref == active and self._seen is not None and self._seen.tree == tree:
+            chat, made = self.chat, Anchor(ref, oid)
             snapshot.note_manifest(chat.store, chat.workspace, chat.config, self._seen, made)
         return oid
 

@@ -132,9 +132,15 @@ def test_a_switch_is_seen_like_any_other_change(watched: ChatStore) -> None:
         assert look(watched) == read_everything(watched)
 
 
-def test_the_manifest_that_was_made_of_a_look_needs_no_other(watched: ChatStore) -> None:
+@pytest.mark.parametrize("branch", [None, "main"])
+def test_the_manifest_that_was_made_of_a_look_needs_no_other(
+    watched: ChatStore, branch: str | None
+) -> None:
     (watched.workspace / "d/a").write_bytes(b"changed")
-    head = save(watched)
+    with writing(watched) as writer:
+        seen = writer.look()
+        record = CommitRecord(id=new_id(), at=now(), by="local")
+        head = writer.commit("edit", record, seen.tree, subject="d/a", branch=branch)
 
     assert doubtful(watched) == {}
     assert believed_at(watched, head) == watched.state(head).tree
