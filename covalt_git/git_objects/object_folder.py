@@ -322,11 +322,13 @@ class ObjectFolder:
             self._touched.add(str(self._pack_folder))
             self._take_in(pending.made)
 
-    def put_recorded(self, record: Callable[[dict[str, bytes]], None], *, most: int) -> bool:
+    def put_small(
+        self, *, most: int, record: Callable[[dict[str, bytes]], None] | None = None
+    ) -> bool:
         """Do what :meth:`put` does with no flush, once ``record`` has the files durable elsewhere.
 
-        It is given the content of each by its path in the store.  Returns False, having done
-        nothing, where that is more than ``most`` bytes.
+        It is given the content of each by its path in the store; None is for what need not be
+        durable.  Returns False, having done nothing, where that is more than ``most`` bytes.
         """
         small = self._pending.small(most_loose=MOST_LOOSE, most=most) if self._pending else {}
         if small is None:
@@ -342,7 +344,8 @@ class ObjectFolder:
         try:
             for name, path in unnamed.items():
                 write_new(name, files[path], mode=0o444)
-            record({f"objects/{path}": content for path, content in files.items()})
+            if record is not None:
+                record({f"objects/{path}": content for path, content in files.items()})
             for name, path in unnamed.items():
                 rename_into(name, f"{self.path}/{path}")
         except BaseException:

@@ -681,9 +681,10 @@ class _Move:
     def store(self, lock: int) -> None:
         """Store what the ref will reach; ``lock`` is open, and will be the ref."""
         if not self.durable:
-            self.objects.put()
+            if not self.objects.put_small(most=MOST):
+                self.objects.put()
             return
-        if self.may_be_logged and self.objects.put_recorded(self._record, most=MOST):
+        if self.may_be_logged and self.objects.put_small(most=MOST, record=self._record):
             self.is_logged = True
             return
         self.objects.put()
