@@ -96,21 +96,16 @@ class AboutChat(StrictModel):
 
 @dataclass(slots=True)
 class ChatStore:
-    """One chat, open for reading.  Close it after use; one thread at a time.
-
-    ``workspace`` is the working folder.
-    """
+    """One chat, open for reading.  Close it after use; one thread at a time."""
 
     id: str
     folder: Path
     config: WorkspaceConfig
-    workspace: Path = field(init=False)
     store: GitStore = field(init=False)
     records: Records = field(init=False)
 
     def __post_init__(self) -> None:
         """Open the chat's store."""
-        self.workspace = self.folder / "workspace"
         durable = self.config.durability == "full"
         self.store = GitStore(self.folder / "store.git", durable=durable, logged=True)
         self.records = Records(self.store)
@@ -120,6 +115,11 @@ class ChatStore:
 
     def __exit__(self, *_: object) -> None:
         self.store.close()
+
+    @property
+    def workspace(self) -> Path:
+        """The working folder."""
+        return self.folder / "workspace"
 
     def about(self) -> Chat:
         """Return the chat as lists show it.
