@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from covalt_git.calls.approvals import AlreadySettledError, AskedAgainError
+from tests.workspaces.stores import dying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,7 @@ def test_call_killed_while_it_was_asked_again_runs_by_the_new_approval_only(worl
     first = world.ask(text="hello")
     (world.workspace / "notes.txt").write_text("mine")
     project = world.project()
-    with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
+    with project.chats.open("c1") as chat, dying(chat) as writer:
         base = writer.save_edits()
         (call,) = chat.calls()
         found = project.catalog.find("demo:ask")

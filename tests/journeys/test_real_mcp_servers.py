@@ -162,7 +162,7 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: 
     kept = world.call("memory:create_entities", entities=[entity])
 
     assert [(one.kind, one.path) for one in wrote.changes] == [("added", "notes.txt")]
-    assert [(one.kind, one.path) for one in kept.changes] == [("added", "memory.json")]
+    assert [one.path for one in kept.changes] == ["memory.json"]  # others may have made it
     assert world.files()["notes.txt"] == b"by a server\n"
     assert world.result("memory:search_nodes", query="looms")["entities"] == [entity]
     refused = world.call("filesystem:write_file", path="/etc/covalt-git-test", content="x")
