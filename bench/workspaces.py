@@ -1,13 +1,14 @@
 """How long chat workspaces take beside git, in one run: the table of what they have to reach.
 
-    python -m bench.workspaces [ROW...] [--rounds N] [--large] [--durability fast] [--json]
+    python -m bench.workspaces [ROW...] [--rounds N] [--large] [--durability fast] [--git-flushes] [--json]
 
 A row is any part of a row's name; without one all are run.  ``--large`` adds those of 100,000 files.
 Rows of zlib are run by a process in which isal is not to be had; the others use it where it is.
 Git and ours take turns, round by round, so that a busy machine is busy for both; figures are
 medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs as people run it, a
 process a command; ours is measured in a process that is up, its lock and its recovery included.
-Ours flushes to the disk what git does not, unless ``--durability fast`` is given.
+Ours flushes to the disk what git does not: with ``--durability fast`` neither does, and with
+``--git-flushes`` both do.
 Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
 in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``, so
 that ``TMPDIR=/dev/shm`` shows what is left of them without the disk.
@@ -71,6 +72,8 @@ ENVIRONMENT = {
 }
 DURABILITY = "BENCH_DURABILITY"
 """The variable that tells the durability, to processes of this one, too."""
+GIT_FLUSHES = "BENCH_GIT_FLUSHES"
+"""The variable that says, to those, too, that git flushes all that it writes."""
 
 GET_FLAGS, SET_FLAGS, TOP_FOLDER = 0x80086601, 0x40086602, 0x20000
 """``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS`` and ``FS_TOPDIR_FL`` of Linux on 64 bits."""
@@ -172,12 +175,16 @@ def chats_in(folder: Path, **config: str) -> Chats:
 
 def git(folder: Path, *arguments: str, fails: bool = False) -> bytes:
     done = subprocess.run(
-        ["git", "-C", str(folder), "-c", "gc.auto=0", *arguments],
+        ["git", "-C", str(folder), "-c", "gc.auto=0", *_flushing(), *arguments],
         env=ENVIRONMENT,
         capture_output=True,
         check=not fails,
     )
     return done.stdout
+
+
+def _flushing() -> list[str]:
+    return ["-c", "core.fsync=all"] if os.environ.get(GIT_FLUSHES) else []
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -581,9 +588,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="rounds of every row")
     parser.add_argument("--large", action="store_true", help="also the rows of 100,000 files")
     parser.add_argument("--durability", choices=["full", "fast"], default="full")
+    parser.add_argument("--git-flushes", action="store_true", help="git flushes all it writes, too")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each row")
     options = parser.parse_args()
     os.environ[DURABILITY] = options.durability
+    os.environ[GIT_FLUSHES] = "yes" if options.git_flushes else ""
     wanted = [one for one in ROWS if options.large or options.rows or not one.large]
     if options.rows:
         wanted = [one for one in wanted if any(part in one.name for part in options.rows)]
