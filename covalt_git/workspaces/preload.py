@@ -186,6 +186,10 @@ class Preload:
             asked += [(path, None, part) for part in parts]
         _helper.ask(self, asked[::-1])
 
+    def forget(self) -> None:
+        """Forget what it has read: that is not stored any more."""
+        self._taken.clear()
+
     def expect(self, paths: Iterator[str]) -> None:
         """Take note of what was asked."""
         for path in paths:

@@ -146,6 +146,8 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
             root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
             if watch is not None and names is not None and watch.doubts:
                 forget()  # the trees that were seen so far may never be those of a manifest
+                if ahead:
+                    ahead.forget()
                 names, walk = None, _Walk(store, config, clock, watch, None, ahead)
                 root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
         is_head = root.tree is not None and root.tree == tree

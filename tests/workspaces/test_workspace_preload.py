@@ -399,6 +399,17 @@ def test_what_is_done_in_a_new_folder_before_it_is_watched_is_not_missed(
         watches.end()
 
 
+def test_what_was_read_and_is_not_stored_any_more_is_not_taken(tmp_path: Path) -> None:
+    taken: preload.Taken = (0, 0, 0, 1, 0o100644, b"id"), 1
+    look = preload.Preload(str(tmp_path), "sha1", lambda _, read: dict.fromkeys(read, taken))
+    for _ in range(2):
+        look.expect(iter(["d"]))
+        look.hear("d", {"f": (0, 0, 0, 1, 0o100644, b"id", 0, 1, b"stream")})
+        assert look.taken("d") == {"f": taken}
+        look.forget()
+        assert look.taken("d") == {}
+
+
 def test_a_helper_that_is_killed_is_done_without_and_started_again(
     settled: ChatStore, asked: list[dict[str, bool]]
 ) -> None:
