@@ -4,8 +4,8 @@ VENV   ?= .venv
 SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# One more than there are cores: tests wait for disks, and for what they start, a third of their time.
-WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# Two more than there are cores: tests wait for disks, and for what they start, a third of their time.
+WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 THEIRS := $(VENV)/servers
 
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
