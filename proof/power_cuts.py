@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.git_objects.ref_files import names_below, read_id
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.stat_cache import doubt
 from proof.forks import Forked, fork
 from proof.stores import chats_in, check_sound, reachable, scratch
 from tests.power_cuts import start_anew
@@ -129,6 +130,7 @@ def _cut(proof: Proof, disk: _Disk, count: int, chance: random.Random) -> tuple[
         with disk.mounted() as place:
             chat = place / "chats/c1"
             start_anew(chat / "store.git")
+            doubt(chat / "workspace")  # what is known of a folder is of one boot, too
             replayed += bool(acknowledged - _reached(chat))
             # A process that has held the chat's lock knows that it lived through the cut.
             check = functools.partial(_check, proof, place, acknowledged, f"cut {number + 1}")

@@ -462,3 +462,20 @@ def test_folder_that_a_checkout_changed_is_known_as_it_is_now(chat: ChatStore) -
 
         assert save(chat) == head
         assert look(chat) == read_everything(chat)
+
+
+def test_what_was_known_before_the_machine_was_started_is_not_believed(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(chat.workspace, {"a": ("file", b"1")})
+    save(chat)
+    known, _ = StatCache.beside(chat.workspace, chat.config, "sha1").recall()
+    assert known is not None
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stat_cache, "_BOOT", "another")
+        stat_cache._settings.cache_clear()
+        known, _ = StatCache.beside(chat.workspace, chat.config, "sha1").recall()
+    stat_cache._settings.cache_clear()
+
+    assert known is None
