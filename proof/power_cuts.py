@@ -117,7 +117,7 @@ def _cut(proof: Proof, disk: _Disk, count: int, chance: random.Random) -> tuple[
         with disk.mounted() as place:
             writers = [_start(place, said, chance.random()) for _ in range(WRITERS)]
             time.sleep(chance.random() * LONGEST_LIFE_S)
-            while not said.read_text():  # git tells of a store without any commit
+            while not set(said.read_text().split()) - {"None"}:  # git tells of a store without any
                 time.sleep(0.01)
             for one in writers:
                 os.kill(one.pid, signal.SIGSTOP)
