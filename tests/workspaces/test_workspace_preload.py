@@ -561,19 +561,33 @@ with open_chats(Path(sys.argv[1])).open("c1") as chat:
 """
 
 
+def runs(process: str) -> bool:
+    """Tell whether a process is there that has not ended."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def waited(happens: Callable[[], bool]) -> bool:
+    """Wait until something has happened; a new process has no command for a moment."""
+    until = time.monotonic() + 30
+    while not happens() and time.monotonic() < until:
+        time.sleep(0.01)
+    return happens()
+
+
 @pytest.mark.parametrize("ending", ["ends", "is killed"])
 def test_the_helper_ends_with_its_process(settled: ChatStore, ending: str) -> None:
     command = [sys.executable, "-c", PROCESS, str(settled.folder.parents[1])]
     command.append("60" if ending == "is killed" else "0")
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        helper = Path("/proc") / process.stdout.readline().strip() / "cmdline"
+        helper = process.stdout.readline().strip()
         if ending == "is killed":
-            assert b"preloader.py" in helper.read_bytes()
+            assert waited(lambda: b"preloader.py" in Path(f"/proc/{helper}/cmdline").read_bytes())
             process.kill()
         process.wait()
-    until = time.monotonic() + 30
-    while helper.exists() and helper.read_bytes() and time.monotonic() < until:
-        time.sleep(0.01)
 
-    assert not helper.exists() or helper.read_bytes() == b""
+    assert waited(lambda: not runs(helper))
