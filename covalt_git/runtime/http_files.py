@@ -80,7 +80,7 @@ class WorkspaceFiles:
             wanted = uploads.Upload(name, content)
             placing = uploads.place(root, [wanted], "", self.config, self.object_format)
             for path in placing.fresh:
-                create(path, FILE, content, durable=False, parent=root.handle)
+                create(path, FILE, content, parent=root.handle)
             return placing.placed[0].path
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK, blob_id
 from covalt_git.models.chats import FileState
-from covalt_git.names import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -126,17 +125,19 @@ class Folder:
                 return path[:at]
         return ""
 
-    def write(self, path: str, mode: int, content: bytes, *, staging: Path, durable: bool) -> None:
-        """Put a file or link at ``path``, whole or not at all, making the folders above it.
+    def move_in(self, made: Path, path: str) -> set[str]:
+        """Put what was made elsewhere at ``path``, making the folders above it.
 
-        It is made in ``staging``, a folder on the same file system, and renamed into place.
+        Return the folders in which there are new names.
         """
-        temporary = staging / new_id()
-        create(str(temporary), mode, content, durable=durable)
+        missing = self.missing_above(path)
         with self.parent_of(path, create=True) as (parent, name):
-            os.rename(temporary, name, dst_dir_fd=parent)
-            if durable:
-                os.fsync(parent)
+            os.rename(made, name, dst_dir_fd=parent)
+        changed = {above := path.rpartition("/")[0]}
+        while missing and len(above) >= len(missing):
+            above = above.rpartition("/")[0]
+            changed.add(above)
+        return changed
 
     def nearest(self, path: str) -> str:
         """Return the deepest folder above ``path`` that is there."""
@@ -180,9 +181,7 @@ class Folder:
             pass
 
 
-def create(
-    name: str, mode: int, content: bytes, *, durable: bool = False, parent: int | None = None
-) -> None:
+def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -> None:
     """Make a file or link where nothing stands; ``name`` is a path, or a name in ``parent``."""
     if mode == LINK:
         os.symlink(os.fsdecode(content), name, dir_fd=parent)
@@ -192,8 +191,6 @@ def create(
         _write_all(handle, content)
         if mode == EXECUTABLE:
             os.fchmod(handle, 0o755)
-        if durable:
-            os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.flushing import flush
 from covalt_git.git_objects import BrokenStoreError
+from covalt_git.names import new_id
 from covalt_git.paths import typed
 from covalt_git.workspaces import materialize, trees
 from covalt_git.workspaces.chats import HEADS, MovedError
-from covalt_git.workspaces.folders import Folder
+from covalt_git.workspaces.folders import Folder, create
 from covalt_git.workspaces.freeing import Freeing
 from covalt_git.workspaces.materialize import FolderState
-from covalt_git.workspaces.syncing import sync_names
+from covalt_git.workspaces.syncing import sync_names, sync_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,6 +70,27 @@ class WorkingFolder:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISDIR(self.chat.workspace.lstat().st_mode):
                 self.chat.workspace.unlink()
+
+    def put(self, root: Folder, files: Iterable[tuple[str, int, bytes]]) -> None:
+        """Write files, by their paths, git's modes and contents, each whole or not at all.
+
+        The folders above them are made; ``root`` is this one, open.
+        """
+        staging, durable = self.staging(), self.chat.store.durable
+        made = [(path, staging / new_id(), mode, content) for path, mode, content in files]
+        for _, aside, mode, content in made:
+            create(str(aside), mode, content)
+        if durable:
+            sync_within(staging)
+        changed: set[str] = set().union(*(root.move_in(aside, path) for path, aside, _, _ in made))
+        if durable:
+            sync_names(root, changed)
+
+    def remove(self, root: Folder, path: str) -> None:
+        """Remove a file, and the folders above it that are empty then."""
+        root.remove(path)
+        if self.chat.store.durable:
+            sync_names(root, {root.nearest(path)})
 
     def restore_if_missing(self) -> None:
         """Bring a folder that is not there at all, as after a clone, to the branch's manifest."""

@@ -356,8 +356,7 @@ class Writer:
                 return oid
             self.save_edits()
             edits.check_before(root, path, before, store.object_format)  # saving took its time
-            mode = found.mode if found else FILE
-            root.write(path, mode, content, staging=self.folder.staging(), durable=store.durable)
+            self.folder.put(root, [(path, found.mode if found else FILE, content)])
         self._save_edit(path)
         return oid
 
@@ -372,7 +371,7 @@ class Writer:
             edits.check_before(root, path, before, object_format)
             self.save_edits()
             edits.check_before(root, path, before, object_format)
-            root.remove(path)
+            self.folder.remove(root, path)
         self._save_edit(path)
 
     def _save_edit(self, path: str) -> None:
@@ -401,10 +400,11 @@ class Writer:
                 root, files, folder, self.chat.config, store.object_format, beside=beside
             )
             self.save_edits()
-            staging = self.folder.staging()
-            for path, file in plan.fresh.items():
-                mode = EXECUTABLE if file.executable else FILE
-                root.write(path, mode, file.content, staging=staging, durable=store.durable)
+            fresh = (
+                (path, EXECUTABLE if file.executable else FILE, file.content)
+                for path, file in plan.fresh.items()
+            )
+            self.folder.put(root, fresh)
         seen = self.look()
         if not same(seen, self.chat.state(self.chat.head())):
             record = CommitRecord(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -193,6 +194,28 @@ def test_too_large_upload_adds_nothing_and_names_the_setting(chats: Chats) -> No
         assert layout_of(chat.workspace) == {}
         assert chat.head() is None
         assert upload(chat, "big", b"x" * (1 << 20)) == "big"
+
+
+def test_upload_that_the_disk_has_no_room_for_adds_nothing(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, sizes = os.write, []
+
+    def full(handle: int, content: bytes) -> int:
+        if content == b"third":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sizes.append(len(content))
+        return write(handle, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", full)
+        with pytest.raises(OSError, match="No space left"), writing(chat) as writer:
+            writer.upload([Upload("a", b"first"), Upload("b", b"third")], folder="new")
+    assert len(b"first") in sizes
+    assert layout_of(chat.workspace) == {}
+
+    assert upload(chat, "b", b"third", folder="new") == "new/b"
+    assert list((chat.folder / "staging").iterdir()) == []
 
 
 def test_upload_that_the_project_ignores_is_refused_not_lost(chats: Chats) -> None:
