@@ -4,7 +4,7 @@ VENV   ?= .venv
 SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# Two more than there are cores: tests wait for disks, and for what they start, a third of their time.
+# Two more than there are cores: tests wait for disks, and for what they start.
 WORKERS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 THEIRS := $(VENV)/servers
 

@@ -30,7 +30,6 @@ CONFIGS = {
 }
 """What the configuration says of a store of either hash; hooks are off: git runs nothing of a chat."""
 
-
 _ROOM = (4 << 10) - 11
 """Bytes of content for which a block of a disk has room, beside what a stream begins and ends with."""
 
