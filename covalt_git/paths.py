@@ -8,6 +8,7 @@ all ask this module.  The rules follow git's ``verify_path`` with protectNTFS an
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -88,6 +89,7 @@ def typed(path: Path) -> str:
     return f"$'{''.join(bytes_)}'"
 
 
+@functools.lru_cache(4096)
 def is_plain(name: str) -> bool:
     """Tell whether a name is good everywhere and none of git's own; most are, and this is quick."""
     return _PLAIN.fullmatch(name) is not None

@@ -12,7 +12,6 @@ from covalt_git.git_objects.pack_writing import (
     Entry,
     PackWriter,
     SmallPack,
-    copied_entry,
     object_entry,
 )
 
@@ -197,9 +196,8 @@ class _PackInTheMaking:
 
     def append_deflated_blobs(self, blobs: Deflated) -> None:
         self.ids.update(blobs)
-        append = self._writer.append
-        for oid, (size, stream) in blobs.items():
-            append(bytes.fromhex(oid), copied_entry(_BLOB, size, stream))
+        streams = ((bytes.fromhex(oid), *blob) for oid, blob in blobs.items())
+        self._writer.append_streams(_BLOB, streams)
 
     def read(self, oid: str) -> tuple[bytes, bytes]:
         if oid in self._trees:

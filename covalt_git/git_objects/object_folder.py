@@ -435,6 +435,8 @@ class ObjectFolder:
         """Return the pack that an object lies in and where it begins there; None where in none."""
         if self._listed_at is None:
             self.refresh()
+        if not self.packs:
+            return None
         raw = bytes.fromhex(oid)
         pack = self._in_small.get(raw)
         for one in self._large if pack is None else [pack]:

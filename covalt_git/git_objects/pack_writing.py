@@ -31,6 +31,8 @@ from covalt_git.git_objects.packs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covalt_git.git_objects.packs import Pack
 
 TEMPORARY = ("tmp_pack_", "tmp_idx_")
@@ -113,6 +115,16 @@ class PackWriter:
         written, check = entry
         self._index[oid] = (self.end, check)
         self._write(written)
+
+    def append_streams(self, kind: int, objects: Iterable[tuple[bytes, int, bytes]]) -> None:
+        """Add objects of one of git's kinds, each its raw id, its size and its zlib stream."""
+        written, end = [], self.end
+        for oid, size, stream in objects:
+            entry = _kind_and_size(kind, size) + stream
+            self._index[oid] = (end, crc32(entry))
+            end += len(entry)
+            written.append(entry)
+        self._write(b"".join(written))
 
     def has_none_of(self, pack: Pack) -> bool:
         """Tell whether no object of another pack is in this one."""

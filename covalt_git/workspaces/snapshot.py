@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
+_READS_AT_ONCE = 16  # files: the helper waits for nobody who takes as long for its next answers
 _SURELY_SHORT = MAX_PATH_BYTES // 4 - 1  # letters, of which none has more bytes
 _NAME = operator.attrgetter("name")
 _EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"
@@ -681,7 +682,7 @@ class _Walk:
 
     def file(self, look: _Look, name: str, status: os.stat_result | None, *, plain: bool) -> Seen:
         self.read += 1
-        if self.ahead is not None:
+        if self.ahead is not None and self.read % _READS_AT_ONCE == 0:
             self.ahead.listen()  # what is stored now is not left for when the helper has nothing to do
         try:
             with _READING:
