@@ -23,7 +23,7 @@ from covalt_git.flushing import flush
 from covalt_git.names import check_id, id_key, is_id, new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 _NEW = ".new-"
@@ -83,14 +83,16 @@ def _names_in(chats: Path) -> list[str]:
         return []
 
 
-def _free_id(chats: Path, preferred: str | None) -> str:
+def _free_id(chats: Path, names: Iterable[str], preferred: str | None) -> str:
     """Return the id that is preferred, else the first of ``c1``, ``c2``, ... that nothing has."""
     if preferred is not None and is_id(preferred):
         with contextlib.suppress(ChatExistsError):
             check_free(chats, preferred)
             return preferred
+    taken = set(names)
     numbered = (f"c{number}" for number in itertools.count(1))
-    return next(name for name in numbered if not os.path.lexists(f"{chats}/{name}"))
+    free = (name for name in numbered if name not in taken)
+    return next(name for name in free if not os.path.lexists(f"{chats}/{name}"))
 
 
 @contextlib.contextmanager
@@ -129,8 +131,9 @@ def make(
     with arranging(chats):  # until it ends nobody clears away what is not held
         if wanted is not None:
             check_free(chats, wanted)
-        chat_id = wanted or _free_id(chats, None)
-        _clear(chats)
+        names = _names_in(chats)
+        chat_id = wanted or _free_id(chats, names, None)
+        _clear(chats, names)
         made = f"{chats}/{_NEW}{new_id()}"
         try:
             os.mkdir(made)  # noqa: PTH102 - new chats are to be there at once
@@ -150,7 +153,7 @@ def make(
 def making(chats: Path) -> Iterator[Path]:
     """Yield an empty folder to make a chat in; :func:`place` it, or nothing of it stays."""
     with arranging(chats):
-        _clear(chats)
+        _clear(chats, _names_in(chats))
         made = chats / f"{_NEW}{new_id()}"
         made.mkdir()
         handle = os.open(made, os.O_RDONLY)
@@ -184,7 +187,7 @@ def place(
     with arranging(chats):
         if wanted is not None:
             check_free(chats, wanted)
-        chat_id = wanted or _free_id(chats, preferred)
+        chat_id = wanted or _free_id(chats, _names_in(chats), preferred)
         name(chat_id)
         if durable:
             flush(made)
@@ -208,9 +211,9 @@ def remove(chat: Path, *, durable: bool) -> None:
     _remove_all(gone)
 
 
-def _clear(chats: Path) -> None:
-    """Remove what nobody makes any more, and what is gone."""
-    unfinished = [name for name in _names_in(chats) if name.startswith((_NEW, _GONE))]
+def _clear(chats: Path, names: Iterable[str]) -> None:
+    """Remove what nobody makes any more, and what is gone, of what there is in the folder."""
+    unfinished = [name for name in names if name.startswith((_NEW, _GONE))]
     for name in unfinished:
         if name.startswith(_GONE) or not _is_held(chats / name):
             _remove_all(chats / name)
