@@ -260,6 +260,15 @@ def test_what_is_older_than_a_minute_is_flushed_before_the_next(
     assert [record.new for record in records(store)] == [oid]
 
 
+def test_what_is_forgotten_does_not_count_as_too_much_for_the_log(store: GitStore) -> None:
+    with store.together() as forget:
+        store.write_blob(bytes(MOST + 1))
+        forget()
+        oid = move(store, "small")
+
+    assert [record.new for record in records(store)] == [oid]
+
+
 def test_ref_to_what_was_discarded_stays_away(store: GitStore) -> None:
     note = store.write_note("n\n", author="A <a@b.c>", time=1)
     assert store.swap_ref("refs/covalt/calls/x", None, note)

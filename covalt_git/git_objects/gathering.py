@@ -95,15 +95,16 @@ class Gathering:
         if is_many and self._folder is not None:
             self._begin_pack(self._folder)
 
-    def counts(self) -> tuple[int, int]:
-        """Return how many there are, for :meth:`keep`; those in a pack are not counted."""
-        return len(self._few), len(self._deflated)
+    def extent(self) -> tuple[int, int, int]:
+        """Return how much there is, for :meth:`cut`; what is in a pack is not counted."""
+        return len(self._few), len(self._deflated), self._size
 
-    def keep(self, few: int, deflated: int) -> None:
-        """Forget all but the first so many; what has gone into a pack stays."""
+    def cut(self, few: int = 0, deflated: int = 0, size: int = 0) -> None:
+        """Forget all that came after there was so much; what has gone into a pack stays."""
         for objects, count in ((self._few, few), (self._deflated, deflated)):
             for oid in list(objects)[count:]:
                 del objects[oid]
+        self._size = size
 
     def read(self, oid: str) -> tuple[bytes, bytes]:
         """Return the kind and content of one of them."""

@@ -243,11 +243,11 @@ class ObjectFolder:
 
         Yields what forgets what was written meanwhile, as long as that is little.
         """
-        counts = self._pending.counts() if self._pending is not None else (0, 0)
+        extent = self._pending.extent() if self._pending is not None else ()
 
         def forget() -> None:
             if self._pending is not None:
-                self._pending.keep(*counts)
+                self._pending.cut(*extent)
 
         self._together += 1
         try:

@@ -26,6 +26,7 @@ def test_killed_before_any_change_of_the_disk_it_is_old_or_new(action: str, made
     ends = json.loads(done.stdout)
 
     assert len(ends) > 15
-    # A run may take a step less than another: ids are new in each, and their folder may be there.
     assert (ends[0], ends[-1]) == ("old right", f"{made} right")
     assert set(ends) == {"old right", f"{made} right"}
+    # A run may take a step less than the one before: ids are new in each, and their folder may be there.
+    assert ends[ends.index(f"{made} right") :].count("old right") <= 1
