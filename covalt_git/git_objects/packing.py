@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.freeing import Freeing
 from covalt_git.git_objects.deltas import delta
 from covalt_git.git_objects.gathering import MANY
 from covalt_git.git_objects.objects import (
     DamagedObjectError,
-    TreeEntry,
     decode_commit,
-    decode_tree,
     object_id,
+    tree_differences,
 )
 from covalt_git.git_objects.pack_writing import PackWriter, delta_entry, object_entry
 
@@ -235,13 +235,16 @@ class _Packing:
             return
         new = self.writer.finish(durable=True)  # even where the old ones were not: they are by now
         self.objects.flush_names()  # the folder of packs may be new, too
-        for pack in self.replaced:
-            if pack.path == new:
-                continue
-            remove_pack(pack)
-        for path in self.loose:
-            path.unlink(missing_ok=True)
-        self.objects.flush_names()  # what was never flushed would come back without content
+        with Freeing() as freeing:
+            for pack in self.replaced:
+                if pack.path != new:
+                    for suffix in (".pack", ".idx"):
+                        freeing.hold(str(pack.path.with_suffix(suffix)))
+                    remove_pack(pack)
+            for path in self.loose:
+                freeing.hold(str(path))
+                path.unlink(missing_ok=True)
+            self.objects.flush_names()  # what was never flushed would come back without content
         self.objects.refresh()
 
     def _follow_commits(self, waiting: Objects) -> None:
@@ -256,18 +259,16 @@ class _Packing:
         """Write a tree that waits, after all in it that waits; ``old`` is what it came from."""
         if new not in waiting:
             return
-        before: dict[bytes, TreeEntry] | None = None
-        for entry in decode_tree(waiting[new][1], self.objects.id_length):
-            if entry.oid not in waiting:
+        found = None if old is None else self._read(old)
+        before = found[1] if found is not None and found[0] == b"tree" else b""
+        for _, was, now in tree_differences(before, waiting[new][1], self.objects.id_length):
+            if now is None or now.oid not in waiting:
                 continue
-            if before is None:
-                before = {one.name: one for one in self._entries(old)}
-            was = before.get(entry.name)
-            base = was.oid if was is not None else None
-            if waiting[entry.oid][0] == b"tree":
-                self._tree(waiting, base, entry.oid)
+            base = None if was is None else was.oid
+            if waiting[now.oid][0] == b"tree":
+                self._tree(waiting, base, now.oid)
             else:
-                self._append(entry.oid, *waiting.pop(entry.oid), base=base)
+                self._append(now.oid, *waiting.pop(now.oid), base=base)
         self._append(new, *waiting.pop(new), base=old)
 
     def _append(self, oid: str, kind: bytes, content: bytes, *, base: str | None) -> None:
@@ -305,12 +306,6 @@ class _Packing:
             if found is not None and object_id(*found, self.objects.object_format) == oid:
                 return found
         return None
-
-    def _entries(self, tree: str | None) -> list[TreeEntry]:
-        found = None if tree is None else self._read(tree)
-        if found is None or found[0] != b"tree":
-            return []
-        return decode_tree(found[1], self.objects.id_length)
 
     def _commit_tree(self, oid: str) -> str | None:
         found = self._read(oid)

@@ -290,7 +290,8 @@ class GitStore:
         Only whoever holds the chat's lock may.
         """
         packing.pack_up(self._objects, seconds=seconds)
-        self._log.settle()  # most of what it recorded is in the new pack
+        if seconds is None:
+            self._log.settle()  # most of what it recorded is in the new pack
 
     def pack_up_if_due(self, *, seconds: float) -> None:
         """Pack up for some ``seconds`` where there are many packs or loose objects.

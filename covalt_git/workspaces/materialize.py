@@ -15,13 +15,13 @@ from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
 from covalt_git.flushing import flush
+from covalt_git.freeing import Freeing
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
 from covalt_git.paths import check_path, typed
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
-from covalt_git.workspaces.freeing import Freeing
 from covalt_git.workspaces.snapshot import link_stays_inside
 from covalt_git.workspaces.stat_cache import doubt
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.flushing import flush
+from covalt_git.freeing import Freeing
 from covalt_git.git_objects import BrokenStoreError
 from covalt_git.names import new_id
 from covalt_git.paths import typed
 from covalt_git.workspaces import materialize, trees
 from covalt_git.workspaces.chats import HEADS, MovedError
 from covalt_git.workspaces.folders import Folder, create
-from covalt_git.workspaces.freeing import Freeing
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.syncing import sync_names, sync_within
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.locking import Place
 
-PACKING_S = 0.03
+PACKING_S = 0.02
 """How long a writer packs up what many have stored; flushing that comes on top, so it is short."""
 
 NAMED = 3

@@ -1,4 +1,4 @@
-"""Files that lose their name: held for as long as a switch takes, and let go of."""
+"""Files that lose their name: held for as long as a switch or packing up takes, and let go of."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.workspaces.freeing import Freeing
-from tests.workspaces.stores import branch_off, checkout, put, save
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+from covalt_git.freeing import Freeing
+from covalt_git.git_objects import GitStore
+from tests.workspaces.stores import branch_off, checkout, open_chats, put, save
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are held on Linux only")
 
@@ -67,14 +64,27 @@ def test_what_is_held_is_let_go_of_after_an_error(tmp_path: Path) -> None:
     assert held(tmp_path) == []
 
 
-def test_a_switch_leaves_no_file_open(chat: ChatStore) -> None:
-    put(chat.workspace, {f"f{number}": ("file", b"main") for number in range(150)})
-    save(chat)
-    branch_off(chat, "idea")
-    put(chat.workspace, {f"f{number}": ("file", b"idea") for number in range(150)})
-    save(chat)
-    before = held(chat.folder / "workspace")
-    for name in ("main", "idea"):
-        checkout(chat, name)
+def test_a_switch_leaves_no_file_open(tmp_path: Path) -> None:
+    with open_chats(tmp_path).new("c1") as chat:
+        put(chat.workspace, {f"f{number}": ("file", b"main") for number in range(150)})
+        save(chat)
+        branch_off(chat, "idea")
+        put(chat.workspace, {f"f{number}": ("file", b"idea") for number in range(150)})
+        save(chat)
+        before = held(chat.workspace)
+        for name in ("main", "idea"):
+            checkout(chat, name)
 
-        assert held(chat.folder / "workspace") == before
+            assert held(chat.workspace) == before
+
+
+def test_packing_up_leaves_no_file_open(tmp_path: Path) -> None:
+    with GitStore.create(tmp_path / "s.git") as store:
+        for number in range(5):
+            store.write_blob(b"%d" % number)
+        store.flush()
+        loose = set(store.path.glob("objects/??/*"))
+        store.pack_up()
+
+        assert not any(path.exists() for path in loose)
+        assert [one for one in held(store.path) if one.endswith(" (deleted)")] == []

@@ -1,8 +1,8 @@
-"""Files that lose their name in a switch: nobody waits until the file system has freed them.
+"""Files that lose their name: nobody waits until the file system has freed them.
 
 Whoever closes a file that has no name any more waits while its blocks are given back, which takes
-longer than all else that replacing a file takes, and what is flushed meanwhile waits, too.  So they
-are held until the switch is durable, and another thread lets go of them.
+longer than all else that removing or replacing a file takes, and what is flushed meanwhile waits,
+too.  So they are held until that is durable, and another thread lets go of them.
 """
 
 from __future__ import annotations
