@@ -89,7 +89,7 @@ def typed(path: Path) -> str:
     return f"$'{''.join(bytes_)}'"
 
 
-@functools.lru_cache(4096)
+@functools.lru_cache(4096)  # a look asks of each name twice, and many folders have the same ones
 def is_plain(name: str) -> bool:
     """Tell whether a name is good everywhere and none of git's own; most are, and this is quick."""
     return _PLAIN.fullmatch(name) is not None

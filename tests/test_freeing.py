@@ -78,13 +78,28 @@ def test_a_switch_leaves_no_file_open(tmp_path: Path) -> None:
             assert held(chat.workspace) == before
 
 
-def test_packing_up_leaves_no_file_open(tmp_path: Path) -> None:
+def test_packing_up_holds_what_it_removes_and_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, seen = Freeing.hold, set[Path]()
+
+    def note(freeing: Freeing, path: str) -> None:
+        seen.update({Path(path)} if os.path.lexists(path) else ())
+        hold(freeing, path)
+
+    monkeypatch.setattr(Freeing, "hold", note)
     with GitStore.create(tmp_path / "s.git") as store:
-        for number in range(5):
-            store.write_blob(b"%d" % number)
+        with store.together():
+            for number in range(5):
+                store.write_blob(b"%d" % number)
         store.flush()
-        loose = set(store.path.glob("objects/??/*"))
+        old = set(store.path.glob("objects/pack/*"))
+        store.write_blob(b"loose")
+        store.flush()
+        old |= set(store.path.glob("objects/??/*"))
         store.pack_up()
 
-        assert not any(path.exists() for path in loose)
+        assert len(old) == 3
+        assert seen == old
+        assert not any(path.exists() for path in old)
         assert [one for one in held(store.path) if one.endswith(" (deleted)")] == []

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
-_READS_AT_ONCE = 16  # files: the helper waits for nobody who takes as long for its next answers
+_READS_AT_ONCE = 16  # files: for what the helper reads meanwhile its pipe has room
 _SURELY_SHORT = MAX_PATH_BYTES // 4 - 1  # letters, of which none has more bytes
 _NAME = operator.attrgetter("name")
 _EMPTY, _HOLLOW, _IGNORED = "empty", "hollow", "ignored"

@@ -240,6 +240,7 @@ def test_every_command_there_is_is_walked() -> None:
     assert sorted(WALK) == sorted(commands(cli))
 
 
+@pytest.mark.timeout(300)  # so many commands take a busy machine long
 def test_what_people_wrote_stays_as_it_is_through_every_command(root: Path, tmp_path: Path) -> None:
     env = os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     answers: dict[str, str] = {}
