@@ -146,7 +146,7 @@ class ObjectFolder:
     def refresh(self) -> bool:
         """Look for packs that others have made or removed; return whether there may be any."""
         try:
-            changed = self._pack_folder.stat().st_mtime_ns
+            changed = os.stat(self._pack_folder).st_mtime_ns  # noqa: PTH116 - asked by every writer
         except FileNotFoundError:
             self._listed_at = 0
             return False
@@ -330,7 +330,12 @@ class ObjectFolder:
         It is given the content of each by its path in the store; None is for what need not be
         durable.  Returns False, having done nothing, where that is more than ``most`` bytes.
         """
-        small = self._pending.small(most_loose=MOST_LOOSE, most=most) if self._pending else {}
+        if self._pending is None:
+            self.sync()
+            if record is not None:
+                record({})
+            return True
+        small = self._pending.small(most_loose=MOST_LOOSE, most=most)
         if small is None:
             return False
         if isinstance(small, SmallPack):  # see there: the index comes first
@@ -360,7 +365,7 @@ class ObjectFolder:
 
     def sync(self) -> None:
         """Make the names durable of all objects that have one, and were written or found."""
-        if self.durable:
+        if self._touched and self.durable:
             for folder in self._touched:
                 flush(folder)
             if str(self._pack_folder) in self._touched:

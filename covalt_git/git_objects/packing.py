@@ -167,8 +167,11 @@ class _File(NamedTuple):
 
 def _files(objects: ObjectFolder, start: str) -> list[_File]:
     """Return the loose objects whose id begins with two digits."""
+    folder = f"{objects.path}/{start}"
+    if not os.access(folder, os.F_OK):  # asked by every writer, mostly in vain
+        return []
     try:
-        with os.scandir(f"{objects.path}/{start}") as entries:
+        with os.scandir(folder) as entries:
             found = [(entry.name, entry.path, entry.stat()) for entry in entries]
     except FileNotFoundError:
         return []

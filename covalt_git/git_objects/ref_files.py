@@ -60,8 +60,8 @@ def swap_id(
 
     None says that nothing was done: whether it moves is for dulwich to find out.  Before it moves,
     ``first`` stores what it will reach; it is given the descriptor of the lock, which will be the
-    ref and is not flushed.  The lock has its place on the disk before it has its content, or a file
-    system that fears for that would begin to write it as soon as it takes the ref's place.
+    ref and is not flushed.  A lock that replaces a ref has its place on the disk before it has its
+    content, or a file system that fears for that would begin to write it as soon as it is renamed.
     """
     if _PLAIN.fullmatch(ref) is None:
         return None
@@ -76,13 +76,15 @@ def swap_id(
     moved: bool | None = False
     try:
         try:
-            now = read_id(store, ref)
-            if now is None and (os.path.lexists(path) or ref.encode() in packed()):
+            is_there = os.access(path, os.F_OK)
+            now = read_id(store, ref) if is_there else None
+            if now is None and (is_there or ref.encode() in packed()):
                 moved = None
             elif now == old:
                 line = f"{new}\n".encode()
-                with contextlib.suppress(AttributeError, OSError):  # macOS, and some file systems
-                    os.posix_fallocate(handle, 0, len(line))
+                if is_there:
+                    with contextlib.suppress(AttributeError, OSError):  # macOS, some file systems
+                        os.posix_fallocate(handle, 0, len(line))
                 os.write(handle, line)  # so few bytes are written whole or not at all
                 first(handle)
                 moved = True
@@ -202,8 +204,11 @@ def write_new(path: str, content: bytes, *, mode: int = 0o666) -> None:
 
 def names_below(store: str, base: str) -> Iterator[str]:
     """Yield the names of the refs that have a file below ``base``, such as ``refs/heads``."""
+    folder = f"{store}/{base}"
+    if not os.access(folder, os.F_OK):  # as mostly, and quicker told than by an error
+        return
     try:
-        with os.scandir(f"{store}/{base}") as entries:
+        with os.scandir(folder) as entries:
             found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     except OSError:
         return

@@ -105,7 +105,7 @@ class GitStore:
     logged: bool = False
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
-    _settled: set[str] = field(init=False, repr=False)
+    _at: str = field(init=False, repr=False)
     _log: WriteAheadLog = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -114,8 +114,8 @@ class GitStore:
         Raises:
             BrokenStoreError: when there is none at the path.
         """
-        self._settled = set()  # folders of refs whose names are durable
-        self._log = WriteAheadLog(str(self.path))
+        self._at = str(self.path)
+        self._log = WriteAheadLog(self._at)
         known = _format_of(self.path)
         if known is None:
             known = self._repo.object_format.name, self._repo.object_format.oid_length
@@ -391,7 +391,7 @@ class GitStore:
 
     def head(self) -> str:
         """Return the ref that HEAD names, such as ``refs/heads/main``, born or not."""
-        target = read_small(f"{self.path}/HEAD")
+        target = read_small(f"{self._at}/HEAD")
         if not target.startswith(b"ref: refs/heads/"):
             raise BrokenStoreError(
                 f"HEAD of {self.path} names no branch",
@@ -421,7 +421,7 @@ class GitStore:
             BrokenStoreError: when somebody who does not hold the chat's lock has locked HEAD.
         """
         try:
-            return new_head(str(self.path), ref)
+            return new_head(self._at, ref)
         except FileExistsError:
             raise BrokenStoreError(
                 f"HEAD of {self.path} is locked",
@@ -434,10 +434,10 @@ class GitStore:
         Raises:
             BrokenStoreError: when the ref is there and no id, as others' unsynced writes leave it.
         """
-        plain = read_id(str(self.path), ref)
+        plain = read_id(self._at, ref)
         if plain is not None:
             return plain
-        if not os.path.exists(f"{self.path}/{ref}") and ref.encode() not in self._packed_refs():  # noqa: PTH110
+        if not self._is_known(ref):
             return None
         value = self._repo.refs.read_ref(Ref(ref.encode())) or b""
         text = value.decode("utf-8", "replace")
@@ -458,15 +458,17 @@ class GitStore:
 
     def ref_names(self, prefix: str) -> list[str]:
         """Return the names of the refs below ``prefix`` (which ends in ``/``), sorted."""
-        packed = (name.decode() for name in self._packed_refs())
-        names = set(names_below(str(self.path), prefix.removesuffix("/")))
-        names.update(name for name in packed if name.startswith(prefix))
+        names = set(names_below(self._at, prefix.removesuffix("/")))
+        if packed := self._packed_refs():
+            names.update(name for name in map(bytes.decode, packed) if name.startswith(prefix))
         return sorted(names)
 
     def rivals(self, prefix: str, name: str) -> list[str]:
         """Return the names below ``prefix`` that git cannot have beside another, itself among them."""
         above = itertools.accumulate(name.split("/"), "{}/{}".format)
-        found = [one for one in above if self.read_ref(prefix + one)]
+        found = [
+            one for one in above if self._is_known(prefix + one) and self.read_ref(prefix + one)
+        ]
         return found + [ref.removeprefix(prefix) for ref in self.ref_names(f"{prefix}{name}/")]
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
@@ -476,14 +478,11 @@ class GitStore:
         when the ref was somewhere else.
         """
         moved: bool | None = None
-        whole = new is None or (old is None and self._is_in_new_folder(ref))
         move = _Move(self._objects, self._log, ref, old, new, durable=self.durable)
         if new is not None:
             move.may_be_logged = self.logged and self.durable and this_boot() is not None
             try:
-                moved = swap_id(
-                    str(self.path), ref, old, new, packed=self._packed_refs, first=move.store
-                )
+                moved = swap_id(self._at, ref, old, new, packed=self._packed_refs, first=move.store)
             except BaseException:
                 move.take_back()
                 raise
@@ -492,7 +491,7 @@ class GitStore:
             self.flush()
             moved = self._swap_otherwise(Ref(ref.encode()), old, new)
         if moved and not move.is_logged:
-            self._sync_above(ref, whole=whole)
+            self._sync_above(ref, whole=old is None or new is None)
         return moved
 
     def was_cut_off(self) -> bool:
@@ -529,10 +528,10 @@ class GitStore:
         What we put into its place was written before that, and a name that went missing in the cut
         was the first that came into its folder afterwards.
         """
-        path = f"{self.path}/{ref}"
+        path = f"{self._at}/{ref}"
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             found = os.lstat(path)
-            whole = stat.S_ISDIR(found.st_mode) or read_id(str(self.path), ref) is not None
+            whole = stat.S_ISDIR(found.st_mode) or read_id(self._at, ref) is not None
             return whole and found.st_mtime_ns > at
         above = "packed-refs" if ref.encode() in self._packed_refs() else ref.rpartition("/")[0]
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -544,8 +543,8 @@ class GitStore:
         for record in records:
             if record.files and record.new and not self.can_read(record.new):
                 raise BrokenStoreError(f"the object {record.new} of {self.path} cannot be put back")
-        at = read_id(str(self.path), ref)
-        if at is None and not os.path.lexists(f"{self.path}/{ref}"):
+        at = read_id(self._at, ref)
+        if at is None and not os.path.lexists(f"{self._at}/{ref}"):
             at = self.read_ref(ref)  # it may be packed
         news = [record.new for record in records if record.new is None or self.can_read(record.new)]
         if not news:  # it was removed since, with all that it was at
@@ -555,7 +554,7 @@ class GitStore:
             self._swap_otherwise(Ref(ref.encode()), at, None)
         elif at != news[-1]:
             try:
-                put_id(str(self.path), ref, news[-1])
+                put_id(self._at, ref, news[-1])
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
                 name = ref.removeprefix("refs/heads/")
                 put_id(str(self.path), f"{aside}{new_id()}/{name}", news[-1])
@@ -565,13 +564,8 @@ class GitStore:
 
         It may be there again after a power cut: this is for what whoever finds it removes again.
         """
-        removed = remove_id(str(self.path), ref, oid)
+        removed = remove_id(self._at, ref, oid)
         return self.swap_ref(ref, oid, None) if removed is None else removed
-
-    def _is_in_new_folder(self, ref: str) -> bool:
-        """Tell whether the folder of a ref may be one whose name is not durable yet."""
-        above = ref.rpartition("/")[0]
-        return above not in self._settled or not os.path.isdir(f"{self.path}/{above}")  # noqa: PTH112
 
     def _sync_above(self, ref: str, *, whole: bool) -> None:
         """Make a moved ref's name durable; ``whole``: with folders that came or went with it."""
@@ -586,11 +580,14 @@ class GitStore:
         while folder.name != "refs":
             folder = folder.parent
             self._sync_folder(folder)
-        self._settled.add(above)
+
+    def _is_known(self, ref: str) -> bool:
+        """Tell whether a ref may be there: it is packed, or something has its name."""
+        return os.access(f"{self._at}/{ref}", os.F_OK) or ref.encode() in self._packed_refs()
 
     def _packed_refs(self) -> Collection[bytes]:
         """Return the names of the refs that have no file of their own."""
-        if not os.path.exists(f"{self.path}/packed-refs"):  # noqa: PTH110 - beside the reading of refs
+        if not os.access(f"{self._at}/packed-refs", os.F_OK):
             return ()
         return self._repo.refs.get_packed_refs().keys()
 

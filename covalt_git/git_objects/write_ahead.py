@@ -28,8 +28,8 @@ import json
 import os
 import re
 import time
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.flushing import flush, flush_content, flush_many
 from covalt_git.git_objects.ref_files import write_new
@@ -46,14 +46,23 @@ _STEP = 64 << 10
 _BOOT = "/proc/sys/kernel/random/boot_id"
 _START = re.compile(rb"([0-9a-f]{40}) ([0-9a-f-]+) (?=\{\"at\":([0-9]+),)")
 _LONGEST_START = 128
-_DIGITS = 40
 _DECIDED = "-"
 _FILE = re.compile(
     r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(?:idx|pack))"
 )
 
-_ends: dict[tuple[int, int], tuple[bytes, int]] = {}
-"""How logs begin that this process appended to, and where the last record ends; by device and inode."""
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class _End(NamedTuple):
+    """How a log begins, and where its last whole record ends."""
+
+    start: bytes
+    end: int
+
+
+_ends: dict[tuple[int, int], _End] = {}
+"""The ends of the logs that this process appended to, by device and inode."""
 _MOST_ENDS = 1 << 10
 
 
@@ -125,7 +134,7 @@ class WriteAheadLog:
         temporary = f"{self._path}.new"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)  # noqa: PTH108
-        write_new(temporary, b"".join(_spelled(one, _DECIDED) for one in records))
+        write_new(temporary, b"".join(_spelled(one, _DECIDED, one.at) for one in records))
         flush(temporary)
         os.rename(temporary, self._path)  # noqa: PTH104
         flush(self.store)
@@ -136,18 +145,19 @@ class WriteAheadLog:
         Raises:
             OSError: when it cannot be written.
         """
-        record = replace(record, at=time.time_ns())
-        written = _spelled(record, str(this_boot()))
+        at = time.time_ns()
+        written = _spelled(record, str(this_boot()), at)
         with self._held() as handle:
-            end = _end_of(handle)
-            if end > _LONGEST or (end and abs(record.at - _began_at(handle)) > _OLDEST_NS):
+            found = os.fstat(handle)
+            start, end = _end_of(handle, found)
+            size = found.st_size
+            if end > _LONGEST or (end and abs(at - _began_at(start)) > _OLDEST_NS):
                 self._settle(handle)
-                end = 0
+                start, end, size = b"", 0, 0
             new_end = end + len(written)
-            if new_end > os.fstat(handle).st_size:
-                written += bytes(-new_end % _STEP)
+            padding = bytes(-new_end % _STEP) if new_end > size else b""
             try:
-                _write_at(handle, written, end)
+                _write_at(handle, written + padding, end)
                 flush_content(handle)
                 if end == 0:  # it may have no durable name yet
                     flush(self.store)
@@ -155,7 +165,9 @@ class WriteAheadLog:
                 with contextlib.suppress(OSError):
                     os.ftruncate(handle, end)
                 raise
-            _know_end(handle, new_end)
+            if len(_ends) >= _MOST_ENDS:
+                _ends.clear()
+            _ends[found.st_dev, found.st_ino] = _End(start or written[:_LONGEST_START], new_end)
 
     def settle(self) -> None:
         """Have what was recorded durable where it lies, and forget it."""
@@ -207,10 +219,10 @@ class WriteAheadLog:
         flush(self.store)
 
 
-def _spelled(record: Record, boot: str) -> bytes:
+def _spelled(record: Record, boot: str, at: int) -> bytes:
     files = [[path, len(content)] for path, content in record.files.items()]
-    told = {"at": record.at, "ref": [record.ref, record.old, record.new], "files": files}
-    line = json.dumps(told, separators=(",", ":")).encode()
+    told = {"at": at, "ref": [record.ref, record.old, record.new], "files": files}
+    line = _as_json(told).encode()
     body = b"".join([line, b"\n", *record.files.values()])
     return f"{_digest(body)} {boot} ".encode() + body
 
@@ -249,35 +261,31 @@ def _record_at(content: bytes, place: int) -> tuple[Record, int] | None:
     return Record(ref, old, new, files, at), end
 
 
-def _end_of(handle: int) -> int:
+def _end_of(handle: int, found: os.stat_result) -> _End:
     """Return where the last whole record ends, and cut off what somebody left behind it."""
-    found = os.fstat(handle)
-    start, end = _ends.get((found.st_dev, found.st_ino), (b"", 0))
+    if not found.st_size:
+        return _End(b"", 0)
+    start = os.pread(handle, _LONGEST_START, 0)
+    known = _ends.get((found.st_dev, found.st_ino))
     # As it begins no other log does, and nothing but zeros is behind the end until somebody appends.
-    if found.st_size and (start != os.pread(handle, _DIGITS, 0) or _is_more_at(handle, end)):
-        content, end = _content_of(handle), 0
-        while one := _record_at(content, end):
-            end = one[1]
-        if _is_more_at(handle, end):
-            os.ftruncate(handle, end)
-    return end if found.st_size else 0
+    if known is not None and start.startswith(known.start) and not _is_more_at(handle, known.end):
+        return known
+    content, end = _content_of(handle), 0
+    while one := _record_at(content, end):
+        end = one[1]
+    if _is_more_at(handle, end):
+        os.ftruncate(handle, end)
+    return _End(start, end)
 
 
-def _began_at(handle: int) -> int:
-    """Return when the first record was made."""
-    start = _START.match(os.pread(handle, _LONGEST_START, 0))
-    return int(start[3]) if start else 0
+def _began_at(start: bytes) -> int:
+    """Return when the first record of a log was made."""
+    found = _START.match(start)
+    return int(found[3]) if found else 0
 
 
 def _is_more_at(handle: int, place: int) -> bool:
     return os.pread(handle, 1, place) not in {b"", b"\0"}
-
-
-def _know_end(handle: int, end: int) -> None:
-    found = os.fstat(handle)
-    if len(_ends) >= _MOST_ENDS:
-        _ends.clear()
-    _ends[found.st_dev, found.st_ino] = os.pread(handle, _DIGITS, 0), end
 
 
 def _content_of(handle: int) -> bytes:

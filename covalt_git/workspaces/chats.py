@@ -392,7 +392,7 @@ class ChatStore:
         return self._stored_at(APPROVALS + execution_id, Approval)
 
     def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
-        found = (self._stored_at(ref, kind) for ref in self.store.refs(prefix))
+        found = [self._stored_at(ref, kind) for ref in self.store.ref_names(prefix)]
         return [value for value in found if value is not None]
 
     def _stored_at(self, ref: str, kind: type[Stored]) -> Stored | None:
@@ -531,7 +531,7 @@ class Chats:
         """
         chat = self.as_left(chat_id)
         noted = running_call.is_noted(chat.store.path)
-        if chat.store.was_cut_off() or was_left(chat.folder / "lock", noted=noted):
+        if chat.store.was_cut_off() or was_left(chat.folder, noted=noted):
             from covalt_git.workspaces.writing import finish_left  # noqa: PLC0415 - it builds on this
 
             finish_left(chat)

@@ -63,7 +63,7 @@ def delete(
         ChatBusyError: when somebody writes to it, such as a call that runs.
     """
     folder = chats.path(chat_id)
-    with held(folder / "lock", chat_id, timeout_s=timeout_s, waiting=waiting):
+    with held(folder, chat_id, timeout_s=timeout_s, waiting=waiting):
         gone = loss(chats, chat_id)
         chat_folders.remove(folder, durable=chats.config.durability == "full")
     return gone

@@ -77,14 +77,14 @@ _held_before: set[tuple[int, int]] = set()
 
 @contextlib.contextmanager
 def held(
-    path: Path,
+    folder: Path,
     chat_id: str,
     *,
     timeout_s: float,
     waiting: Callable[[Place], None] | None,
     cancel: threading.Event | None = None,
 ) -> Iterator[bool]:
-    """Hold the lock file at ``path``; ``waiting`` is told the place in the queue when it changes.
+    """Hold the lock of the chat in ``folder``; ``waiting`` is told the place in the queue when it changes.
 
     Yields whether the last one who held it may have left something unfinished: that is so unless he
     let go of it without an error, and for each process the first time, since the text may be lost
@@ -95,12 +95,15 @@ def held(
         CancelledError: when ``cancel`` is set before it is free.
         ChatGoneError: when the chat is no longer there, or another one of that id.
     """
+    path, queue = f"{folder}/lock", f"{folder}/queue"
     try:
         lock = _opened(path)
     except FileNotFoundError:
         raise ChatGoneError(chat_id) from None
     try:
-        _Wait(path, lock, chat_id, time.monotonic() + timeout_s, waiting, cancel).end_it()
+        if os.access(queue, os.F_OK) or not _take(lock):
+            until = time.monotonic() + timeout_s
+            _Wait(path, queue, lock, chat_id, until, waiting, cancel).end_it()
         found = os.fstat(lock)
         if not _is_at(found, path):
             raise ChatGoneError(chat_id)
@@ -114,13 +117,13 @@ def held(
         os.close(lock)
 
 
-def was_left(path: Path, *, noted: bool) -> bool:
-    """Tell whether somebody ended who held the lock at ``path``, and may have left something unfinished.
+def was_left(folder: Path, *, noted: bool) -> bool:
+    """Tell whether somebody ended who held the lock of a chat, and may have left something unfinished.
 
     Where the power went the lock may not say so: ``noted`` is whether something else does.
     """
     with contextlib.suppress(OSError):
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(f"{folder}/lock", os.O_RDONLY | os.O_CLOEXEC)
         try:
             if noted or os.pread(lock, 1, 0) not in {b"", _NOBODY}:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # whoever writes holds it alone
@@ -134,7 +137,8 @@ def was_left(path: Path, *, noted: bool) -> bool:
 class _Wait:
     """Somebody's wait for a chat: in a queue, until a moment of the monotonic clock."""
 
-    path: Path
+    path: str
+    queue: str
     lock: int
     chat_id: str
     until: float
@@ -153,8 +157,8 @@ class _Wait:
     def _ticket(self) -> Iterator[int]:
         """Draw a number and hold it."""
         try:
-            self._queue.mkdir(exist_ok=True)
-            ticket, drawn = tempfile.mkstemp(prefix="new-", dir=self._queue)
+            Path(self.queue).mkdir(exist_ok=True)
+            ticket, drawn = tempfile.mkstemp(prefix="new-", dir=self.queue)
         except FileNotFoundError:
             raise ChatGoneError(self.chat_id) from None
         name = Path(drawn)
@@ -163,7 +167,7 @@ class _Wait:
             number = max(self._numbers(), default=0)
             while name.name.startswith("new-"):
                 number += 1
-                place = self._queue / f"{number:09}"
+                place = Path(self.queue, f"{number:09}")
                 with contextlib.suppress(FileExistsError):
                     os.link(name, place)
                     name.unlink()
@@ -178,13 +182,13 @@ class _Wait:
         for other in self._numbers():
             if other >= number:
                 break
-            place = self._queue / f"{other:09}"
+            place = f"{self.queue}/{other:09}"
             with contextlib.suppress(FileNotFoundError):
                 ticket = _opened(place, create=False)
                 try:
                     if not _take(ticket):
                         return False
-                    place.unlink()
+                    os.unlink(place)  # noqa: PTH108 - it is a string
                 finally:
                     os.close(ticket)
         return True
@@ -192,7 +196,7 @@ class _Wait:
     def _numbers(self) -> list[int]:
         """Return the numbers that were drawn, the lowest first."""
         try:
-            names = os.listdir(f"{self.path.parent}/queue")  # noqa: PTH208 - everybody asks, mostly in vain
+            names = os.listdir(self.queue)  # noqa: PTH208 - it is a string
         except FileNotFoundError:
             return []
         return sorted(int(name) for name in names if name.isdigit())
@@ -206,7 +210,7 @@ class _Wait:
             ChatGoneError: when there is nothing to wait for.
         """
         try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
+            text = Path(self.path).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             raise ChatGoneError(self.chat_id) from None
         holder = text.partition("\n")[0]
@@ -227,12 +231,8 @@ class _Wait:
             self.waiting(place)
         time.sleep(_BEHIND_S if before else _NEXT_S)
 
-    @property
-    def _queue(self) -> Path:
-        return self.path.with_name("queue")
 
-
-def _opened(path: Path, *, create: bool = True) -> int:
+def _opened(path: str, *, create: bool = True) -> int:
     return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
 
@@ -244,10 +244,10 @@ def _take(handle: int) -> bool:
     return True
 
 
-def _is_at(found: os.stat_result, path: Path) -> bool:
+def _is_at(found: os.stat_result, path: str) -> bool:
     """Tell whether an open file is still the one at ``path``."""
     try:
-        return os.path.samestat(found, path.stat())
+        return os.path.samestat(found, os.stat(path))  # noqa: PTH116 - asked by every writer
     except FileNotFoundError:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import stat
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
 
 _STAGING = "staging"
+_JOURNAL = "switch.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class WorkingFolder:
     @property
     def journal(self) -> Path:
         """The file that announces a switch."""
-        return self.chat.folder / "switch.json"
+        return self.chat.folder / _JOURNAL
 
     def staging(self) -> Path:
         """Return the folder where files are made that are on their way into this one, and make it."""
@@ -54,7 +56,7 @@ class WorkingFolder:
             CovaltError: when something else stands in its place.
         """
         try:
-            mode = self.chat.workspace.lstat().st_mode
+            mode = os.lstat(f"{self.chat.folder}/workspace").st_mode
         except FileNotFoundError:
             return False
         if not stat.S_ISDIR(mode):
@@ -220,6 +222,8 @@ class WorkingFolder:
 
     def finish_interrupted_switch(self) -> None:
         """Finish the switch that a process which died had announced, if there is one."""
+        if not os.access(f"{self.chat.folder}/{_JOURNAL}", os.F_OK):
+            return
         journal = materialize.read_journal(self.journal)
         if journal is None:
             return

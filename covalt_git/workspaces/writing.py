@@ -90,8 +90,8 @@ def writing(
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.
         CancelledError: when ``cancel`` is set before it is free.
     """
-    lock = chat.folder / "lock"
-    with held(lock, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel) as unclean:
+    kept = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
+    with kept as unclean:
         writer = Writer(chat, by)
         recover(writer, unclean=unclean)
         yield writer

@@ -144,9 +144,8 @@ def test_a_chat_that_is_written_to_is_not_deleted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("covalt_server.api_chat_store._BUSY_S", 0)
-    lock = api.root / "data/chats/c1/lock"
 
-    with held(lock, "c1", timeout_s=0, waiting=None):
+    with held(api.root / "data/chats/c1", "c1", timeout_s=0, waiting=None):
         refused(api.tell("delete_chat", chat_id="c1"), 409, "chat_busy")
 
     assert sorted(chats(api)) == ["c1"]

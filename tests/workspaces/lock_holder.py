@@ -1,4 +1,4 @@
-"""A process that takes a lock, says so and keeps it: ``python lock_holder.py LOCK TIMEOUT_S``."""
+"""A process that takes the lock of a chat, says so and keeps it: ``python lock_holder.py FOLDER TIMEOUT_S``."""
 
 from __future__ import annotations
 

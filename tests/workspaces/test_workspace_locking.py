@@ -50,10 +50,10 @@ def said(started: subprocess.Popen[str]) -> str:
 
 
 @contextlib.contextmanager
-def lock(path: Path, *, timeout_s: float = 0.0) -> Iterator[list[Place]]:
+def lock(folder: Path, *, timeout_s: float = 0.0) -> Iterator[list[Place]]:
     """Hold a lock; yield the places in the queue that were told before."""
     told: list[Place] = []
-    with held(path, "c1", timeout_s=timeout_s, waiting=told.append):
+    with held(folder, "c1", timeout_s=timeout_s, waiting=told.append):
         yield told
 
 
@@ -73,7 +73,7 @@ def test_writes_of_six_processes_are_all_kept_and_nobody_starves(
     chats: Chats, chat: ChatStore
 ) -> None:
     with contextlib.ExitStack() as stack:
-        with lock(chat.folder / "lock"):  # so that all are there before the first begins
+        with lock(chat.folder):  # so that all are there before the first begins
             writers = [
                 stack.enter_context(process("fair_writer", str(chats.folder.parent), "30"))
                 for _ in range(6)
@@ -95,14 +95,13 @@ def test_writes_of_six_processes_are_all_kept_and_nobody_starves(
 
 
 def test_those_who_wait_go_in_the_order_of_coming(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
     order: list[int] = []
 
     def take(number: int) -> None:
-        with lock(path, timeout_s=60):
+        with lock(tmp_path, timeout_s=60):
             order.append(number)
 
-    with lock(path):
+    with lock(tmp_path):
         threads = []
         for number in range(8):
             threads.append(threading.Thread(target=take, args=(number,)))
@@ -116,27 +115,25 @@ def test_those_who_wait_go_in_the_order_of_coming(tmp_path: Path) -> None:
 
 
 def test_nobody_comes_in_before_those_who_wait(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
     with contextlib.ExitStack() as stack:
-        with lock(path):
-            waiting = stack.enter_context(process("lock_holder", str(path), "60"))
+        with lock(tmp_path):
+            waiting = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
             wait_for(1, tmp_path)
             os.kill(waiting.pid, signal.SIGSTOP)
         # Free, but it is the other's turn.
-        with pytest.raises(ChatBusyError, match="another process is writing"), lock(path):
+        with pytest.raises(ChatBusyError, match="another process is writing"), lock(tmp_path):
             pytest.fail("overtaken")
         os.kill(waiting.pid, signal.SIGCONT)
         assert said(waiting) == "held"
 
 
 def test_whoever_waits_is_told_who_comes_before_until_nobody_does(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
     places: list[Place] = []
     with contextlib.ExitStack() as stack:
-        with lock(path):
-            first = stack.enter_context(process("lock_holder", str(path), "60"))
+        with lock(tmp_path):
+            first = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
             wait_for(1, tmp_path)
-            taking = threading.Thread(target=lambda: take(path, places))
+            taking = threading.Thread(target=lambda: take(tmp_path, places))
             taking.start()
             wait_for(2, tmp_path)
             while not places:
@@ -152,18 +149,18 @@ def test_whoever_waits_is_told_who_comes_before_until_nobody_does(tmp_path: Path
     assert places[-1].holder.startswith(f"process {first.pid} ")
 
 
-def take(path: Path, places: list[Place]) -> None:
-    with held(path, "c1", timeout_s=60, waiting=places.append):
+def take(folder: Path, places: list[Place]) -> None:
+    with held(folder, "c1", timeout_s=60, waiting=places.append):
         pass
 
 
 def test_whoever_gives_up_waiting_leaves_the_queue(tmp_path: Path) -> None:
     cancel = threading.Event()
     with (
-        lock(tmp_path / "lock"),
+        lock(tmp_path),
         pytest.raises(CancelledError),
         held(
-            tmp_path / "lock",
+            tmp_path,
             "c1",
             timeout_s=60,
             waiting=lambda _: cancel.set(),
@@ -176,25 +173,23 @@ def test_whoever_gives_up_waiting_leaves_the_queue(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_while_it_waits_stands_in_nobodys_way(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
     with contextlib.ExitStack() as stack:
-        with lock(path):
-            waiting = stack.enter_context(process("lock_holder", str(path), "60"))
+        with lock(tmp_path):
+            waiting = stack.enter_context(process("lock_holder", str(tmp_path), "60"))
             wait_for(1, tmp_path)
             waiting.kill()
             waiting.wait()
             assert in_line(tmp_path) == ["000000001"]
-        with lock(path):
+        with lock(tmp_path):
             pass
     assert in_line(tmp_path) == []
 
 
 def test_who_waits_too_long_is_told_who_writes_what_and_since_when(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
-    with process("lock_holder", str(path), "0") as holder:
+    with process("lock_holder", str(tmp_path), "0") as holder:
         assert said(holder) == "held"
 
-        with pytest.raises(ChatBusyError) as caught, lock(path, timeout_s=0.02):
+        with pytest.raises(ChatBusyError) as caught, lock(tmp_path, timeout_s=0.02):
             pytest.fail("two hold the lock")
 
     who = rf"chat 'c1' is busy: process {holder.pid} \(lock_holder.py\) is writing since "
@@ -213,12 +208,12 @@ def test_what_is_told_of_a_command_is_never_an_argument_of_it(
     }
     for told, arguments in commands.items():
         monkeypatch.setattr(sys, "argv", arguments)
-        with lock(tmp_path / "lock"):
+        with lock(tmp_path):
             assert f"({told})" in (tmp_path / "lock").read_text()
 
 
 def test_the_lock_says_nothing_once_it_is_free(tmp_path: Path) -> None:
-    with lock(tmp_path / "lock") as told:
+    with lock(tmp_path) as told:
         assert told == []
     assert (tmp_path / "lock").read_text().splitlines()[0] == ""
 
@@ -227,26 +222,26 @@ def test_a_lock_held_by_another_program_is_waited_for(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("a") as theirs:
         fcntl.flock(theirs, fcntl.LOCK_EX)
 
-        with pytest.raises(ChatBusyError, match="another process"), lock(tmp_path / "lock"):
+        with pytest.raises(ChatBusyError, match="another process"), lock(tmp_path):
             pytest.fail("two hold the lock")
-    with lock(tmp_path / "lock"):
+    with lock(tmp_path):
         pass
 
 
 def test_a_chat_that_is_deleted_meanwhile_is_not_written_to(tmp_path: Path) -> None:
     (tmp_path / "c1").mkdir()
-    path = tmp_path / "c1/lock"
+    folder = tmp_path / "c1"
     gone: list[ChatGoneError] = []
 
     def wait() -> None:
         with (
             pytest.raises(ChatGoneError, match="'c1' was deleted meanwhile") as caught,
-            lock(path, timeout_s=60),
+            lock(folder, timeout_s=60),
         ):
             pytest.fail("wrote to a chat that is gone")
         gone.append(caught.value)
 
-    with lock(path):
+    with lock(folder):
         waiting = threading.Thread(target=wait)
         waiting.start()
         wait_for(1, tmp_path / "c1")
@@ -256,5 +251,5 @@ def test_a_chat_that_is_deleted_meanwhile_is_not_written_to(tmp_path: Path) -> N
 
     assert len(gone) == 1
     (tmp_path / "c1").rmdir()
-    with pytest.raises(ChatGoneError), lock(path):
+    with pytest.raises(ChatGoneError), lock(folder):
         pytest.fail("there is no such chat")
