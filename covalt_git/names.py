@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import time
-import uuid
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -111,7 +110,8 @@ def new_id() -> str:
     fraction = (rest << 12) // 1_000_000  # 12 bits below the millisecond: method 3 of section 6.2
     random = int.from_bytes(os.urandom(8)) & (1 << 62) - 1
     value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | random
-    return str(uuid.UUID(int=value))
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def is_new_id(text: str) -> bool:

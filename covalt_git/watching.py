@@ -33,7 +33,8 @@ closed, or closed after it was open for writing.  Or the watched folder itself w
 watch means nothing ("ended")."""
 
 _EVENT = struct.Struct("iIII")
-_BUFFER = 1 << 20
+_BUFFER = 1 << 16
+_LONGEST = _EVENT.size + 256
 _LOCAL = {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "xfs", "zfs"}
 _MOUNTS = Path("/proc/self/mountinfo")
 
@@ -141,6 +142,8 @@ class FolderEvents:
                     name = content[at - length : at].rstrip(b"\0")
                     decoded = name.decode("utf-8", "surrogateescape")
                     events.append(Event(number, decoded, kind, move))
+            if len(content) <= _BUFFER - _LONGEST:  # there was room for another
+                return None if overflow else events
 
     def _kind_of(self, bits: int) -> Kind | None:
         """Return what the bits of an event tell; None where it is nothing that matters."""

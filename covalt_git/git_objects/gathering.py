@@ -17,7 +17,6 @@ from covalt_git.git_objects.pack_writing import (
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-    from pathlib import Path
 
 MANY = 64
 _MANY_BYTES = 16 << 20
@@ -39,12 +38,12 @@ class Gathering:
     With no ``folder`` to put a pack in, all stay in memory.
 
     Attributes:
-        made: the pack that :meth:`finish` made of them, if it did.
+        made: the name of the pack that :meth:`finish` made of them, if it did.
     """
 
-    def __init__(self, folder: Path | None, object_format: str) -> None:
+    def __init__(self, folder: str | None, object_format: str) -> None:
         """Begin with none."""
-        self.made: Path | None = None
+        self.made: str | None = None
         self._folder = folder
         self._hash = object_format
         self._few: Objects = {}
@@ -144,12 +143,12 @@ class Gathering:
             self._pack.abandon()
         self._pack, self._few, self._deflated, self._size = None, {}, {}, 0
 
-    def _begin_pack(self, folder: Path) -> None:
+    def _begin_pack(self, folder: str) -> None:
         """Put all of them into a pack."""
         self._pack = self._packed(folder)
         self._few, self._deflated = {}, {}
 
-    def _packed(self, folder: Path, *, in_haste: bool = False) -> _PackInTheMaking:
+    def _packed(self, folder: str, *, in_haste: bool = False) -> _PackInTheMaking:
         pack = _PackInTheMaking(PackWriter(folder, self._hash), in_haste=in_haste)
         try:
             for oid, (kind, content) in self._few.items():
@@ -206,7 +205,7 @@ class _PackInTheMaking:
         self._write_all()
         return self._writer.read(bytes.fromhex(oid))
 
-    def finish(self, *, durable: bool) -> Path:
+    def finish(self, *, durable: bool) -> str:
         try:
             self._write_all()
             return self._writer.finish(durable=durable)

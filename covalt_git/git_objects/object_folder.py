@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from covalt_git.flushing import flush
@@ -30,7 +31,6 @@ from covalt_git.names import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from covalt_git.git_objects.incoming_packs import IncomingPack
 
@@ -47,16 +47,16 @@ _A_SECOND = 1_000_000_000
 class ObjectFolder:
     """The objects of one store.  Not for use by several threads at once; close it after use."""
 
-    def __init__(self, path: Path, object_format: str, id_length: int, *, durable: bool) -> None:
-        """Look at the folder at ``path``; an id has ``id_length`` bytes."""
-        self.path = path
+    def __init__(self, at: str, object_format: str, id_length: int, *, durable: bool) -> None:
+        """Look at the folder that lies ``at`` a path; an id has ``id_length`` bytes."""
+        self._at = at
+        self.pack_folder = f"{at}/pack"
         self.durable = durable
         self.packs: list[Pack] = []
         self._large: list[Pack] = []
         self._in_small: dict[bytes, Pack] = {}
         self.object_format = object_format
         self.id_length = id_length
-        self._pack_folder = path / "pack"
         self._listed_at: int | None = None
         self._listed: frozenset[str] = frozenset()
         self._touched: set[str] = set()
@@ -67,6 +67,11 @@ class ObjectFolder:
         self._beside: IncomingPack | None = None
         self._together = 0
         self._names: dict[str, frozenset[str]] = {}
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return Path(self._at)
 
     def close(self) -> None:
         """Let go of open packs and of what was never flushed."""
@@ -119,14 +124,14 @@ class ObjectFolder:
     def has(self, oid: str) -> bool:
         """Tell whether an object is here; its name will be durable after the next flush."""
         folder = self._folder_of(oid)
-        if folder and not (folder == str(self._pack_folder) and self._is_safe(oid)):
+        if folder and not (folder == self.pack_folder and self._is_safe(oid)):
             self._touched.add(folder)
         return folder is not None
 
     def _is_safe(self, oid: str) -> bool:
         """Tell whether an object lies in a pack whose name is durable, or in the log."""
         found = self.find_packed(oid)
-        return found is not None and found[0].path.name in self._safe
+        return found is not None and found[0].name in self._safe
 
     def can_read(self, oid: str) -> bool:
         """Tell whether an object is here, for somebody who stores nothing that leads to it."""
@@ -140,13 +145,13 @@ class ObjectFolder:
             return ""
         # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
         if self._may_be_loose(oid) and self._loose_size(oid):
-            return f"{self.path}/{oid[:2]}"
-        return None if self.find_packed(oid) is None else str(self._pack_folder)
+            return f"{self._at}/{oid[:2]}"
+        return None if self.find_packed(oid) is None else self.pack_folder
 
     def refresh(self) -> bool:
         """Look for packs that others have made or removed; return whether there may be any."""
         try:
-            changed = os.stat(self._pack_folder).st_mtime_ns  # noqa: PTH116 - asked by every writer
+            changed = os.stat(self.pack_folder).st_mtime_ns  # noqa: PTH116 - asked by every writer
         except FileNotFoundError:
             self._listed_at = 0
             return False
@@ -154,7 +159,7 @@ class ObjectFolder:
             return False
         # Within one tick of a clock another pack may come and the folder's time stay as it is.
         self._listed_at = changed if time.time_ns() - changed > _A_SECOND else 0
-        return self._take_up(_names_in(str(self._pack_folder)))
+        return self._take_up(_names_in(self.pack_folder))
 
     def _take_up(self, names: frozenset[str]) -> bool:
         """Open the packs among the names in their folder; return whether there may be others now."""
@@ -162,7 +167,7 @@ class ObjectFolder:
             return False
         self._listed = names
         self._safe &= names
-        known = {pack.path.name: pack for pack in self.packs}
+        known = {pack.name: pack for pack in self.packs}
         self.packs, fresh = [], []
         for name in sorted(name for name in names if name.endswith(".pack")):
             if not name.startswith("pack-") or f"{name[:-5]}.idx" not in names:
@@ -171,7 +176,7 @@ class ObjectFolder:
             if pack is None:
                 # One of another version, or damaged, is left to dulwich; one may be gone by now.
                 with contextlib.suppress(OSError, DamagedObjectError):
-                    pack = Pack(self._pack_folder / name, self.id_length)
+                    pack = Pack(self.pack_folder, name, self.id_length)
                     fresh.append(pack)
             if pack is not None:
                 self.packs.append(pack)
@@ -182,12 +187,12 @@ class ObjectFolder:
         self._know_by_heart(fresh if not known else self.packs, anew=bool(known))
         return True
 
-    def _take_in(self, path: Path, content: tuple[bytes, bytes] | None = None) -> None:
+    def _take_in(self, name: str, content: tuple[bytes, bytes] | None = None) -> None:
         """Open a pack that has just been made, without looking for others."""
-        names = {path.name, path.with_suffix(".idx").name}
+        names = {name, f"{name.removesuffix('.pack')}.idx"}
         if names <= self._listed:
             return
-        pack = Pack(path, self.id_length, content=content)
+        pack = Pack(self.pack_folder, name, self.id_length, content=content)
         self._listed |= names
         self.packs.append(pack)
         self._know_by_heart([pack], anew=False)
@@ -229,7 +234,7 @@ class ObjectFolder:
     def _gathering(self) -> Gathering | None:
         """Return what is being gathered, if anything is."""
         if self._scratch is None and self._pending is None and self._together:
-            self._pending = Gathering(self._pack_folder, self.object_format)
+            self._pending = Gathering(self.pack_folder, self.object_format)
         return self._pending if self._scratch is None else self._scratch
 
     def write_loose(self, kind: bytes, content: bytes) -> str:
@@ -286,7 +291,7 @@ class ObjectFolder:
 
     def adopt(self, pack: IncomingPack, oids: Iterable[str]) -> None:
         """Store objects of a pack that somebody sent; durable after :meth:`flush`."""
-        writer = PackWriter(self._pack_folder, self.object_format)
+        writer = PackWriter(self.pack_folder, self.object_format)
 
         def distance(base: str) -> int:
             raw = bytes.fromhex(base)
@@ -297,7 +302,7 @@ class ObjectFolder:
                 writer.append(bytes.fromhex(oid), pack.entry(oid, distance))
             if len(writer):
                 writer.finish(durable=self.durable)
-                self._touched.add(str(self._pack_folder))
+                self._touched.add(self.pack_folder)
         finally:
             writer.abandon()
         self.refresh()
@@ -319,7 +324,7 @@ class ObjectFolder:
         finally:
             pending.abandon()
         if pending.made is not None:
-            self._touched.add(str(self._pack_folder))
+            self._touched.add(self.pack_folder)
             self._take_in(pending.made)
 
     def put_small(
@@ -338,28 +343,34 @@ class ObjectFolder:
         small = self._pending.small(most_loose=MOST_LOOSE, most=most)
         if small is None:
             return False
-        if isinstance(small, SmallPack):  # see there: the index comes first
+        if isinstance(small, SmallPack):
+            index = f"pack/{small.index_name}"
             content = small.index_content, small.content
-            files = {f"pack/{small.index_name}": content[0], f"pack/{small.name}": content[1]}
+            files = {index: content[0], f"pack/{small.name}": content[1]}
         else:
+            index = ""
             files = {f"{oid[:2]}/{oid[2:]}": loose_stream(*found) for oid, found in small.items()}
         self.sync()  # what was found, and is in no record
         self._pending = None
-        unnamed = {f"{self.path}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
+        unnamed = {f"{self._at}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
+        if index and not os.access(f"{self._at}/{index}", os.F_OK):
+            # Nobody looks at an index without its pack, and the next writer clears it away.
+            write_new(f"{self._at}/{index}", content[0], mode=0o444)
+            unnamed = {name: path for name, path in unnamed.items() if path != index}
         try:
             for name, path in unnamed.items():
                 write_new(name, files[path], mode=0o444)
             if record is not None:
                 record({f"objects/{path}": content for path, content in files.items()})
             for name, path in unnamed.items():
-                rename_into(name, f"{self.path}/{path}")
+                rename_into(name, f"{self._at}/{path}")
         except BaseException:
             for name in unnamed:
                 with contextlib.suppress(OSError):
                     os.unlink(name)  # noqa: PTH108
             raise
         if isinstance(small, SmallPack):
-            self._take_in(self._pack_folder / small.name, content=content)
+            self._take_in(small.name, content=content)
             self._safe |= {small.name}
         return True
 
@@ -368,18 +379,18 @@ class ObjectFolder:
         if self._touched and self.durable:
             for folder in self._touched:
                 flush(folder)
-            if str(self._pack_folder) in self._touched:
+            if self.pack_folder in self._touched:
                 self._safe = self._listed
             # The folder of packs stays where it is; one of loose objects may have come and gone.
             if self._touched - self._settled:
-                flush(str(self.path))
-                self._settled.update(self._touched & {str(self._pack_folder)})
+                flush(self._at)
+                self._settled.update(self._touched & {self.pack_folder})
         self._touched.clear()
 
     def flush_names(self) -> None:
         """Make durable which packs and folders there are."""
-        for folder in (self._pack_folder, self.path):
-            if folder.is_dir():
+        for folder in (self.pack_folder, self._at):
+            if os.path.isdir(folder):  # noqa: PTH112 - it is a string
                 flush(folder)
 
     def loose_kind(self, oid: str) -> bytes:
@@ -395,31 +406,34 @@ class ObjectFolder:
 
     def clear_temporary(self) -> None:
         """Remove what processes that died were writing."""
-        for name in _names_in(str(self.path)):
+        for name in _names_in(self._at):
             if name.startswith(_LOOSE_TEMPORARY):
-                (self.path / name).unlink(missing_ok=True)
-        names = _names_in(str(self._pack_folder))
+                Path(self._at, name).unlink(missing_ok=True)
+        names = _names_in(self.pack_folder)
         for name in names:
             is_index_alone = name.endswith(".idx") and f"{name[:-4]}.pack" not in names
             if is_index_alone or name.startswith(TEMPORARY):
-                (self._pack_folder / name).unlink(missing_ok=True)
+                Path(self.pack_folder, name).unlink(missing_ok=True)
         self._take_up(names)
 
     def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
-        with contextlib.closing(UnnamedFile(self.path, _LOOSE_TEMPORARY)) as file:
+        with contextlib.closing(UnnamedFile(self._at, _LOOSE_TEMPORARY)) as file:
             file.write(loose_stream(kind, content))
             file.flush(durable=self.durable)
             file.rename(self._loose(oid))
-        self._touched.add(f"{self.path}/{oid[:2]}")
+        self._touched.add(f"{self._at}/{oid[:2]}")
 
     # Where an object is
 
     def _loose(self, oid: str) -> str:
-        return f"{self.path}/{oid[:2]}/{oid[2:]}"
+        return f"{self._at}/{oid[:2]}/{oid[2:]}"
 
     def _loose_size(self, oid: str) -> int | None:
+        path = self._loose(oid)
+        if not os.access(path, os.F_OK):  # as mostly, and quicker told than by an error
+            return None
         try:
-            return os.stat(self._loose(oid)).st_size  # noqa: PTH116 - a hot line of a snapshot
+            return os.stat(path).st_size  # noqa: PTH116 - a hot line of a snapshot
         except FileNotFoundError:
             return None
 
@@ -428,12 +442,12 @@ class ObjectFolder:
         if self._pending is None or not self._pending.is_large:
             return True
         if not self._names:
-            self._names[""] = _names_in(str(self.path))
+            self._names[""] = _names_in(self._at)
         start = oid[:2]
         if start not in self._names[""]:
             return False
         if start not in self._names:
-            self._names[start] = _names_in(f"{self.path}/{start}")
+            self._names[start] = _names_in(f"{self._at}/{start}")
         return oid[2:] in self._names[start]
 
     def find_packed(self, oid: str) -> tuple[Pack, int] | None:

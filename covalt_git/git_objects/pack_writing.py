@@ -90,7 +90,7 @@ class PackWriter:
     A small one is made in memory, and is a file only at its end.
     """
 
-    def __init__(self, folder: Path, object_format: str) -> None:
+    def __init__(self, folder: str, object_format: str) -> None:
         """Begin a pack that will lie in ``folder``."""
         self.end = PACK_HEADER
         self._folder = folder
@@ -168,8 +168,8 @@ class PackWriter:
             written = os.pread(self._file.handle(), length + size + (size >> 10) + 64, offset)
         return KINDS[kind], inflate(written[length:], size)
 
-    def finish(self, *, durable: bool) -> Path:
-        """Give the pack and its index their names; return the pack's.
+    def finish(self, *, durable: bool) -> str:
+        """Give the pack and its index their names in the folder; return the pack's.
 
         The names are on the disk only when the folder was flushed, too.
         """
@@ -177,12 +177,12 @@ class PackWriter:
         pack = self._into_file()
         index = self._temporary(TEMPORARY[1])
         index.write(self._index_content(checksum))
-        path = self._folder / f"pack-{checksum.hex()}.pack"
+        name = f"pack-{checksum.hex()}"
         for one in (pack, index):  # both are written by now: a disk may flush them in one go
             one.flush(durable=durable)
-        index.rename(path.with_suffix(".idx"))
-        pack.rename(path)
-        return path
+        index.rename(f"{self._folder}/{name}.idx")
+        pack.rename(f"{self._folder}/{name}.pack")
+        return f"{name}.pack"
 
     def small(self) -> SmallPack | None:
         """Return the pack for somebody else to write; None where it is too large to be in memory."""
@@ -244,12 +244,12 @@ class PackWriter:
 class UnnamedFile:
     """A file that is being written, and goes when it is closed without a name of its own."""
 
-    def __init__(self, folder: Path, prefix: str) -> None:
+    def __init__(self, folder: str, prefix: str) -> None:
         """Make one in a folder, under a name that begins with ``prefix``."""
         try:
             handle, name = tempfile.mkstemp(prefix=prefix, dir=folder)
         except FileNotFoundError:
-            folder.mkdir(exist_ok=True)
+            Path(folder).mkdir(exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=prefix, dir=folder)
         self._name: str | None = name
         self._file = os.fdopen(handle, "w+b", buffering=_IN_MEMORY)
@@ -267,7 +267,7 @@ class UnnamedFile:
         if durable:
             os.fsync(handle)
 
-    def rename(self, path: Path | str) -> None:
+    def rename(self, path: str) -> None:
         """Give it its name; the folder it is to lie in may be missing."""
         self._file.close()
         rename_into(self._name or "", path)
@@ -282,7 +282,7 @@ class UnnamedFile:
             self._name = None
 
 
-def rename_into(name: str, path: Path | str) -> None:
+def rename_into(name: str, path: str) -> None:
     """Rename a file, into a folder that may be missing."""
     try:
         os.rename(name, path)  # noqa: PTH104 - it is a string

@@ -72,7 +72,7 @@ def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
     objects.refresh()
     packs = [pack for pack in objects.packs if is_ours(pack)]
     single = [pack for pack in packs if pack.count <= MANY and pack.size <= _SINGLE]
-    packing = _Packing(objects, PackWriter(objects.path / "pack", objects.object_format))
+    packing = _Packing(objects, PackWriter(objects.pack_folder, objects.object_format))
     try:
         larger = sorted((pack for pack in packs if pack not in single), key=lambda pack: pack.count)
         packing.copy(larger if end is None else _worth_a_copy(larger))
@@ -240,7 +240,7 @@ class _Packing:
         self.objects.flush_names()  # the folder of packs may be new, too
         with Freeing() as freeing:
             for pack in self.replaced:
-                if pack.path != new:
+                if pack.name != new:
                     for suffix in (".pack", ".idx"):
                         freeing.hold(str(pack.path.with_suffix(suffix)))
                     remove_pack(pack)

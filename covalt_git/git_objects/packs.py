@@ -11,6 +11,7 @@ import hashlib
 import mmap
 import os
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.errors import ApplyDeltaError
@@ -21,7 +22,6 @@ from covalt_git.git_objects.objects import KINDS, DamagedObjectError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 INDEX_START = b"\xfftOc\0\0\0\2"
 PACK_START = b"PACK\0\0\0\2"
@@ -58,9 +58,9 @@ class Pack:
     """One pack that is open for reading, by any number of threads."""
 
     def __init__(
-        self, path: Path, id_length: int, *, content: tuple[bytes, bytes] | None = None
+        self, folder: str, name: str, id_length: int, *, content: tuple[bytes, bytes] | None = None
     ) -> None:
-        """Open the pack at ``path``, which ends in ``.pack``.
+        """Open the pack of that name, which ends in ``.pack``, in a folder.
 
         ``content`` is that of its index and its own, where these are at hand.
 
@@ -68,21 +68,30 @@ class Pack:
             OSError: when it is gone.
             DamagedObjectError: when it is no pack or its index none of version 2.
         """
-        self.path = path
+        self.folder = folder
+        self.name = name
         self.id_length = id_length
         self._bases: dict[int, tuple[bytes, bytes]] = {}
         self._bases_bytes = 0
-        self._index, self._pack = content or (_content(path.with_suffix(".idx")), _content(path))
+        self._index, self._pack = content or (
+            _content(f"{folder}/{name.removesuffix('.pack')}.idx"),
+            _content(f"{folder}/{name}"),
+        )
         if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
-            raise DamagedObjectError(f"{path.name} or its index is of no version we know")
+            raise DamagedObjectError(f"{name} or its index is of no version we know")
         if len(self._index) < _NAMES:
-            raise DamagedObjectError(f"the index of {path.name} is cut off")
+            raise DamagedObjectError(f"the index of {name} is cut off")
         # For each first byte of an id, how many ids begin with a lower one.
         self._below = (0, *struct.unpack_from(">256I", self._index, _FANOUT))
         self.count: int = self._below[256]
         self._places = _NAMES + self.count * (id_length + 4)
         if len(self._index) < self._places + 4 * self.count + 2 * id_length:
-            raise DamagedObjectError(f"the index of {path.name} is cut off")
+            raise DamagedObjectError(f"the index of {name} is cut off")
+
+    @property
+    def path(self) -> Path:
+        """Where the pack's file lies."""
+        return Path(self.folder, self.name)
 
     @property
     def size(self) -> int:
@@ -169,7 +178,7 @@ class Pack:
             DamagedObjectError: when none can begin there.
         """
         if not PACK_HEADER <= offset < len(self._pack) - self.id_length:
-            raise DamagedObjectError(f"{self.path.name} has nothing at {offset}")
+            raise DamagedObjectError(f"{self.name} has nothing at {offset}")
         start = self._pack[offset : offset + LONGEST_HEADER]
         try:
             kind, size, at = kind_and_size(start)
@@ -177,12 +186,12 @@ class Pack:
                 back, at = distance_back(start, at)
                 return PackedEntry(offset, kind, size, offset + at, offset - back)
         except IndexError:
-            raise DamagedObjectError(f"{self.path.name} is cut off") from None
+            raise DamagedObjectError(f"{self.name} is cut off") from None
         if kind == ID_DELTA:
             base = start[at : at + self.id_length]
             return PackedEntry(offset, kind, size, offset + at + self.id_length, base)
         if not 0 < kind < len(KINDS):
-            raise DamagedObjectError(f"{self.path.name} has no object at {offset}")
+            raise DamagedObjectError(f"{self.name} has no object at {offset}")
         return PackedEntry(offset, kind, size, offset + at)
 
     def size_of(self, offset: int) -> int:
@@ -200,7 +209,7 @@ class Pack:
         try:
             return delta_sizes(start)[1]
         except IndexError:
-            raise DamagedObjectError(f"{self.path.name} is cut off") from None
+            raise DamagedObjectError(f"{self.name} is cut off") from None
 
     def depth(self, offset: int) -> int:
         """Return how many deltas the object at ``offset`` is away from a whole one.
@@ -256,7 +265,7 @@ class Pack:
             return inflate(self._pack[entry.start : end], entry.size)
 
 
-def _content(path: Path) -> mmap.mmap | bytes:
+def _content(path: str) -> mmap.mmap | bytes:
     """Return a file's content, which stays what it is when the file goes."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -265,7 +274,7 @@ def _content(path: Path) -> mmap.mmap | bytes:
             return start
         return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
     except ValueError:  # an empty file
-        raise DamagedObjectError(f"{path.name} is empty") from None
+        raise DamagedObjectError(f"{os.path.basename(path)} is empty") from None  # noqa: PTH119
     finally:
         os.close(handle)
 

@@ -87,6 +87,8 @@ _DAMAGE = (
     zlib.error,
 )
 
+_PARTS = ("HEAD", "objects", "refs")
+
 
 def _nobody(_: str) -> None:
     """Be told nothing."""
@@ -119,7 +121,7 @@ class GitStore:
         known = _format_of(self.path)
         if known is None:
             known = self._repo.object_format.name, self._repo.object_format.oid_length
-        self._objects = ObjectFolder(self.path / "objects", *known, durable=self.durable)
+        self._objects = ObjectFolder(f"{self._at}/objects", *known, durable=self.durable)
 
     @property
     def _repo(self) -> Repo:
@@ -719,9 +721,8 @@ class _Blobs:
 def _format_of(path: Path) -> tuple[str, int] | None:
     """Return the hash of a store that is as it was made, and the bytes of an id; None of another."""
     config = read_small(f"{path}/config").decode("utf-8", "replace")
-    parts = all(os.path.exists(f"{path}/{part}") for part in ("HEAD", "objects", "refs"))  # noqa: PTH110
     for object_format, made in CONFIGS.items():
-        if parts and config == made:
+        if config == made and all(os.access(f"{path}/{part}", os.F_OK) for part in _PARTS):
             return object_format, ID_LENGTHS[object_format]
     return None
 

@@ -38,12 +38,11 @@ class Usage:
 def usage(objects: ObjectFolder) -> Usage:
     """Return what the objects of a store take."""
     objects.refresh()
-    packed = [pack.path for pack in objects.packs]
     files = [path for path in objects.path.rglob("*") if path.is_file()]
     return Usage(
         size=sum(path.stat().st_size for path in files),
         objects=sum(pack.count for pack in objects.packs) + len(list(_loose(objects.path))),
-        packs=len(packed),
+        packs=len(objects.packs),
     )
 
 
@@ -59,7 +58,7 @@ def sweep(
         if pack.path.stat().st_mtime < until and any(
             oid.hex() not in live for oid, *_ in pack.ids()
         ):
-            told(f"writing {pack.path.name[:13]} anew")
+            told(f"writing {pack.name[:13]} anew")
             _sweep_pack(objects, pack, live)
     for path in _loose(objects.path):
         if path.parent.name + path.name not in live and path.stat().st_mtime < until:
@@ -77,7 +76,7 @@ def _sweep_pack(objects: ObjectFolder, pack: Pack, live: Container[str]) -> None
     """Write a pack anew with its live objects only; a damaged one stays as it is."""
     if not pack.is_whole():
         return
-    writer = PackWriter(pack.path.parent, objects.object_format)
+    writer = PackWriter(pack.folder, objects.object_format)
     ids = {offset: oid for oid, offset, _ in pack.ids()}
     places = [*sorted(ids), pack.body_end()]
     try:
@@ -86,8 +85,8 @@ def _sweep_pack(objects: ObjectFolder, pack: Pack, live: Container[str]) -> None
                 entry = pack.entry(place)
                 writer.append(ids[place], _copied(writer, pack, entry, end, ids))
         if len(writer):
-            new = writer.finish(durable=True)
-            flush(str(new.parent))
+            writer.finish(durable=True)
+            flush(pack.folder)
     except DamagedObjectError:
         return
     finally:

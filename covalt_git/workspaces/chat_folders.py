@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.errors import CovaltError
 from covalt_git.flushing import flush
 from covalt_git.names import check_id, id_key, is_id, new_id
+from covalt_git.workspaces.syncing import sync_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,12 +57,13 @@ def check_free(chats: Path, chat_id: str) -> None:
         BadNameError: when the id is not one.
     """
     check_id(chat_id, "chat")
-    for known in _names_like(chats, chat_id):
+    found = _names_like(chats, chat_id)
+    for known in found:
         if (chats / known / "store.git").is_dir():
             raise ChatExistsError(
                 f"there is a chat {known!r}", hint=f"covalt-git chat show {known}"
             )
-    if os.path.lexists(f"{chats}/{chat_id}"):
+    if chat_id in found:
         raise ChatExistsError(
             f"something else is in the place of {chat_id!r}",
             hint=f"choose another id, or move {chats / chat_id} away",
@@ -96,8 +98,11 @@ def _free_id(chats: Path, names: Iterable[str], preferred: str | None) -> str:
 
 
 @contextlib.contextmanager
-def arranging(chats: Path) -> Iterator[None]:
-    """Hold the folder of all chats, for a moment: two ids that differ in ``-`` and ``_`` are one."""
+def arranging(chats: Path) -> Iterator[int]:
+    """Hold the folder of all chats, for a moment: two ids that differ in ``-`` and ``_`` are one.
+
+    Yields its handle.
+    """
     try:
         handle = os.open(chats, os.O_RDONLY)
     except FileNotFoundError:
@@ -105,7 +110,7 @@ def arranging(chats: Path) -> Iterator[None]:
         handle = os.open(chats, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)
 
@@ -116,11 +121,10 @@ def make(
     *,
     durable: bool,
     fill: Callable[[str, str], None],
-    sync: Callable[[str], None],
 ) -> str:
     """Make a chat that is made at once, and return its id: ``wanted``, or the next that is free.
 
-    ``fill`` is given the folder and the id, and ``sync`` makes durable what it made in the folder.
+    ``fill`` is given the folder and the id.
 
     Raises:
         ChatExistsError: when there is one of the id ``wanted``.
@@ -128,7 +132,7 @@ def make(
     """
     if wanted is not None:
         check_id(wanted, "chat")  # before anything is made
-    with arranging(chats):  # until it ends nobody clears away what is not held
+    with arranging(chats) as above:  # until it ends nobody clears away what is not held
         if wanted is not None:
             check_free(chats, wanted)
         names = _names_in(chats)
@@ -139,13 +143,13 @@ def make(
             os.mkdir(made)  # noqa: PTH102 - new chats are to be there at once
             fill(made, chat_id)
             if durable:
-                sync(made)
+                sync_many(made, above=above)
             os.rename(made, f"{chats}/{chat_id}")  # noqa: PTH104
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
             raise
         if durable:
-            flush(chats)
+            os.fsync(above)
     return chat_id
 
 
@@ -184,7 +188,7 @@ def place(
         ChatExistsError: when there is one of the id ``wanted``.
         BadNameError: when that is no id.
     """
-    with arranging(chats):
+    with arranging(chats) as above:
         if wanted is not None:
             check_free(chats, wanted)
         chat_id = wanted or _free_id(chats, _names_in(chats), preferred)
@@ -193,7 +197,7 @@ def place(
             flush(made)
         made.rename(chats / chat_id)
         if durable:
-            flush(chats)
+            os.fsync(above)
     return chat_id
 
 
@@ -203,11 +207,11 @@ def remove(chat: Path, *, durable: bool) -> None:
     It is gone as soon as it has another name.  Where the process dies, or cannot remove something,
     whoever makes the next chat takes the rest along.
     """
-    with arranging(chat.parent):
+    with arranging(chat.parent) as above:
         gone = chat.with_name(f"{_GONE}{new_id()}")
         chat.rename(gone)
         if durable:
-            flush(chat.parent)
+            os.fsync(above)
     _remove_all(gone)
 
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import time
@@ -44,7 +45,6 @@ from covalt_git.workspaces.locking import was_left
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.snapshot import Snapshot, take
-from covalt_git.workspaces.syncing import sync_many
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -94,7 +94,7 @@ class AboutChat(StrictModel):
     made_by: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class ChatStore:
     """One chat, open for reading.  Close it after use; one thread at a time."""
 
@@ -116,7 +116,7 @@ class ChatStore:
     def __exit__(self, *_: object) -> None:
         self.store.close()
 
-    @property
+    @functools.cached_property
     def workspace(self) -> Path:
         """The working folder."""
         return self.folder / "workspace"
@@ -576,9 +576,7 @@ class Chats:
             _make_chat(folder, about, self.config.object_format)
 
         try:
-            chat_id = chat_folders.make(
-                self.folder, chat_id, durable=durable, fill=fill, sync=sync_many
-            )
+            chat_id = chat_folders.make(self.folder, chat_id, durable=durable, fill=fill)
         except OSError as error:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"

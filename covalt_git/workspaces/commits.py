@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
 _SOURCES: tuple[str, ...] = get_args(Source)
 _MAX_SUBJECT = 100
+_BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029]+")
+_ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
 
 
 def now() -> str:
@@ -45,7 +47,7 @@ def now() -> str:
 
 def one_line(text: str) -> str:
     """Return ``text`` fit to stand in a subject or a trailer."""
-    line = re.sub(r"[\x00-\x20\x7f-\xa0\u2028\u2029]+", " ", text).strip()
+    line = _BLANK.sub(" ", text).strip()
     return line.encode("utf-8", "replace").decode()
 
 
@@ -55,7 +57,7 @@ def _short(line: str) -> str:
 
 def author(by: str) -> str:
     """Return the git identity of a principal."""
-    name = re.sub(r"[^A-Za-z0-9._@+-]+", "-", by).strip("-.") or "unknown"
+    name = _ODD.sub("-", by).strip("-.") or "unknown"
     return f"{name} <{name}@covalt.invalid>"
 
 
@@ -71,7 +73,7 @@ def build(
 ) -> CommitObject:
     """Return the commit that carries ``record``; its large fields go into ``records`` first."""
     fields = {"v": record.v} | record.model_dump(mode="json", exclude_defaults=True)
-    line = canonical_json.dumps(records.shrink(fields))
+    line = records.spelled(fields)
     trailers = {
         "Covalt-Source": source,
         "Covalt-Source-Ref": record.id,

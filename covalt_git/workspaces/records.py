@@ -92,8 +92,15 @@ class Records:
         if not self.store.swap_ref(REF, before, self.store.write_commit(commit)):
             raise CovaltError("somebody else wrote this chat's records", hint="try again")
 
-    def shrink(self, record: JsonObject) -> JsonObject:
-        """Return the record with its large fields kept here and referred to."""
+    def spelled(self, record: JsonObject) -> bytes:
+        """Return the record as canonical JSON, its large fields kept here and referred to."""
+        line = canonical_json.dumps(record)
+        # Then no field is large; and what looks like a reference has these letters.
+        if len(line) <= LARGE and b'"ref":' not in line:
+            return line
+        return canonical_json.dumps(self._shrink(record))
+
+    def _shrink(self, record: JsonObject) -> JsonObject:
         small = dict(record)
         for name in _CONTAINERS:
             if name in small:

@@ -84,6 +84,7 @@ class _Reading:
 
 
 _READING = _Reading()
+_NOTHING_NOTED = WorkspaceNotes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Snapshot:
     files: int = 0
     root: KnownFolder | None = field(default=None, compare=False, repr=False)
     before: KnownFolder | None = field(default=None, compare=False, repr=False)
+    cache: StatCache | None = field(default=None, compare=False, repr=False)
 
     @property
     def left_in_place(self) -> tuple[str, ...]:
@@ -126,10 +128,10 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         branch = _active_branch(store)
         head = None if branch is None else branch.manifest
         # Whoever removes the file doubts what is known of the folder.
-        names = watch.since() if watch is not None and cache.file.exists() else None
+        names = watch.since() if watch is not None and os.path.exists(cache.file) else None  # noqa: PTH110
         at_head = None if watch is None else watch.root_at(head)
         if at_head is not None and names == {}:
-            return _snapshot_of(at_head, at_head)
+            return _snapshot_of(at_head, at_head, cache)
         start = time.monotonic()
         known, clock = cache.recall()
         if watch is not None and names is not None:
@@ -158,23 +160,22 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         if watch is not None and (root is known or not store.in_scratch):
             took = time.monotonic() - start if names is None else None
             watch.saw(root, head if is_head else None, everything_in=took)
-    return _snapshot_of(root, known)
+    return _snapshot_of(root, known, cache)
 
 
-def note_manifest(
-    store: GitStore, path: Path, config: WorkspaceConfig, seen: Snapshot, branch: Anchor
-) -> None:
-    """Take note that the active branch is at a manifest now that was made of a snapshot."""
-    cache = StatCache.beside(path, config, store.object_format)
-    if seen.root is not None:
-        cache.anchor(seen.root, branch)
-        with watch_of(path, cache.settings) as watch:
+def note_manifest(path: Path, seen: Snapshot, branch: Anchor) -> None:
+    """Take note that the active branch is at a manifest now that was made of a snapshot of ``path``."""
+    if seen.root is not None and seen.cache is not None:
+        seen.cache.anchor(seen.root, branch)
+        with watch_of(path, seen.cache.settings) as watch:
             if watch is not None and watch.root is seen.root:
                 watch.head = branch.manifest
 
 
-def _snapshot_of(root: KnownFolder, before: KnownFolder | None) -> Snapshot:
+def _snapshot_of(root: KnownFolder, before: KnownFolder | None, cache: StatCache) -> Snapshot:
     """Return the snapshot that a look at a whole folder is."""
+    if not root.noted:
+        return Snapshot(root.tree, _NOTHING_NOTED, (), (), root.count(), root, before, cache)
     found: dict[str, list[tuple[str, str]]] = {}
     for kind, path, reason in root.all_notes():
         found.setdefault(kind, []).append((path, reason))
@@ -185,7 +186,7 @@ def _snapshot_of(root: KnownFolder, before: KnownFolder | None) -> Snapshot:
         unportable=_path_notes(found.get(_UNPORTABLE, [])),
     )
     ignored, hollow = paths.get(_IGNORED, ()), paths.get(_HOLLOW, ())
-    return Snapshot(root.tree, notes, ignored, hollow, root.count(), root, before)
+    return Snapshot(root.tree, notes, ignored, hollow, root.count(), root, before, cache)
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
@@ -408,22 +409,28 @@ class _Walk:
     since: dict[str, set[str]] | None
     ahead: Preload | None
     read: int = 0
-    _way: set[str] = field(init=False)
+    _way: dict[str, set[str]] = field(init=False)
     _asked: set[tuple[str, ...]] = field(default_factory=set)
     _next: dict[int, tuple[_Look, os.DirEntry[str] | None]] = field(default_factory=dict)
     _ignored_files: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Find the folders in which some name may have changed, or in a folder of which."""
+        """Find the folders in which some name may have changed, or in a folder of which.
+
+        ``_way`` has their names, by the path of the folder that they are in.
+        """
         self._ignored_files = tuple(one for one in self.config.ignore if not one.endswith("/"))
         if self.ahead is not None:
             self.ahead.take = self.take
-        self._way = {""}
+        self._way = {}
         for touched in self.since or ():
             path = touched
-            while path not in self._way:
-                self._way.add(path)
-                path = path.rpartition("/")[0]
+            while path:
+                path, _, name = path.rpartition("/")
+                on_the_way = self._way.setdefault(path, set())
+                if name in on_the_way:
+                    break
+                on_the_way.add(name)
 
     def folder(
         self,
@@ -579,24 +586,25 @@ class _Walk:
 
     def touched(self, look: _Look, names: set[str]) -> None:
         """Look at some names of a folder, and on to those in the folders in it."""
-        known, where = look.known, "/".join((*look.path, ""))
+        known = look.known
         changed = look.changed_files(names)
         new = names - known.files.keys()
+        inside = self._way.get(look.where, set()).union(look.doubtful_folders())
+        unseen = known.folders.keys() & inside.union(names)
+        look.folders = known.folders.copy()
+        for name in unseen:
+            del look.folders[name]
         look.files = known.files
         if changed or new:
-            look.files = {name: seen for name, seen in known.files.items() if name not in changed}
+            look.files = known.files.copy()
+            for name in changed:
+                del look.files[name]
             for name in sorted(new.union(changed)):
                 self.entry(look, name, is_file=changed.get(name, False))
             if look.files == known.files:
                 look.files = known.files
-        doubtful = set(look.doubtful_folders())
-        for name, folder in known.folders.items():
-            if name in names:
-                continue
-            if where + name in self._way or name in doubtful:
-                self.entry(look, name, is_known_folder=True, as_a_whole=False)
-            else:
-                look.folders[name] = folder
+        for name in sorted(unseen - names):
+            self.entry(look, name, is_known_folder=True, as_a_whole=False)
         look.others += [name for name in known.others if name not in names]
         look.notes += [
             note for note in known.notes if note[1] in look.others and note[1] not in names

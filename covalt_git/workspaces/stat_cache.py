@@ -140,8 +140,9 @@ class KnownFolder:
             was = before.files.get(name)
             if now is not was and _state_of(now) != _state_of(was):
                 yield path + name
-        for name in before.files.keys() - self.files.keys():
-            yield path + name
+        if self.files is not before.files:
+            for name in before.files.keys() - self.files.keys():
+                yield path + name
         for name, folder in self.folders.items():
             known = before.folders.get(name, NOTHING_KNOWN)
             if folder is not known:
@@ -198,7 +199,7 @@ _lock = threading.Lock()
 class StatCache:
     """What is known of one workspace: in this process, and in the file for the next one."""
 
-    file: Path
+    file: str
     settings: bytes = field(repr=False)
     id_length: int
 
@@ -206,7 +207,8 @@ class StatCache:
     def beside(cls, workspace: Path, config: WorkspaceConfig, object_format: str) -> StatCache:
         """Return the cache of a workspace; what other settings have led to is not in it."""
         settings, id_length = _settings(object_format, config.max_file_mb, config.ignore)
-        return cls(workspace.with_name(_NAME), settings, id_length)
+        file = os.path.join(os.path.dirname(workspace), _NAME)  # noqa: PTH118, PTH120 - every look asks
+        return cls(file, settings, id_length)
 
     def recall(self) -> tuple[KnownFolder | None, Clock]:
         """Return what is known of the workspace, if anything, and the time of its file system.
@@ -214,7 +216,7 @@ class StatCache:
         Whoever removes the file is understood to doubt what this process remembers, too.
         """
         clock, size = self._now()
-        key = (str(self.file), self.settings)
+        key = (self.file, self.settings)
         with _lock:
             if not size:
                 _remembered.pop(key, None)
@@ -229,13 +231,13 @@ class StatCache:
     def anchor_of(self, root: KnownFolder) -> Anchor | None:
         """Return what holds the tree of what this process remembers, if ``root`` is that."""
         with _lock:
-            before = _remembered.get((str(self.file), self.settings))
+            before = _remembered.get((self.file, self.settings))
         return before.anchor if before is not None and before.root is root else None
 
     def anchor(self, root: KnownFolder, anchor: Anchor) -> None:
         """Say of which manifest the tree of ``root`` is now, if that is what this process remembers."""
         with _lock:
-            before = _remembered.get((str(self.file), self.settings))
+            before = _remembered.get((self.file, self.settings))
             if before is not None and before.root is root:
                 before.anchor = anchor
 
@@ -244,7 +246,7 @@ class StatCache:
 
         Where its tree is that of a manifest, ``anchor`` says of which.
         """
-        key = (str(self.file), self.settings)
+        key = (self.file, self.settings)
         with _lock:
             before = _remembered.get(key)
         if before is not None and before.root is root and before.saved is root:
@@ -264,7 +266,7 @@ class StatCache:
         anchor: Anchor | None = None,
     ) -> None:
         with _lock:
-            key = (str(self.file), self.settings)
+            key = (self.file, self.settings)
             _remembered[key] = _Remembered(root, saved, size, root.count(), anchor)
             _remembered.move_to_end(key)
             total = sum(known.count for known in _remembered.values())
@@ -279,8 +281,8 @@ class StatCache:
             try:
                 os.utime(self.file)
             except FileNotFoundError:
-                self.file.touch()
-            status = self.file.stat()
+                Path(self.file).touch()
+            status = os.stat(self.file)  # noqa: PTH116 - it is a string
         except OSError:
             return Clock(0, 0), 0
         return Clock(status.st_ctime_ns, status.st_dev), status.st_size
@@ -290,11 +292,11 @@ class StatCache:
     ) -> tuple[KnownFolder, int]:
         """Write what the file lacks; return what it holds, and its size when it was last made."""
         if not _BOOT:
-            self.file.write_bytes(self._header)
+            Path(self.file).write_bytes(self._header)
             return root, 0
         if saved is not None:
             records = b"".join(_records(root, saved, ""))
-            with self.file.open("r+b", buffering=0) as file:
+            with open(self.file, "r+b", buffering=0) as file:  # noqa: PTH123 - it is a string
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 if file.read(len(self._header)) == self._header and size < 2 * whole + (1 << 18):
@@ -302,7 +304,7 @@ class StatCache:
                     file.write(records)
                     return root, whole
         content = self._header + b"".join(_records(root, None, ""))
-        temporary = self.file.with_suffix(".tmp")
+        temporary = Path(self.file).with_suffix(".tmp")
         temporary.write_bytes(content)
         temporary.replace(self.file)
         return root, len(content)
@@ -310,7 +312,7 @@ class StatCache:
     def _load(self) -> tuple[KnownFolder | None, int]:
         """Return what the file holds and the size of that."""
         try:
-            content = self.file.read_bytes()
+            content = Path(self.file).read_bytes()
         except OSError:
             return None, 0
         if not content.startswith(self._header):

@@ -14,14 +14,12 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.folders import Folder
 
 
-def sync_many(path: str) -> None:
-    """Make a folder durable with all that is in it, which is known to be more than a few files."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        done = flush_file_system(handle)
-    finally:
-        os.close(handle)
-    if not done:
+def sync_many(path: str, *, above: int) -> None:
+    """Make a folder durable with all that is in it, which is known to be more than a few files.
+
+    ``above`` is a handle of the folder that it is in.
+    """
+    if not flush_file_system(above):
         sync_within(path)
         flush(path)
 

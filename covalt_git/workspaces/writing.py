@@ -214,8 +214,7 @@ class Writer:
             _LAST_MADE.clear()
         _LAST_MADE[str(self.chat.folder)] = oid, state_of(tree, record)
         if ref == active and self._seen is not None and self._seen.tree == tree:
-            chat, made = self.chat, Anchor(ref, oid)
-            snapshot.note_manifest(chat.store, chat.workspace, chat.config, self._seen, made)
+            snapshot.note_manifest(self.chat.workspace, self._seen, Anchor(ref, oid))
         return oid
 
     def make(
