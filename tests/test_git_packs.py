@@ -280,7 +280,7 @@ def test_note_lies_loose_whatever_waits_to_be_stored(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store:
         with store.together():
             oids = [store.write_blob(b"%d" % number) for number in range(9)]
-        note = store.write_note("text", author="A <a@b>", time=1)
+        note = store.write_note("text", of=None, author="A <a@b>", time=1)
         assert len(packs(store)) == 1
         store.discard(note)
 
@@ -462,7 +462,7 @@ def test_packing_up_is_due_only_where_there_is_much(tmp_path: Path) -> None:
 def test_notes_stay_loose_until_they_are_old(tmp_path: Path) -> None:
     with GitStore.create(tmp_path / "s.git") as store:
         history(store, 3)
-        note = store.write_note("text", author="A <a@b>", time=1)
+        note = store.write_note("text", of=None, author="A <a@b>", time=1)
         store.pack_up()
         path = store.path / "objects" / note[:2] / note[2:]
         assert loose_objects(store) == [path]

@@ -270,7 +270,7 @@ def test_what_is_forgotten_does_not_count_as_too_much_for_the_log(store: GitStor
 
 
 def test_ref_to_what_was_discarded_stays_away(store: GitStore) -> None:
-    note = store.write_note("n\n", author="A <a@b.c>", time=1)
+    note = store.write_note("n\n", of=None, author="A <a@b.c>", time=1)
     assert store.swap_ref("refs/covalt/calls/x", None, note)
     store.forget_ref("refs/covalt/calls/x", note)
     store.discard(note)

@@ -32,7 +32,6 @@ from covalt_git.git_objects.store import (
     GitStore,
     create_work_repository,
     is_binary_content,
-    note_objects,
 )
 from covalt_git.git_objects.sweeping import Usage
 
@@ -56,7 +55,6 @@ __all__ = [
     "is_binary_content",
     "is_object_id",
     "make_store",
-    "note_objects",
     "object_id",
     "read_bundle_header",
     "with_other_ids",

@@ -38,19 +38,18 @@ def make_store(
     path: str,
     object_format: str,
     *,
-    objects: Iterable[tuple[bytes, bytes, str | None]] = (),
+    objects: Iterable[tuple[bytes, bytes, str]] = (),
 ) -> None:
     """Make a bare repository at ``path``, its HEAD on the unborn branch main; nothing of it is flushed.
 
-    ``objects`` are kinds and contents, each with the ref that is at it, if one is.
+    ``objects`` are kinds and contents, each with the ref that is at it.
     """
     files = {"config": CONFIGS[object_format].encode(), "HEAD": b"ref: refs/heads/main\n"}
     loose = {}
     for kind, content, ref in objects:
         oid = object_id(kind, content, object_format)
         loose[f"objects/{oid[:2]}/{oid[2:]}"] = loose_stream(kind, content)
-        if ref is not None:
-            files[ref] = f"{oid}\n".encode()
+        files[ref] = f"{oid}\n".encode()
     folders = {name.rpartition("/")[0] for name in (*files, *loose)}
     for folder in sorted({"", "objects", "refs"} | folders):
         os.mkdir(f"{path}/{folder}")  # noqa: PTH102 - new chats are to be there at once

@@ -260,18 +260,22 @@ class GitStore:
         return self._objects.write(b"commit", encode_commit(commit))
 
     def read_note(self, oid: str) -> str:
-        """Return the text of a note."""
-        return self._read(oid, b"tag").partition(b"\n\n")[2].decode("utf-8", "replace")
+        """Return the text of a note, or of a blob."""
+        kind, content = self.read_object(oid)
+        text = content if kind == b"blob" else self._read(oid, b"tag").partition(b"\n\n")[2]
+        return text.decode("utf-8", "replace")
 
-    def write_note(self, text: str, *, author: str, time: int) -> str:
+    def write_note(self, text: str, *, of: str | None, author: str, time: int) -> str:
         """Store a note and return its id; durable after :meth:`flush`.
 
-        A note is a tag object of the empty tree, with ``text`` as its message.  No tree can hold
-        one and no log walks to it, so that it never mixes with a chat's files or history.
+        A note is a tag object ``of`` another one, or of the empty tree, with ``text`` as its message.
+        No tree can hold one and no log walks to it, so that it never mixes with a chat's files or
+        history.
         """
-        (_, empty), (_, content) = note_objects(text, self.object_format, author=author, time=time)
-        self._objects.write(b"tree", empty)
-        return self._objects.write_loose(b"tag", content)
+        target = of or self.write_tree([])
+        kind = self.read_object(target)[0].decode()
+        head = f"object {target}\ntype {kind}\ntag note\ntagger {author} {time} +0000\n\n"
+        return self._objects.write_loose(b"tag", f"{head}{text}".encode())
 
     def refresh(self) -> None:
         """Look for packs that others have made or removed."""
@@ -725,16 +729,6 @@ def _format_of(path: Path) -> tuple[str, int] | None:
         if config == made and all(os.access(f"{path}/{part}", os.F_OK) for part in _PARTS):
             return object_format, ID_LENGTHS[object_format]
     return None
-
-
-def note_objects(
-    text: str, object_format: str, *, author: str, time: int
-) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-    """Return what a note is stored as, kinds and contents: the empty tree, and the note itself."""
-    empty = encode_tree([])
-    head = f"object {object_id(b'tree', empty, object_format)}\ntype tree\ntag note\n"
-    tag = f"{head}tagger {author} {time} +0000\n\n{text}"
-    return (b"tree", empty), (b"tag", tag.encode("utf-8"))
 
 
 def is_binary_content(content: bytes) -> bool:

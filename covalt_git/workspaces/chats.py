@@ -26,7 +26,6 @@ from covalt_git.git_objects import (
     BrokenStoreError,
     GitStore,
     make_store,
-    note_objects,
 )
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, PendingCall, RenderPlan, ToolCall
@@ -451,12 +450,16 @@ def waiting_call(call: PendingCall) -> ToolCall:
 
 
 def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
-    """Return the model that a note holds (see :func:`write_stored`)."""
+    """Return the model that a note holds (see :func:`write_stored`), or what a chat says of itself.
+
+    Raises:
+        BrokenStoreError: when it holds none.
+    """
     line = store.read_note(oid).partition("\n\n")[2]
     try:
         return kind.model_validate(canonical_json.loads(line))
     except (ValidationError, canonical_json.NotJsonError) as error:
-        raise CovaltError(
+        raise BrokenStoreError(
             f"the note {oid} of {store.path} is not a {kind.__name__}: {error}"
         ) from None
 
@@ -464,10 +467,11 @@ def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
 def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
     """Store a model as a note, durably: a subject and one line of canonical JSON; return its id.
 
-    Being no blob, it can never be part of a workspace, so that it may be removed once it is past.
+    It is a note of what the chat is.  Being no blob, it can never be part of a workspace, so that it
+    may be removed once it is past.
     """
-    text = _stored(value, subject)
-    return store.write_note(text, author=commits.COMMITTER, time=int(time.time()))
+    text, about = _stored(value, subject), store.read_ref(ABOUT)
+    return store.write_note(text, of=about, author=commits.COMMITTER, time=int(time.time()))
 
 
 def _stored(value: StrictModel, subject: str) -> str:
@@ -476,20 +480,23 @@ def _stored(value: StrictModel, subject: str) -> str:
 
 
 def write_about(store: GitStore, about: AboutChat) -> None:
-    """Let a chat's store say what the chat is."""
-    note = write_stored(store, about, f"chat: {about.id}")
-    if not store.swap_ref(ABOUT, store.read_ref(ABOUT), note):
+    """Let a chat's store say what the chat is.
+
+    That is a blob: gc alone removes it.
+    """
+    oid = store.write_blob(_said(about))
+    if not store.swap_ref(ABOUT, store.read_ref(ABOUT), oid):
         raise MovedError("somebody else writes what the chat is", hint="try again")
 
 
 def _make_chat(folder: str, about: AboutChat, object_format: str) -> None:
     """Make what is in the folder of a new chat: an empty workspace, and a store that says what it is."""
     os.mkdir(f"{folder}/workspace")  # noqa: PTH102 - new chats are to be there at once
-    text = _stored(about, f"chat: {about.id}")
-    now = int(time.time())
-    tree, note = note_objects(text, object_format, author=commits.COMMITTER, time=now)
-    objects = [(*tree, None), (*note, ABOUT)]
-    make_store(f"{folder}/store.git", object_format, objects=objects)
+    make_store(f"{folder}/store.git", object_format, objects=[(b"blob", _said(about), ABOUT)])
+
+
+def _said(about: AboutChat) -> bytes:
+    return _stored(about, f"chat: {about.id}").encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,7 +207,7 @@ class _Import:
             return self._about(store), self._records(store)
         except BrokenStoreError:
             raise CovaltError(
-                "what the chat says of itself, or its records, are not all there",
+                "what the chat says of itself, or its records, is not all there, or is damaged",
                 hint=f"leave them out: git bundle create FILE --branches, without {ABOUT}",
             ) from None
 

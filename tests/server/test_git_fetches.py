@@ -106,7 +106,7 @@ def test_records_are_fetched_by_their_refspec(served: GitServed, tmp_path: Path)
     told = git(work, "for-each-ref", "--format=%(refname)", "refs/covalt")
 
     assert told.splitlines() == ["refs/covalt/chat", "refs/covalt/records"]
-    assert '"title":"A chat"' in git(work, "cat-file", "tag", "refs/covalt/chat")
+    assert '"title":"A chat"' in git(work, "show", "refs/covalt/chat")
     (kept,) = git(work, "ls-tree", "-r", "--name-only", "refs/covalt/records").splitlines()
     assert "0123456789" in git(work, "show", f"refs/covalt/records:{kept}")
     assert git(work, "fsck", "--strict", "--full") == ""

@@ -16,7 +16,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat_folders import ChatExistsError
-from covalt_git.workspaces.chats import ABOUT, OneChat
+from covalt_git.workspaces.chats import ABOUT, OneChat, write_stored
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -450,6 +450,15 @@ def test_an_agent_has_the_chats_that_it_made_and_a_person_all(tmp_path: Path) ->
     with pytest.raises(UnknownNameError):
         only.open("c2")
     assert replace(only, only=OneChat("c1", "2026-11-20T17:24:00.000Z")).ids() == []
+
+
+def test_what_a_chat_is_may_be_a_note_as_earlier_versions_wrote_it(chat: ChatStore) -> None:
+    title = "A chat of before"
+    note = write_stored(chat.store, chat.card().model_copy(update={"title": title}), "chat: c1")
+    git(chat.folder / "store.git", "update-ref", ABOUT, note)
+
+    assert chat.card().title == title
+    assert fsck(chat) == ""
 
 
 def test_a_chat_that_does_not_say_who_made_it_is_no_agents(tmp_path: Path) -> None:
