@@ -458,6 +458,7 @@ def test_what_a_chat_is_may_be_a_note_as_earlier_versions_wrote_it(chat: ChatSto
     git(chat.folder / "store.git", "update-ref", ABOUT, note)
 
     assert chat.card().title == title
+    upload(chat, "a", b"1")
     assert fsck(chat) == ""
 
 
