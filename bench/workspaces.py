@@ -474,6 +474,7 @@ def read_old_file(rounds: int) -> Iterator[Round]:
 
 
 def new_chat(durability: str, rounds: int) -> Iterator[Round]:
+    """Make chats and bare repositories; ours would flush what git left unflushed, too."""
     with place() as folder:
         chats = chats_in(folder, durability=durability)
         chats.new("first").store.close()
@@ -483,7 +484,9 @@ def new_chat(durability: str, rounds: int) -> Iterator[Round]:
 
         for turn in range(rounds):
             path = folder / f"{turn}.git"
+            os.sync()
             gits = seconds(lambda path=path: git(folder, "init", "--quiet", "--bare", str(path)))
+            os.sync()
             yield gits, seconds(lambda turn=turn: new(f"c{turn}"))
 
 
