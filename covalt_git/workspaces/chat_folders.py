@@ -5,7 +5,8 @@
     data/chats/.new-<uuid7>/    a chat that is being made; its maker holds the folder's lock
     data/chats/.gone-<uuid7>/   a chat that is being removed
 
-Whoever makes a chat next clears away what processes that died left of either.
+Whoever makes a chat next clears away what processes that died left of either; of chats that have
+their id from their maker, and for which nobody lists all others, the first of a process does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 _NEW = ".new-"
 _GONE = ".gone-"
+
+_cleared: set[str] = set()
+"""The folders of chats that this process has cleared, and since then left nothing in."""
 
 
 class ChatExistsError(CovaltError):
@@ -135,9 +139,12 @@ def make(
     with arranging(chats) as above:  # until it ends nobody clears away what is not held
         if wanted is not None:
             check_free(chats, wanted)
-        names = _names_in(chats)
+        names: list[str] = []
+        if wanted is None or str(chats) not in _cleared:
+            names = _names_in(chats)
+            _clear(chats, names)
+            _cleared.add(str(chats))
         chat_id = wanted or _free_id(chats, names, None)
-        _clear(chats, names)
         made = f"{chats}/{_NEW}{new_id()}"
         try:
             os.mkdir(made)  # noqa: PTH102 - new chats are to be there at once
@@ -147,6 +154,7 @@ def make(
             os.rename(made, f"{chats}/{chat_id}")  # noqa: PTH104
         except BaseException:
             shutil.rmtree(made, ignore_errors=True)
+            _cleared.discard(str(chats))
             raise
         if durable:
             os.fsync(above)
@@ -205,13 +213,14 @@ def remove(chat: Path, *, durable: bool) -> None:
     """Remove a chat's folder with all that is in it; only whoever holds the chat's lock may.
 
     It is gone as soon as it has another name.  Where the process dies, or cannot remove something,
-    whoever makes the next chat takes the rest along.
+    whoever makes a chat takes the rest along.
     """
     with arranging(chat.parent) as above:
         gone = chat.with_name(f"{_GONE}{new_id()}")
         chat.rename(gone)
         if durable:
             os.fsync(above)
+    _cleared.discard(str(chat.parent))
     _remove_all(gone)
 
 

@@ -127,8 +127,8 @@ def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(
         assert upload(chat, "b.txt", b"b") == "b.txt"
         return
     assert chats.ids() == []
-    chats.new("c2").store.close()
-    assert [path.name for path in chats.folder.iterdir()] == ["c2"]
+    chats.new().store.close()
+    assert [path.name for path in chats.folder.iterdir()] == ["c1"]
 
 
 def test_a_chat_in_the_making_is_left_alone_while_its_maker_lives(chats: Chats) -> None:
