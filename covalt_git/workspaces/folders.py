@@ -29,6 +29,19 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_EMPTY = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
+_CHANGED = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP}
+
+
+@contextlib.contextmanager
+def _unless_changed() -> Iterator[None]:
+    """Leave it at that where, on the way, a folder is gone or something else is in its place."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _CHANGED:
+            raise
+
+
 class TooLargeError(Exception):
     """A file has more bytes than were to be read."""
 
@@ -151,10 +164,7 @@ class Folder:
 
         Those of ``but`` stay.  Somebody else may have been faster, and made a folder of the name.
         """
-        with (
-            contextlib.suppress(FileNotFoundError, IsADirectoryError),
-            self.parent_of(path) as (parent, name),
-        ):
+        with _unless_changed(), self.parent_of(path) as (parent, name):
             os.unlink(name, dir_fd=parent)
         self.remove_empty(path.rpartition("/")[0], but=but)
 
@@ -175,10 +185,14 @@ class Folder:
                 raise
             path = path.rpartition("/")[0]
 
-    def make(self, path: str) -> None:
-        """Make the folder at ``path`` and those above it."""
-        with self.parent_of(f"{path}/.", create=True):
-            pass
+    def make(self, path: str) -> bool:
+        """Make the folder at ``path`` and those above it; return whether it is there then.
+
+        Somebody else may have put something in the place of one of them.
+        """
+        with _unless_changed(), self.parent_of(f"{path}/.", create=True):
+            return True
+        return False
 
 
 def create(name: str, mode: int, content: bytes, *, parent: int | None = None) -> None:

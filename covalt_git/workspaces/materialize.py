@@ -121,8 +121,9 @@ def switch(
         changed |= arriving.place(made)
         for path in new.empty_folders:
             if root.is_free(path):
-                root.make(path)
                 changed |= {"", *_way_to(path)}
+                if not root.make(path):
+                    arriving.left.append(path)
     if arriving.left:
         doubt(folder)  # somebody changed what the last look believed to be as it was
     return Switched(differences, changed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -291,3 +292,34 @@ def test_what_goes_at_the_moment_at_which_it_is_switched_is_somebodys_edit(
     found = layout_of(chat.workspace)
     assert found["d/kept"] == ("file", b"x")
     assert found.get(path) in {None, ("folder", b""), ("file", b"main")}
+
+
+@pytest.mark.parametrize("step", ["is_free", "state"])
+@pytest.mark.parametrize("comes", ["file", "link"])
+def test_what_takes_the_place_of_a_folder_at_that_moment_is_somebodys_edit(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch, step: str, comes: str
+) -> None:
+    put(chat.workspace, {"kept": ("file", b"x"), "d/e": ("folder", b"")})
+    save(chat)
+    branch_off(chat, "idea")
+    shutil.rmtree(chat.workspace / "d")
+    put(chat.workspace, {"d/goes": ("file", b"idea")})
+    save(chat)
+    ask, seen = getattr(Folder, step), list[str]()
+
+    def then(folder: Folder, path: str, *others: str) -> object:
+        found = ask(folder, path, *others)
+        if not seen and path.startswith("d/"):
+            seen.append(path)
+            shutil.rmtree(chat.workspace / "d", ignore_errors=True)
+            put(chat.workspace, {"d": (comes, b"kept")})
+        return found
+
+    monkeypatch.setattr(Folder, step, then)
+    checkout(chat, "main")
+
+    assert len(seen) == 1
+    assert chat.active_branch() == "main"
+    assert layout_of(chat.workspace) == {"kept": ("file", b"x"), "d": (comes, b"kept")}
+    monkeypatch.undo()
+    assert chat.read_file(save(chat), "d") == b"kept"
