@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -164,57 +165,66 @@ class Gathering:
 
 
 class _PackInTheMaking:
-    """A pack writer, and two threads that compress what is large and will be written next."""
+    """A pack writer, and two threads that compress what is large and write it once it is.
+
+    While they do, the next is read and its id computed.
+    """
 
     def __init__(self, writer: PackWriter, *, in_haste: bool) -> None:
         self.ids: set[str] = set()
         self._writer = writer
         self._in_haste = in_haste
+        self._writing = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._large: deque[tuple[str, Future[Entry], int]] = deque()
+        self._large: deque[tuple[Future[None], int]] = deque()
         self._large_bytes = 0
         self._trees: dict[str, bytes] = {}  # they are small, and the first that is asked for
 
     def add(self, oid: str, kind: bytes, content: bytes) -> None:
         if kind == b"tree":
             self._trees[oid] = content
-        if len(content) < _LARGE:
-            self.append(oid, object_entry(kind, content, in_haste=self._in_haste))
-            return
         self.ids.add(oid)
+        if len(content) < _LARGE:
+            self._append(oid, object_entry(kind, content, in_haste=self._in_haste))
+            return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deflate")
-        entry = self._threads.submit(object_entry, kind, content)
-        self._large.append((oid, entry, len(content)))
+        self._large.append(
+            (self._threads.submit(self._add_large, oid, kind, content), len(content))
+        )
         self._large_bytes += len(content)
-        while self._large and (self._large_bytes > _WAITING_BYTES or self._large[0][1].done()):
-            self._write_large()
+        while self._large and (self._large_bytes > _WAITING_BYTES or self._large[0][0].done()):
+            self._end_large()
 
-    def append(self, oid: str, entry: Entry) -> None:
-        self.ids.add(oid)
-        self._writer.append(bytes.fromhex(oid), entry)
+    def _add_large(self, oid: str, kind: bytes, content: bytes) -> None:
+        self._append(oid, object_entry(kind, content))
+
+    def _append(self, oid: str, entry: Entry) -> None:
+        with self._writing:
+            self._writer.append(bytes.fromhex(oid), entry)
 
     def append_deflated_blobs(self, blobs: Deflated) -> None:
         self.ids.update(blobs)
         streams = ((bytes.fromhex(oid), *blob) for oid, blob in blobs.items())
-        self._writer.append_streams(_BLOB, streams)
+        with self._writing:
+            self._writer.append_streams(_BLOB, streams)
 
     def read(self, oid: str) -> tuple[bytes, bytes]:
         if oid in self._trees:
             return b"tree", self._trees[oid]
-        self._write_all()
+        self._end_all()
         return self._writer.read(bytes.fromhex(oid))
 
     def finish(self, *, durable: bool) -> str:
         try:
-            self._write_all()
+            self._end_all()
             return self._writer.finish(durable=durable)
         finally:
             self.abandon()
 
     def small(self) -> SmallPack | None:
         try:
-            self._write_all()
+            self._end_all()
             return self._writer.small()
         finally:
             self.abandon()
@@ -224,11 +234,11 @@ class _PackInTheMaking:
             self._threads.shutdown(cancel_futures=True)
         self._writer.abandon()
 
-    def _write_large(self) -> None:
-        oid, entry, size = self._large.popleft()
+    def _end_large(self) -> None:
+        written, size = self._large.popleft()
         self._large_bytes -= size
-        self._writer.append(bytes.fromhex(oid), entry.result())
+        written.result()
 
-    def _write_all(self) -> None:
+    def _end_all(self) -> None:
         while self._large:
-            self._write_large()
+            self._end_large()

@@ -9,14 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import BrokenStoreError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from covalt_git.git_objects.object_folder import ObjectFolder
 
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS}
@@ -40,7 +39,7 @@ def link_objects(objects: ObjectFolder, target: Path, *, durable: bool) -> None:
     pack_folder.mkdir()
     folders = {pack_folder, target}
     for pack in objects.packs:
-        for path in (pack.path.with_suffix(".idx"), pack.path):
+        for path in map(Path, (pack.file(".idx"), pack.file(".pack"))):
             _link(path, pack_folder / path.name)
     for path in sorted(objects.path.glob("[0-9a-f][0-9a-f]/*")):
         if objects.loose_kind(path.parent.name + path.name) in {b"tag", b""}:

@@ -173,10 +173,10 @@ class PackWriter:
 
         The names are on the disk only when the folder was flushed, too.
         """
-        checksum = self._finish_pack(durable=durable)
+        checksum, places = self._finish_pack(durable=durable)
         pack = self._into_file()
         index = self._temporary(TEMPORARY[1])
-        index.write(self._index_content(checksum))
+        index.write(self._index_content(places, checksum))
         name = f"pack-{checksum.hex()}"
         for one in (pack, index):  # both are written by now: a disk may flush them in one go
             one.flush(durable=durable)
@@ -188,9 +188,9 @@ class PackWriter:
         """Return the pack for somebody else to write; None where it is too large to be in memory."""
         if self._file is not None:
             return None
-        checksum = self._finish_pack(durable=False)
+        checksum, places = self._finish_pack(durable=False)
         name = f"pack-{checksum.hex()}"
-        index = self._index_content(checksum)
+        index = self._index_content(places, checksum)
         return SmallPack(f"{name}.pack", f"{name}.idx", bytes(self._start), index)
 
     def abandon(self) -> None:
@@ -198,27 +198,34 @@ class PackWriter:
         for one in self._made:
             one.close()
 
-    def _finish_pack(self, *, durable: bool) -> bytes:
-        """Write the pack's count and checksum, which covers the count before all else."""
+    def _finish_pack(self, *, durable: bool) -> tuple[bytes, bytes]:
+        """Write the pack's count and checksum, which covers the count before all else.
+
+        Returns the checksum, and what its index says of the objects.
+        """
         head = PACK_START + struct.pack(">I", len(self._index))
         if self._file is None:
             self._start[:PACK_HEADER] = head
             checksum = hashlib.new(self._hash, self._start, usedforsecurity=False).digest()
             self._start += checksum
-            return checksum
+            return checksum, self._places()
         handle = self._file.handle()
         os.pwrite(handle, head, 0)
-        hasher = hashlib.new(self._hash, usedforsecurity=False)
-        with ThreadPoolExecutor(1) as beside:  # a disk has nothing to do while this is computed
+        with ThreadPoolExecutor(2) as beside:  # a disk has nothing to do while this is computed
             flushed = beside.submit(os.fsync, handle) if durable else None
-            with mmap.mmap(handle, self.end, access=mmap.ACCESS_READ) as written:
-                hasher.update(written)
+            hashed = beside.submit(self._digest_of, handle)
+            places = self._places()
         if flushed is not None:
             flushed.result()  # the kernel tells of an error only once
-        self._file.write(hasher.digest())
-        return hasher.digest()
+        self._file.write(hashed.result())
+        return hashed.result(), places
 
-    def _index_content(self, checksum: bytes) -> bytes:
+    def _digest_of(self, handle: int) -> bytes:
+        with mmap.mmap(handle, self.end, access=mmap.ACCESS_READ) as written:
+            return hashlib.new(self._hash, written, usedforsecurity=False).digest()
+
+    def _places(self) -> bytes:
+        """Return the index as far as it is of the objects: their ids, checks and places."""
         oids = sorted(self._index)
         found = [self._index[oid] for oid in oids]
         counts = [0] * 256
@@ -235,9 +242,11 @@ class PackWriter:
             struct.pack(f">{count}I", *(check for _, check in found)),
             struct.pack(f">{count}I", *places),
             struct.pack(f">{len(large)}Q", *large),
-            checksum,
         ]
-        content = b"".join(parts)
+        return b"".join(parts)
+
+    def _index_content(self, places: bytes, checksum: bytes) -> bytes:
+        content = places + checksum
         return content + hashlib.new(self._hash, content, usedforsecurity=False).digest()
 
 

@@ -89,16 +89,17 @@ def pack_up(objects: ObjectFolder, *, seconds: float | None = None) -> None:
 
 def is_ours(pack: Pack) -> bool:
     """Tell whether a pack may be replaced: git keeps some, and counts on those of a wider index."""
-    kept = (pack.path.with_suffix(suffix) for suffix in (".keep", ".promisor", ".mtimes"))
-    wider = pack.path.with_name("multi-pack-index")
-    return not any(path.exists() for path in (*kept, wider))
+    kept = map(pack.file, (".keep", ".promisor", ".mtimes"))
+    wider = f"{pack.folder}/multi-pack-index"
+    return not any(os.access(path, os.F_OK) for path in (*kept, wider))
 
 
 def remove_pack(pack: Pack) -> None:
     """Remove the files of a pack whose objects are all in another one, or are needed no more."""
     # The pack goes first: an index alone is what the next writer clears away.
     for suffix in (".pack", ".idx", ".rev", ".bitmap"):
-        pack.path.with_suffix(suffix).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(pack.file(suffix))  # noqa: PTH108 - it is a string
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _worth_a_copy(packs: list[Pack]) -> list[Pack]:
 
 
 def _packs_by_age(packs: list[Pack]) -> Iterator[_Group]:
-    for pack in sorted(packs, key=lambda pack: pack.path.stat().st_mtime_ns):
+    for pack in sorted(packs, key=lambda pack: os.stat(pack.file(".pack")).st_mtime_ns):  # noqa: PTH116
         yield _Group([oid.hex() for oid, _, _ in pack.ids()], pack)
 
 
@@ -242,7 +243,7 @@ class _Packing:
             for pack in self.replaced:
                 if pack.name != new:
                     for suffix in (".pack", ".idx"):
-                        freeing.hold(str(pack.path.with_suffix(suffix)))
+                        freeing.hold(pack.file(suffix))
                     remove_pack(pack)
             for path in self.loose:
                 freeing.hold(str(path))

@@ -11,7 +11,6 @@ import hashlib
 import mmap
 import os
 import struct
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from dulwich.errors import ApplyDeltaError
@@ -74,8 +73,8 @@ class Pack:
         self._bases: dict[int, tuple[bytes, bytes]] = {}
         self._bases_bytes = 0
         self._index, self._pack = content or (
-            _content(f"{folder}/{name.removesuffix('.pack')}.idx"),
-            _content(f"{folder}/{name}"),
+            _content(self.file(".idx")),
+            _content(self.file(".pack")),
         )
         if self._index[:_FANOUT] != INDEX_START or self._pack[: len(PACK_START)] != PACK_START:
             raise DamagedObjectError(f"{name} or its index is of no version we know")
@@ -88,10 +87,9 @@ class Pack:
         if len(self._index) < self._places + 4 * self.count + 2 * id_length:
             raise DamagedObjectError(f"the index of {name} is cut off")
 
-    @property
-    def path(self) -> Path:
-        """Where the pack's file lies."""
-        return Path(self.folder, self.name)
+    def file(self, suffix: str) -> str:
+        """Return the path of one of the files that a pack may have: its own, its index, and others."""
+        return f"{self.folder}/{self.name.removesuffix('.pack')}{suffix}"
 
     @property
     def size(self) -> int:

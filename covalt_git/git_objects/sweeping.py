@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def sweep(
     """
     objects.refresh()
     for pack in [pack for pack in objects.packs if is_ours(pack)]:
-        if pack.path.stat().st_mtime < until and any(
+        if os.stat(pack.file(".pack")).st_mtime < until and any(  # noqa: PTH116 - it is a string
             oid.hex() not in live for oid, *_ in pack.ids()
         ):
             told(f"writing {pack.name[:13]} anew")
