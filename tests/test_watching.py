@@ -47,6 +47,19 @@ def test_what_was_done_before_the_question_is_in_the_answer(
         assert ("f", "changed") in told(events)
 
 
+@pytest.mark.parametrize("length", [4, 100, 255])
+def test_what_takes_several_reads_is_told_to_its_end(
+    events: FolderEvents, tmp_path: Path, length: int
+) -> None:
+    names = [f"{number:0{length}}" for number in range(2000)]
+    watch(events, tmp_path)
+    for name in names:
+        (tmp_path / name).touch()
+
+    assert [name for name, kind in told(events) if kind == "made"] == names
+    assert told(events) == []
+
+
 def test_kinds_of_events(events: FolderEvents, tmp_path: Path) -> None:
     watch(events, tmp_path)
     (tmp_path / "a").write_bytes(b"1")

@@ -49,7 +49,7 @@ class ObjectFolder:
 
     def __init__(self, at: str, object_format: str, id_length: int, *, durable: bool) -> None:
         """Look at the folder that lies ``at`` a path; an id has ``id_length`` bytes."""
-        self._at = at
+        self.at = at
         self.pack_folder = f"{at}/pack"
         self.durable = durable
         self.packs: list[Pack] = []
@@ -70,8 +70,8 @@ class ObjectFolder:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
-        return Path(self._at)
+        """The path that it lies ``at``, for what is not asked by every writer."""
+        return Path(self.at)
 
     def close(self) -> None:
         """Let go of open packs and of what was never flushed."""
@@ -145,7 +145,7 @@ class ObjectFolder:
             return ""
         # An empty file in place of an object is what a power cut leaves of others' unsynced writes.
         if self._may_be_loose(oid) and self._loose_size(oid):
-            return f"{self._at}/{oid[:2]}"
+            return f"{self.at}/{oid[:2]}"
         return None if self.find_packed(oid) is None else self.pack_folder
 
     def refresh(self) -> bool:
@@ -352,10 +352,10 @@ class ObjectFolder:
             files = {f"{oid[:2]}/{oid[2:]}": loose_stream(*found) for oid, found in small.items()}
         self.sync()  # what was found, and is in no record
         self._pending = None
-        unnamed = {f"{self._at}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
-        if index and not os.access(f"{self._at}/{index}", os.F_OK):
+        unnamed = {f"{self.at}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
+        if index and not os.access(f"{self.at}/{index}", os.F_OK):
             # Nobody looks at an index without its pack, and the next writer clears it away.
-            write_new(f"{self._at}/{index}", content[0], mode=0o444)
+            write_new(f"{self.at}/{index}", content[0], mode=0o444)
             unnamed = {name: path for name, path in unnamed.items() if path != index}
         try:
             for name, path in unnamed.items():
@@ -363,7 +363,7 @@ class ObjectFolder:
             if record is not None:
                 record({f"objects/{path}": content for path, content in files.items()})
             for name, path in unnamed.items():
-                rename_into(name, f"{self._at}/{path}")
+                rename_into(name, f"{self.at}/{path}")
         except BaseException:
             for name in unnamed:
                 with contextlib.suppress(OSError):
@@ -383,13 +383,13 @@ class ObjectFolder:
                 self._safe = self._listed
             # The folder of packs stays where it is; one of loose objects may have come and gone.
             if self._touched - self._settled:
-                flush(self._at)
+                flush(self.at)
                 self._settled.update(self._touched & {self.pack_folder})
         self._touched.clear()
 
     def flush_names(self) -> None:
         """Make durable which packs and folders there are."""
-        for folder in (self.pack_folder, self._at):
+        for folder in (self.pack_folder, self.at):
             if os.path.isdir(folder):  # noqa: PTH112 - it is a string
                 flush(folder)
 
@@ -406,9 +406,9 @@ class ObjectFolder:
 
     def clear_temporary(self) -> None:
         """Remove what processes that died were writing."""
-        for name in _names_in(self._at):
+        for name in _names_in(self.at):
             if name.startswith(_LOOSE_TEMPORARY):
-                Path(self._at, name).unlink(missing_ok=True)
+                Path(self.at, name).unlink(missing_ok=True)
         names = _names_in(self.pack_folder)
         for name in names:
             is_index_alone = name.endswith(".idx") and f"{name[:-4]}.pack" not in names
@@ -417,16 +417,16 @@ class ObjectFolder:
         self._take_up(names)
 
     def _write_loose(self, oid: str, kind: bytes, content: bytes) -> None:
-        with contextlib.closing(UnnamedFile(self._at, _LOOSE_TEMPORARY)) as file:
+        with contextlib.closing(UnnamedFile(self.at, _LOOSE_TEMPORARY)) as file:
             file.write(loose_stream(kind, content))
             file.flush(durable=self.durable)
             file.rename(self._loose(oid))
-        self._touched.add(f"{self._at}/{oid[:2]}")
+        self._touched.add(f"{self.at}/{oid[:2]}")
 
     # Where an object is
 
     def _loose(self, oid: str) -> str:
-        return f"{self._at}/{oid[:2]}/{oid[2:]}"
+        return f"{self.at}/{oid[:2]}/{oid[2:]}"
 
     def _loose_size(self, oid: str) -> int | None:
         path = self._loose(oid)
@@ -442,12 +442,12 @@ class ObjectFolder:
         if self._pending is None or not self._pending.is_large:
             return True
         if not self._names:
-            self._names[""] = _names_in(self._at)
+            self._names[""] = _names_in(self.at)
         start = oid[:2]
         if start not in self._names[""]:
             return False
         if start not in self._names:
-            self._names[start] = _names_in(f"{self._at}/{start}")
+            self._names[start] = _names_in(f"{self.at}/{start}")
         return oid[2:] in self._names[start]
 
     def find_packed(self, oid: str) -> tuple[Pack, int] | None:

@@ -168,7 +168,7 @@ class _File(NamedTuple):
 
 def _files(objects: ObjectFolder, start: str) -> list[_File]:
     """Return the loose objects whose id begins with two digits."""
-    folder = f"{objects.path}/{start}"
+    folder = f"{objects.at}/{start}"
     if not os.access(folder, os.F_OK):  # asked by every writer, mostly in vain
         return []
     try:
