@@ -139,10 +139,11 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         stored = tree = _tree_of(store, head) if at_head is None else at_head.tree
         if known is not None and known.tree != tree and _is_held(store, cache.anchor_of(known)):
             stored = known.tree  # as after a switch, from a branch that still has it
-        with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(Folder.opened(path))
-            forget = stack.enter_context(store.together())
-            ahead = stack.enter_context(preload(path, store.object_format))
+        with (
+            Folder.opened(path) as folder,
+            store.together() as forget,
+            preload(path, store.object_format) as ahead,
+        ):
             if ahead and names is None and known is not None and known.tree == stored:
                 ahead.ask_known(known, None if watch is None else watch.folders())
             walk = _Walk(store, config, clock, watch, names, ahead)
