@@ -99,12 +99,14 @@ class GitStore:
     """One bare repository on disk.  Not for use by several threads at once; close it after use.
 
     ``durable`` tells whether writes are on the disk before they return, and ``logged`` whether small
-    ones may be so in the write-ahead log: then whoever opens the store sees to :meth:`replay`.
+    ones may be so in the write-ahead log: then whoever opens the store sees to :meth:`catch_up`.
+    ``made_as`` is its hash, where whoever opens it has just made it: else its configuration says so.
     """
 
     path: Path
     durable: bool = True
     logged: bool = False
+    made_as: str | None = None
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
     _at: str = field(init=False, repr=False)
@@ -118,7 +120,8 @@ class GitStore:
         """
         self._at = str(self.path)
         self._log = WriteAheadLog(self._at)
-        known = _format_of(self.path)
+        made_as = self.made_as
+        known = (made_as, ID_LENGTHS[made_as]) if made_as else _format_of(self.path)
         if known is None:
             known = self._repo.object_format.name, self._repo.object_format.oid_length
         self._objects = ObjectFolder(f"{self._at}/objects", *known, durable=self.durable)

@@ -95,18 +95,24 @@ class AboutChat(StrictModel):
 
 @dataclass
 class ChatStore:
-    """One chat, open for reading.  Close it after use; one thread at a time."""
+    """One chat, open for reading.  Close it after use; one thread at a time.
+
+    ``made_as`` is its store's hash, where whoever opens it has just made it.
+    """
 
     id: str
     folder: Path
     config: WorkspaceConfig
+    made_as: str | None = field(default=None, kw_only=True, repr=False)
     store: GitStore = field(init=False)
     records: Records = field(init=False)
 
     def __post_init__(self) -> None:
         """Open the chat's store."""
         durable = self.config.durability == "full"
-        self.store = GitStore(self.folder / "store.git", durable=durable, logged=True)
+        self.store = GitStore(
+            self.folder / "store.git", durable=durable, logged=True, made_as=self.made_as
+        )
         self.records = Records(self.store)
 
     def __enter__(self) -> Self:
@@ -588,7 +594,8 @@ class Chats:
             raise CovaltError(
                 f"the chat cannot be made: {error.strerror}: {error.filename}"
             ) from None
-        return ChatStore(chat_id, self.folder / chat_id, self.config)
+        made_as = self.config.object_format
+        return ChatStore(chat_id, self.folder / chat_id, self.config, made_as=made_as)
 
     def _has(self, chat_id: str) -> bool:
         """Tell whether a chat that is in the folder is one of these."""
