@@ -271,13 +271,14 @@ class GitStore:
     def write_note(self, text: str, *, of: str | None, author: str, time: int) -> str:
         """Store a note and return its id; durable after :meth:`flush`.
 
-        A note is a tag object ``of`` another one, or of the empty tree, with ``text`` as its message.
-        No tree can hold one and no log walks to it, so that it never mixes with a chat's files or
-        history.
+        A note is a tag object ``of`` another one, with ``text`` as its message; where there is none,
+        or it cannot be read, of the empty tree.  No tree can hold one and no log walks to it, so that
+        it never mixes with a chat's files or history.
         """
-        target = of or self.write_tree([])
-        kind = self.read_object(target)[0].decode()
-        head = f"object {target}\ntype {kind}\ntag note\ntagger {author} {time} +0000\n\n"
+        found = None if of is None else self._find(of)
+        target, kind = (self.write_tree([]), b"tree") if found is None else (of, found[0])
+        head = f"object {target}\ntype {kind.decode()}\ntag note\n"
+        head += f"tagger {author} {time} +0000\n\n"
         return self._objects.write_loose(b"tag", f"{head}{text}".encode())
 
     def refresh(self) -> None:
@@ -475,9 +476,7 @@ class GitStore:
     def rivals(self, prefix: str, name: str) -> list[str]:
         """Return the names below ``prefix`` that git cannot have beside another, itself among them."""
         above = itertools.accumulate(name.split("/"), "{}/{}".format)
-        found = [
-            one for one in above if self._is_known(prefix + one) and self.read_ref(prefix + one)
-        ]
+        found = [one for one in above if self.read_ref(prefix + one)]
         return found + [ref.removeprefix(prefix) for ref in self.ref_names(f"{prefix}{name}/")]
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:
@@ -566,7 +565,7 @@ class GitStore:
                 put_id(self._at, ref, news[-1])
             except (FileExistsError, IsADirectoryError, NotADirectoryError):
                 name = ref.removeprefix("refs/heads/")
-                put_id(str(self.path), f"{aside}{new_id()}/{name}", news[-1])
+                put_id(self._at, f"{aside}{new_id()}/{name}", news[-1])
 
     def forget_ref(self, ref: str, oid: str) -> bool:
         """Remove a plain ref that is at ``oid``; return whether it was.

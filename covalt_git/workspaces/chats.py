@@ -473,10 +473,12 @@ def read_stored(store: GitStore, oid: str, kind: type[Stored]) -> Stored:
 def write_stored(store: GitStore, value: StrictModel, subject: str) -> str:
     """Store a model as a note, durably: a subject and one line of canonical JSON; return its id.
 
-    It is a note of what the chat is.  Being no blob, it can never be part of a workspace, so that it
-    may be removed once it is past.
+    It is a note of what the chat is, as far as that can be read.  Being no blob, it can never be part
+    of a workspace, so that it may be removed once it is past.
     """
-    text, about = _stored(value, subject), store.read_ref(ABOUT)
+    text, about = _stored(value, subject), None
+    with contextlib.suppress(BrokenStoreError):
+        about = store.read_ref(ABOUT)
     return store.write_note(text, of=about, author=commits.COMMITTER, time=int(time.time()))
 
 

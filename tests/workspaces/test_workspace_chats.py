@@ -462,6 +462,25 @@ def test_what_a_chat_is_may_be_a_note_as_earlier_versions_wrote_it(chat: ChatSto
     assert fsck(chat) == ""
 
 
+@pytest.mark.parametrize("damage", ["ref", "blob", "no blob"])
+def test_a_call_waits_in_a_chat_that_cannot_say_what_it_is(chat: ChatStore, damage: str) -> None:
+    oid = chat.store.read_ref(ABOUT) or ""
+    path = chat.folder / "store.git/objects" / oid[:2] / oid[2:]
+    if damage == "ref":
+        (chat.folder / "store.git" / ABOUT).write_bytes(b"")
+    elif damage == "blob":
+        path.chmod(0o644)
+        path.write_bytes(b"x")
+    else:
+        path.unlink()
+    call = pending_call(chat, status="pending", execution_id=None)
+
+    with writing(chat) as writer:
+        writer.put_call(call)
+
+    assert chat.calls() == [call]
+
+
 def test_a_chat_that_does_not_say_who_made_it_is_no_agents(tmp_path: Path) -> None:
     chats = replace(open_chats(tmp_path), maker="agent:one")
     with chats.new() as chat:
