@@ -352,11 +352,12 @@ class ObjectFolder:
             files = {f"{oid[:2]}/{oid[2:]}": loose_stream(*found) for oid, found in small.items()}
         self.sync()  # what was found, and is in no record
         self._pending = None
-        unnamed = {f"{self.at}/{_LOOSE_TEMPORARY}{new_id()}": path for path in files}
+        others = list(files)
         if index and not os.access(f"{self.at}/{index}", os.F_OK):
             # Nobody looks at an index without its pack, and the next writer clears it away.
-            write_new(f"{self.at}/{index}", content[0], mode=0o444)
-            unnamed = {name: path for name, path in unnamed.items() if path != index}
+            write_new(f"{self.at}/{index}", files[index], mode=0o444)
+            others.remove(index)
+        unnamed = {f"{self.at}/{_LOOSE_TEMPORARY}{new_id()}": path for path in others}
         try:
             for name, path in unnamed.items():
                 write_new(name, files[path], mode=0o444)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.workspaces import chat_folders
 from covalt_git.workspaces.deleting import Loss, delete, loss
 from covalt_git.workspaces.forking import fork
@@ -129,6 +130,38 @@ def test_a_killed_deletion_leaves_the_chat_or_nothing_of_it(
     assert chats.ids() == []
     chats.new().store.close()
     assert [path.name for path in chats.folder.iterdir()] == ["c1"]
+
+
+def test_what_this_process_could_not_remove_goes_with_its_next_chat(
+    chats: Chats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chats.new("c1").store.close()
+    with monkeypatch.context() as failing:
+        failing.setattr("shutil.rmtree", lambda *_, **__: None)
+        delete(chats, "c1")
+    assert chats.ids() == []
+    assert len(list(chats.folder.iterdir())) == 1
+
+    chats.new("c2").store.close()
+    assert [path.name for path in chats.folder.iterdir()] == ["c2"]
+
+
+def test_what_is_left_of_a_chat_that_could_not_be_made_goes_with_the_next(
+    chats: Chats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left", "here")
+
+    chats.new("c1").store.close()
+    with monkeypatch.context() as failing:
+        failing.setattr("shutil.rmtree", lambda *_, **__: None)
+        failing.setattr("os.rename", refuse)
+        with pytest.raises(CovaltError, match="no space left"):
+            chats.new("c2")
+    assert len(list(chats.folder.iterdir())) == 2
+
+    chats.new("c2").store.close()
+    assert sorted(path.name for path in chats.folder.iterdir()) == ["c1", "c2"]
 
 
 def test_a_chat_in_the_making_is_left_alone_while_its_maker_lives(chats: Chats) -> None:
