@@ -213,12 +213,12 @@ class PackWriter:
         os.pwrite(handle, head, 0)
         with ThreadPoolExecutor(2) as beside:  # a disk has nothing to do while this is computed
             flushed = beside.submit(os.fsync, handle) if durable else None
-            hashed = beside.submit(self._digest_of, handle)
-            places = self._places()
+            placed = beside.submit(self._places)  # whoever hashes lets others use Python meanwhile
+            checksum = self._digest_of(handle)
         if flushed is not None:
             flushed.result()  # the kernel tells of an error only once
-        self._file.write(hashed.result())
-        return hashed.result(), places
+        self._file.write(checksum)
+        return checksum, placed.result()
 
     def _digest_of(self, handle: int) -> bytes:
         with mmap.mmap(handle, self.end, access=mmap.ACCESS_READ) as written:
@@ -228,16 +228,13 @@ class PackWriter:
         """Return the index as far as it is of the objects: their ids, checks and places."""
         oids = sorted(self._index)
         found = [self._index[oid] for oid in oids]
-        counts = [0] * 256
-        for oid in oids:
-            counts[oid[0]] += 1
         large = [offset for offset, _ in found if offset >= LARGE_OFFSET]
         numbers = itertools.count(LARGE_OFFSET)
         places = [offset if offset < LARGE_OFFSET else next(numbers) for offset, _ in found]
         count = len(oids)
         parts = [
             INDEX_START,
-            struct.pack(">256I", *itertools.accumulate(counts)),
+            _fanout(oids),
             *oids,
             struct.pack(f">{count}I", *(check for _, check in found)),
             struct.pack(f">{count}I", *places),
@@ -298,6 +295,17 @@ def rename_into(name: str, path: str) -> None:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120
         os.rename(name, path)  # noqa: PTH104
+
+
+def _fanout(oids: list[bytes]) -> bytes:
+    """Return, for each first byte of an id, how many of the sorted ids begin with none higher."""
+    parts, first = [], 0
+    for number, oid in enumerate(oids):
+        if oid[0] != first:
+            parts.append(struct.pack(">I", number) * (oid[0] - first))
+            first = oid[0]
+    parts.append(struct.pack(">I", len(oids)) * (256 - first))
+    return b"".join(parts)
 
 
 def _kind_and_size(kind: int, size: int) -> bytes:
