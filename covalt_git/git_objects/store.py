@@ -468,15 +468,18 @@ class GitStore:
 
     def ref_names(self, prefix: str) -> list[str]:
         """Return the names of the refs below ``prefix`` (which ends in ``/``), sorted."""
+        packed = self._packed_refs()
+        if not packed and not os.access(f"{self._at}/{prefix}", os.F_OK):
+            return []
         names = set(names_below(self._at, prefix.removesuffix("/")))
-        if packed := self._packed_refs():
-            names.update(name for name in map(bytes.decode, packed) if name.startswith(prefix))
+        names.update(name for name in map(bytes.decode, packed) if name.startswith(prefix))
         return sorted(names)
 
     def rivals(self, prefix: str, name: str) -> list[str]:
         """Return the names below ``prefix`` that git cannot have beside another, itself among them."""
         above = itertools.accumulate(name.split("/"), "{}/{}".format)
-        found = [one for one in above if self.read_ref(prefix + one)]
+        known = filter(self._is_known, map(prefix.__add__, above))
+        found = [ref.removeprefix(prefix) for ref in known if self.read_ref(ref)]
         return found + [ref.removeprefix(prefix) for ref in self.ref_names(f"{prefix}{name}/")]
 
     def swap_ref(self, ref: str, old: str | None, new: str | None) -> bool:

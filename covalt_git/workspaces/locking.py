@@ -109,7 +109,7 @@ def held(
             raise ChatGoneError(chat_id)
         name = found.st_dev, found.st_ino
         unclean = name not in _held_before or os.pread(lock, 1, 0) not in {b"", _NOBODY}
-        _write(lock, f"process {os.getpid()} ({_command()}) since {_now()}\n".encode())
+        _write(lock, f"process {os.getpid()} ({_command()}) since {time.time():.0f}\n".encode())
         yield unclean
         _held_before.add(name)
         _write(lock, _NOBODY)
@@ -213,7 +213,7 @@ class _Wait:
             text = Path(self.path).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             raise ChatGoneError(self.chat_id) from None
-        holder = text.partition("\n")[0]
+        holder = _readable(text.partition("\n")[0])
         if self.cancel is not None and self.cancel.is_set():
             raise CancelledError("it was cancelled before it began")
         if time.monotonic() >= self.until:
@@ -270,5 +270,10 @@ def _spelled(path: str, *given: str) -> str:
     return " ".join([program, *itertools.takewhile(_WORD.fullmatch, given)])
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+def _readable(holder: str) -> str:
+    """Return who holds a lock with the moment as people write it, not in seconds since 1970."""
+    return re.sub(r"(?<= since )[0-9]{1,11}$", lambda found: _moment(int(found[0])), holder)
+
+
+def _moment(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
