@@ -90,6 +90,13 @@ class HelperProcess:
             early or self._read()
         )  # which raises where it has ended, and early is to be had first
 
+    def wait(self, milliseconds: int) -> None:
+        """Wait for something to be answered, or for its end."""
+        waiting = select.poll()
+        waiting.register(self._out, select.POLLIN)
+        if not self._early:
+            waiting.poll(milliseconds)
+
     def close(self) -> None:
         """End it."""
         self._in.close()

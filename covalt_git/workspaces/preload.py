@@ -4,8 +4,9 @@ Asking the file system for each known file is nearly all of a look at which noth
 reading, hashing and compressing nearly all of one at which much has.  Of Python's threads only one
 does such things at a time.  So a look that is long has a helper on another core (:mod:`.preloader`),
 which comes from the last folders and files while the walk comes from the first: where they meet, both
-are done, and the helper goes on to the next folder.  Nobody waits for it: what was not heard of yet
-is looked at here, and whoever finds the helper busy does without.
+are done, and the helper goes on to the next folder.  Nobody waits for it, but for the one folder that
+it is reading when the walk comes there: what was not heard of yet is looked at here, and whoever finds
+the helper busy does without.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import contextlib
 import marshal
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -64,6 +66,10 @@ _SHARE = 0.65
 _SHARE_READ = 0.9
 """How much it is asked to read, of which it leaves what it has not come to when asked for more."""
 
+_PATIENCE_S = 0.1
+"""How long to wait for the folder that the helper is at: of what is slow it may be the slower half."""
+
+_PAUSE_MS = 10
 _TOGETHER = 32  # files of a folder that are asked for at once
 _MOST = 8_192  # files that are asked for at once: what of them is read is heard of only on the way
 
@@ -100,14 +106,16 @@ class _Helper:
         self.owing.extend((look, folder[0]) for folder in folders)
         look.expect(folder[0] for folder in folders)
 
-    def hear(self) -> None:
-        """Hand on what it has answered since.
+    def hear(self, *, within_ms: int = 0) -> None:
+        """Hand on what it has answered since, or answers in so many milliseconds.
 
         Raises:
             HelperGoneError: when it has ended.
         """
         if self.process is None or not self.owing:
             return
+        if within_ms:
+            self.process.wait(within_ms)
         heard = self._heard
         heard += self.process.answered()
         while (end := 4 + int.from_bytes(heard[:4])) <= len(heard):
@@ -176,8 +184,8 @@ class Preload:
         """Tell whether to have more files read when so many were."""
         return read >= (_FEW_READ if _helper.process is None else _FEW_READ_OF_TWO)
 
-    def ask_new(self, path: str, folders: Sequence[str], files: Sequence[str]) -> None:
-        """Ask for the last folders and files that are new in a folder."""
+    def ask_new(self, path: str, folders: Sequence[str], files: Sequence[str]) -> bool:
+        """Ask for the last folders and files that are new in a folder; return whether there are any."""
         some = folders[len(folders) - int(len(folders) * _SHARE_READ) :]
         asked: list[_Asked] = [(f"{path}/{name}" if path else name, None, None) for name in some]
         names = files[max(len(files) - int(len(files) * _SHARE_READ), len(files) - _MOST) :]
@@ -185,6 +193,7 @@ class Preload:
             parts = [list(names[at : at + _TOGETHER]) for at in range(0, len(names), _TOGETHER)]
             asked += [(path, None, part) for part in parts]
         _helper.ask(self, asked[::-1])
+        return bool(asked)
 
     def forget(self) -> None:
         """Forget what it has read: that is not stored any more."""
@@ -210,6 +219,19 @@ class Preload:
         self.listen()
         return self._taken.setdefault(path, {})
 
+    def is_reading(self, path: str) -> bool:
+        """Tell whether the helper is at a folder, as far as is heard of it."""
+        if not _helper.owing:
+            return False
+        look, asked = _helper.owing[0]
+        return look is self and asked == path
+
+    def await_taken(self, path: str) -> None:
+        """Wait until the helper has read the folder that it is at: half as long as to read it here."""
+        until = time.monotonic() + _PATIENCE_S
+        while self.is_reading(path) and time.monotonic() < until:
+            self.listen(within_ms=_PAUSE_MS)
+
     def hear(self, path: str, answer: bool | dict[str, Read]) -> None:  # noqa: FBT001 - an answer
         """Take an answer about a folder."""
         if self.over:
@@ -220,11 +242,13 @@ class Preload:
         elif isinstance(answer, dict) and self.take is not None:
             self._taken.setdefault(path, {}).update(self.take(path, answer))
 
-    def listen(self) -> None:
-        """Take what was answered since."""
+    def listen(self, *, within_ms: int = 0) -> None:
+        """Take what was answered since, or is in so many milliseconds."""
         if _helper.owing:
-            with contextlib.suppress(HelperGoneError):
-                _helper.hear()
+            try:
+                _helper.hear(within_ms=within_ms)
+            except HelperGoneError:
+                _helper.end()
 
 
 _helper = _Helper()

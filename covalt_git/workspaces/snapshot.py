@@ -8,7 +8,6 @@ but what ``workspace.ignore`` says.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import operator
 import os
 import stat
@@ -412,7 +411,8 @@ class _Walk:
     read: int = 0
     _way: dict[str, set[str]] = field(init=False)
     _asked: set[tuple[str, ...]] = field(default_factory=set)
-    _next: dict[int, tuple[_Look, os.DirEntry[str] | None]] = field(default_factory=dict)
+    _has_asked: bool = False
+    _next: dict[int, tuple[_Look, list[os.DirEntry[str]], int]] = field(default_factory=dict)
     _ignored_files: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -488,15 +488,13 @@ class _Walk:
                 self.entry(look, name)
             return
         found = _listed(look.handle)
+        taken = {} if self.ahead is None else self.taken(self.ahead, look)
         if self.ahead is not None and self.ahead.reads_more(self.read):
-            self.ask_new(self.ahead, look.path, known, found)
-        taken = self.ahead.taken(look.where) if self.ahead is not None else {}
-        if taken and self.ahead is not None:
-            self.ask_next(self.ahead, len(look.path) - 1)
+            self.ask_new(self.ahead, look, [one for one in found if one.name not in taken])
         depth = len(look.path) + 1
-        for one, following in itertools.zip_longest(found, found[1:]):
+        for number, one in enumerate(found, 1):
             name, is_file = one.name, one.is_file(follow_symlinks=False)
-            self._next[depth] = (look, following)
+            self._next[depth] = (look, found, number)
             if name in known.files and name not in changed:
                 look.files[name] = known.files[name]
             elif name in taken and is_file:
@@ -507,14 +505,23 @@ class _Walk:
             else:
                 self.entry(look, name, is_file=is_file)
 
+    def taken(self, ahead: Preload, look: _Look) -> dict[str, Taken]:
+        """Return the files of a folder that the helper has read, once it has those that it is at."""
+        taken = ahead.taken(look.where)
+        if taken or ahead.is_reading(look.where):
+            self.ask_next(ahead, len(look.path) - 1)
+            ahead.await_taken(look.where)
+        return taken
+
     def ask_next(self, ahead: Preload, depth: int) -> None:
         """Have the folder read ahead that is next at a depth: the helper is done with this one.
 
         While what it has read is looked at here, it would have nothing to do.
         """
-        look, following = self._next.pop(depth, (None, None))
-        if look is None or following is None or self.watch is not None:
+        look, found, number = self._next.pop(depth, (None, [], 0))
+        if look is None or number == len(found) or self.watch is not None:
             return
+        following = found[number]
         name = following.name
         if name in look.known.folders or not following.is_dir(follow_symlinks=False):
             return
@@ -525,9 +532,17 @@ class _Walk:
         except OSError:
             return
         try:
-            self.ask_new(ahead, (*look.path, name), NOTHING_KNOWN, _listed(handle))
+            inside = _Look(handle, (*look.path, name), NOTHING_KNOWN, None, self.store)
+            self.ask_new(ahead, inside, _listed(handle))
         finally:
             os.close(handle)
+
+    def ask_rest(self, ahead: Preload) -> None:
+        """Have what is left of a folder on the way read ahead: many files were read, and none by it."""
+        for depth in sorted(self._next, reverse=True):
+            look, found, number = self._next[depth]
+            if not self._has_asked:
+                self.ask_new(ahead, look, found[number:])
 
     def may_ask(self, path: tuple[str, ...], name: str) -> bool:
         """Tell whether files of a folder in one at ``path`` may be stored before it is looked at."""
@@ -538,14 +553,9 @@ class _Walk:
             and not _is_ignored(self.config.ignore, (*path, name), folder=True)
         )
 
-    def ask_new(
-        self,
-        ahead: Preload,
-        path: tuple[str, ...],
-        known: KnownFolder,
-        found: list[os.DirEntry[str]],
-    ) -> None:
-        """Have the last of what is new in a folder read ahead, once."""
+    def ask_new(self, ahead: Preload, look: _Look, found: list[os.DirEntry[str]]) -> None:
+        """Have the last of what is new among what was found in a folder read ahead, once."""
+        path, known = look.path, look.known
         if path in self._asked:
             return
         self._asked.add(path)
@@ -559,7 +569,7 @@ class _Walk:
                 folders.append(one.name)
         if self.watch is not None and self.watch.folders() is not None:
             folders = []  # what is done in them before they are watched no event would tell
-        ahead.ask_new("/".join(path), folders, files)
+        self._has_asked = ahead.ask_new(look.where, folders, files) or self._has_asked
 
     def take(self, path: str, read: dict[str, Read]) -> dict[str, Taken]:
         """Store the files of a folder that were read ahead; return those that can be stored."""
@@ -693,6 +703,8 @@ class _Walk:
         self.read += 1
         if self.ahead is not None and self.read % _READS_AT_ONCE == 0:
             self.ahead.listen()  # what is stored now is not left for when the helper has nothing to do
+            if not self._has_asked and self.ahead.reads_more(self.read):
+                self.ask_rest(self.ahead)
         try:
             with _READING:
                 found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)

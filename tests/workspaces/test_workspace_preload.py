@@ -207,6 +207,65 @@ def test_a_new_workspace_is_read_by_both(chat: ChatStore, monkeypatch: pytest.Mo
     assert fsck(chat) == ""
 
 
+@pytest.mark.parametrize(
+    "paths",
+    [
+        [f"f{number:04}" for number in range(500)],
+        [f"a/d{folder:02}/f{file}" for folder in range(100) for file in range(5)],
+    ],
+    ids=["a folder of files", "a folder of folders"],
+)
+def test_what_is_left_of_a_folder_is_read_by_both_once_much_of_it_was(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch, paths: list[str]
+) -> None:
+    put(chat.workspace, {path: ("file", path.encode()) for path in paths})
+    monkeypatch.setattr(preload, "_FEW_READ", 50)
+    here: list[str] = []
+    read = folders.read_entry
+
+    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
+        here.append(name)
+        return read(parent, name, *rest, **more)
+
+    monkeypatch.setattr(snapshot, "read_entry", heard)
+    head = save(chat)
+
+    assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    assert 50 < len(here) < 150
+    assert fsck(chat) == ""
+
+
+def test_the_folder_that_the_helper_is_at_is_not_read_twice(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(chat.workspace, {"a": ("file", b"a"), "d0/f": ("file", b"0"), "d1/g": ("file", b"1")})
+    monkeypatch.undo()
+    for name, value in (("_FEW_READ", 0), ("cores", lambda: 2), ("_PATIENCE_S", 60)):
+        monkeypatch.setattr(preload, name, value)
+    here: list[str] = []
+    read, tell, wait = folders.read_entry, HelperProcess.tell, HelperProcess.wait
+
+    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
+        here.append(name)
+        return read(parent, name, *rest, **more)
+
+    def told(helper: HelperProcess, content: bytes) -> None:
+        tell(helper, content)
+        helper._process.send_signal(signal.SIGSTOP)
+
+    def awaited(helper: HelperProcess, milliseconds: int) -> None:
+        helper._process.send_signal(signal.SIGCONT)
+        wait(helper, milliseconds)
+
+    monkeypatch.setattr(snapshot, "read_entry", heard)
+    monkeypatch.setattr(HelperProcess, "tell", told)
+    monkeypatch.setattr(HelperProcess, "wait", awaited)
+    head = save(chat)
+
+    assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    assert here == ["a", "f"]
+
+
 def test_the_next_folder_is_read_while_what_was_read_of_one_is_looked_at(
     chat: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,9 +274,9 @@ def test_the_next_folder_is_read_while_what_was_read_of_one_is_looked_at(
     done: list[str] = []
     ask_new, folder = preload.Preload.ask_new, snapshot._Walk.folder
 
-    def asked(ahead: Preload, path: str, *new: Any) -> None:
+    def asked(ahead: Preload, path: str, *new: Any) -> bool:
         done.append(f"ask {path}")
-        ask_new(ahead, path, *new)
+        return ask_new(ahead, path, *new)
 
     def walked(
         walk: snapshot._Walk, handle: int, path: tuple[str, ...], *rest: Any, **more: Any
@@ -427,7 +486,9 @@ def test_a_helper_that_is_killed_is_done_without_and_started_again(
     assert len(asked) == 1
 
 
-def test_nobody_waits_for_a_helper(settled: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_waits_long_for_a_helper(
+    settled: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     for name, value in (("_FEW", 0), ("_BEHIND", 5), ("cores", lambda: 2)):
         monkeypatch.setattr(preload, name, value)
