@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.git_objects import TreeEntry
     from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.stat_cache import Anchor
     from covalt_git.workspaces.trees import Difference
 
 _STATUS = {
@@ -35,12 +36,12 @@ def foresee(
     found: Sequence[Difference],
     tree: str | None,
     *,
-    manifest: str,
+    anchor: Anchor,
 ) -> None:
     """Have the next look believe what a switch led to, if all that it did was to replace files.
 
     ``seen`` is the workspace as it was before, ``found`` what differed; ``tree`` is what the switch
-    was to, that of the ``manifest`` that the active branch is at now.
+    was to, that of the manifest that the active branch is at now.
     """
     settings = StatCache.beside(chat.workspace, chat.config, chat.store.object_format).settings
     with watch_of(chat.workspace, settings) as watch:
@@ -51,7 +52,8 @@ def foresee(
             return  # of names that come or go there may be more to be noted
         root = with_replaced(seen, coming, chat.store.object_format)
         if root is not None and root.tree == tree:
-            watch.replaced(root, manifest, coming)
+            root.anchor = anchor
+            watch.replaced(root, coming)
 
 
 def with_replaced(

@@ -102,7 +102,6 @@ class Snapshot:
     files: int = 0
     root: KnownFolder | None = field(default=None, compare=False, repr=False)
     before: KnownFolder | None = field(default=None, compare=False, repr=False)
-    cache: StatCache | None = field(default=None, compare=False, repr=False)
 
     @property
     def left_in_place(self) -> tuple[str, ...]:
@@ -127,16 +126,19 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         branch = _active_branch(store)
         head = None if branch is None else branch.manifest
         # Whoever removes the file doubts what is known of the folder.
-        names = watch.since() if watch is not None and os.path.exists(cache.file) else None  # noqa: PTH110
-        at_head = None if watch is None else watch.root_at(head)
-        if at_head is not None and names == {}:
-            return _snapshot_of(at_head, at_head, cache)
+        told = watch if watch is not None and os.path.exists(cache.file) else None  # noqa: PTH110
+        at_head = None if told is None else told.root_at(head)
+        if told is not None and at_head is not None and told.is_quiet() and told.since() == {}:
+            return _snapshot_of(at_head, at_head)
         start = time.monotonic()
         known, clock = cache.recall()
-        if watch is not None and names is not None:
-            known, names = watch.root, watch.since()  # all that was done before the clock was read
+        names = (
+            None if told is None else told.since()
+        )  # all that was done before the clock was read
+        if told is not None and names is not None:
+            known = told.root
         stored = tree = _tree_of(store, head) if at_head is None else at_head.tree
-        if known is not None and known.tree != tree and _is_held(store, cache.anchor_of(known)):
+        if known is not None and known.tree != tree and _is_held(store, known.anchor):
             stored = known.tree  # as after a switch, from a branch that still has it
         with (
             Folder.opened(path) as folder,
@@ -156,26 +158,19 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         is_head = root.tree is not None and root.tree == tree
         if not store.in_scratch:
             # What the watch told is not worth a file: the next process reads it once more.
-            cache.remember(root, branch if is_head else None, in_file=names is None)
+            cache.remember(root, in_file=names is None)
+            if is_head and branch is not None:
+                root.anchor = branch
         if watch is not None and (root is known or not store.in_scratch):
             took = time.monotonic() - start if names is None else None
-            watch.saw(root, head if is_head else None, everything_in=took)
-    return _snapshot_of(root, known, cache)
+            watch.saw(root, everything_in=took)
+    return _snapshot_of(root, known)
 
 
-def note_manifest(path: Path, seen: Snapshot, branch: Anchor) -> None:
-    """Take note that the active branch is at a manifest now that was made of a snapshot of ``path``."""
-    if seen.root is not None and seen.cache is not None:
-        seen.cache.anchor(seen.root, branch)
-        with watch_of(path, seen.cache.settings) as watch:
-            if watch is not None and watch.root is seen.root:
-                watch.head = branch.manifest
-
-
-def _snapshot_of(root: KnownFolder, before: KnownFolder | None, cache: StatCache) -> Snapshot:
+def _snapshot_of(root: KnownFolder, before: KnownFolder | None) -> Snapshot:
     """Return the snapshot that a look at a whole folder is."""
     if not root.noted:
-        return Snapshot(root.tree, _NOTHING_NOTED, (), (), root.count(), root, before, cache)
+        return Snapshot(root.tree, _NOTHING_NOTED, (), (), root.count(), root, before)
     found: dict[str, list[tuple[str, str]]] = {}
     for kind, path, reason in root.all_notes():
         found.setdefault(kind, []).append((path, reason))
@@ -186,7 +181,7 @@ def _snapshot_of(root: KnownFolder, before: KnownFolder | None, cache: StatCache
         unportable=_path_notes(found.get(_UNPORTABLE, [])),
     )
     ignored, hollow = paths.get(_IGNORED, ()), paths.get(_HOLLOW, ())
-    return Snapshot(root.tree, notes, ignored, hollow, root.count(), root, before, cache)
+    return Snapshot(root.tree, notes, ignored, hollow, root.count(), root, before)
 
 
 def _path_notes(notes: list[tuple[str, str]]) -> tuple[PathNote, ...]:
@@ -257,7 +252,8 @@ class _Look:
     """One folder that is being looked at: an open handle, what was known of it, what was found.
 
     ``head`` is the tree that a branch has of it, mostly the active one.  All that hangs on it is in
-    the store; whatever else is known may have been pruned since.
+    the store; whatever else is known may have been pruned since.  ``fresh`` has the trees, before and
+    now, of the folders in it that are not the very ones that were known.
     """
 
     handle: int
@@ -270,6 +266,7 @@ class _Look:
     others: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     linked: set[str] = field(default_factory=set)
+    fresh: list[tuple[str | None, str | None]] = field(default_factory=list)
     where: str = ""
     spelled: bytes | None = None
     _branch: dict[str, str] | None = None
@@ -334,20 +331,24 @@ class _Look:
                     self._branch[os.fsdecode(entry.name)] = entry.oid
         return self._branch
 
+    def compare(self) -> None:
+        """Note, once all was found, which folders are not the very ones that were known."""
+        now, known = self.folders, self.known.folders
+        changed = [name for name, one in now.items() if known.get(name) is not one]
+        self.fresh = [
+            (known.get(name, NOTHING_KNOWN).tree, now.get(name, NOTHING_KNOWN).tree)
+            for name in (*changed, *(known.keys() - now.keys()))
+        ]
+
     def is_as_known(self) -> bool:
-        """Tell whether the same entries were found, whatever may have become of the folder's own."""
-        known = self.known.folders
-        return (
-            self.files is self.known.files
-            and known.keys() == self.folders.keys()
-            and all(folder.tree == known[name].tree for name, folder in self.folders.items())
-        )
+        """Tell whether the same is stored, whatever may have become of the folder's own entry."""
+        return self.files is self.known.files and all(was == now for was, now in self.fresh)
 
     def has_same_names(self) -> bool:
         """Tell whether something is stored of the same names as before."""
-        return self.files.keys() == self.known.files.keys() and {
-            name for name, folder in self.folders.items() if folder.tree is not None
-        } == {name for name, folder in self.known.folders.items() if folder.tree is not None}
+        return self.files.keys() == self.known.files.keys() and all(
+            (was is None) == (now is None) for was, now in self.fresh
+        )
 
     def doubtful_folders(self) -> list[str]:
         """Return the known folders in this one of which not all hangs on the branch."""
@@ -369,21 +370,15 @@ class _Look:
         known = self.known
         if self.files is not known.files or mark != known.mark or not self.is_sure:
             return False
-        if known.others or known.notes or known.odd or len(self.folders) != len(known.folders):
-            return False
-        return all(self.folders.get(name) is one for name, one in known.folders.items())
+        return not (known.others or known.notes or known.odd or self.fresh)
 
     def result(self, mark: Mark, tree: str | None, *, odd: bool) -> KnownFolder:
         """Return the folder as it is now: the very same, where nothing at all is new."""
         known = self.known
         others, notes = tuple(sorted(self.others)), tuple(sorted(self.notes))
-        if (
-            self.files is known.files
-            and (mark, tree, odd, others, notes)
-            == (known.mark, known.tree, known.odd, known.others, known.notes)
-            and known.folders.keys() == self.folders.keys()
-            and all(folder is known.folders[name] for name, folder in self.folders.items())
-        ):
+        found = (mark, tree, odd, others, notes)
+        as_known = (known.mark, known.tree, known.odd, known.others, known.notes)
+        if self.files is known.files and found == as_known and not self.fresh:
             return known
         noted = bool(notes) or any(folder.noted for folder in self.folders.values())
         spelled = self.spelled
@@ -460,6 +455,7 @@ class _Walk:
             self.touched(look, self.since.get(where, set()))
         if self.watch is not None:
             self.watch.link(where, look.linked)
+        look.compare()
         if look.is_all_as_known((status.st_ctime_ns, status.st_ino, status.st_dev)):
             return known
         tree, odd = self.tree(look)

@@ -84,6 +84,13 @@ def _settings(object_format: str, max_file_mb: int, ignore: tuple[str, ...]) -> 
     return hashlib.sha256(text).digest(), len(blob_id(b"", object_format)) // 2
 
 
+class Anchor(NamedTuple):
+    """A ref and the manifest that it was at: while it is, all that the manifest's tree names is stored."""
+
+    ref: str
+    manifest: str
+
+
 @dataclass(slots=True, eq=False)
 class KnownFolder:
     """A folder as it was: never changed once it is made, and shared by all who remember it.
@@ -91,7 +98,8 @@ class KnownFolder:
     ``others`` are the names of which nothing is stored; they are looked at every time.  ``odd``
     says that some name is to be noted as unportable.  The ``notes`` on its names are not kept in the
     file, but found again; ``noted`` says that there are some, on it or on what is in it.
-    ``spelled`` is the content of the tree, where this process has made it.
+    ``spelled`` is the content of the tree, where this process has made it.  ``anchor`` is told later:
+    the last manifest that was made of this tree, or found to be of it.
     """
 
     mark: Mark
@@ -103,6 +111,7 @@ class KnownFolder:
     notes: tuple[Note, ...] = ()
     noted: bool = False
     spelled: bytes | None = None
+    anchor: Anchor | None = None
     _count: int | None = None
     _told: bytes | None = None
 
@@ -175,20 +184,12 @@ class Clock:
         return changed if device == self.device and changed < self.ns - tick else 0
 
 
-class Anchor(NamedTuple):
-    """A ref and the manifest that it was at: while it is, all that the manifest's tree names is stored."""
-
-    ref: str
-    manifest: str
-
-
 @dataclass(slots=True)
 class _Remembered:
     root: KnownFolder
     saved: KnownFolder | None
     file_size: int
     count: int
-    anchor: Anchor | None = None
 
 
 _remembered: OrderedDict[tuple[str, bytes], _Remembered] = OrderedDict()
@@ -228,46 +229,23 @@ class StatCache:
             self._keep(root, root, size)
         return root, clock
 
-    def anchor_of(self, root: KnownFolder) -> Anchor | None:
-        """Return what holds the tree of what this process remembers, if ``root`` is that."""
-        with _lock:
-            before = _remembered.get((self.file, self.settings))
-        return before.anchor if before is not None and before.root is root else None
-
-    def anchor(self, root: KnownFolder, anchor: Anchor) -> None:
-        """Say of which manifest the tree of ``root`` is now, if that is what this process remembers."""
-        with _lock:
-            before = _remembered.get((self.file, self.settings))
-            if before is not None and before.root is root:
-                before.anchor = anchor
-
-    def remember(self, root: KnownFolder, anchor: Anchor | None, *, in_file: bool) -> None:
-        """Keep what was seen, for this process and ``in_file`` for the next; only the chat's writer may.
-
-        Where its tree is that of a manifest, ``anchor`` says of which.
-        """
+    def remember(self, root: KnownFolder, *, in_file: bool) -> None:
+        """Keep what was seen, for this process and ``in_file`` for the next; only the chat's writer may."""
         key = (self.file, self.settings)
         with _lock:
             before = _remembered.get(key)
-        if before is not None and before.root is root and before.saved is root:
-            before.anchor = anchor
+        if before is not None and before.root is root and (before.saved is root or not in_file):
             return
         saved, size = (None, 0) if before is None else (before.saved, before.file_size)
         if in_file:
             with contextlib.suppress(OSError):  # without it the next process reads the folder
                 saved, size = self._save(root, saved, size)
-        self._keep(root, saved, size, anchor)
+        self._keep(root, saved, size)
 
-    def _keep(
-        self,
-        root: KnownFolder,
-        saved: KnownFolder | None,
-        size: int,
-        anchor: Anchor | None = None,
-    ) -> None:
+    def _keep(self, root: KnownFolder, saved: KnownFolder | None, size: int) -> None:
         with _lock:
             key = (self.file, self.settings)
-            _remembered[key] = _Remembered(root, saved, size, root.count(), anchor)
+            _remembered[key] = _Remembered(root, saved, size, root.count())
             _remembered.move_to_end(key)
             total = sum(known.count for known in _remembered.values())
             while total > _MOST_FILES and len(_remembered) > 1:

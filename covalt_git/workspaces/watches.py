@@ -126,9 +126,9 @@ def _idle_ones() -> list[Watch]:
 class Watch:
     """The watch of one workspace: what was seen last, and the names that may be otherwise by now.
 
-    ``root`` is what was seen, ``head`` the manifest that it is, if it is one; ``doubts`` says that
-    only a look at everything will do.  Whoever uses it holds ``lock``.  Folders are named by their
-    paths in the workspace, ``a/b``, the workspace itself by the empty one.
+    ``root`` is what was seen; ``doubts`` says that only a look at everything will do.  Whoever uses it
+    holds ``lock``.  Folders are named by their paths in the workspace, ``a/b``, the workspace itself by
+    the empty one.
     """
 
     path: str
@@ -136,7 +136,6 @@ class Watch:
     used_at: float = field(default_factory=time.monotonic)
     was_used: bool = False
     root: KnownFolder | None = None
-    head: str | None = None
     doubts: bool = False
     _events: FolderEvents | None = None
     _gone: bool = False
@@ -196,8 +195,13 @@ class Watch:
             self._give_up(os.strerror(error.errno or 0).lower())
 
     def root_at(self, head: str | None) -> KnownFolder | None:
-        """Return :attr:`root` if it is the manifest ``head``."""
-        return self.root if head is not None and self.head == head else None
+        """Return :attr:`root` if it is known to be of the tree of the manifest ``head``."""
+        anchor = None if self.root is None else self.root.anchor
+        return self.root if anchor is not None and anchor.manifest == head else None
+
+    def is_quiet(self) -> bool:
+        """Tell whether nothing was done since it was asked last, as far as it hears of it."""
+        return self._events is not None and not self._events.wait(0)
 
     def folders(self) -> set[str] | None:
         """Return the folders of which it hears of everything that was done since :meth:`since`.
@@ -213,13 +217,12 @@ class Watch:
         self.doubts = self.doubts or bool(new)  # their other names may be here, too
         self._links[path] = names
 
-    def saw(self, root: KnownFolder, head: str | None, *, everything_in: float | None) -> None:
+    def saw(self, root: KnownFolder, *, everything_in: float | None) -> None:
         """Take what was seen for what is there, but what was done since :meth:`since`.
 
-        ``head`` is the manifest that it is, None of none.  ``everything_in`` are the seconds in which
-        everything was looked at; None if it was not.
+        ``everything_in`` are the seconds in which everything was looked at; None if it was not.
         """
-        self.root, self.head = root, head
+        self.root = root
         self._touched.clear()
         self._made.clear()
         self._leaving.clear()
@@ -234,10 +237,10 @@ class Watch:
             trusted_s = _settings.trusted_s * max(1.0, everything_in / _QUICK_S)
             self._trusted_until = time.monotonic() + trusted_s
 
-    def replaced(self, root: KnownFolder, head: str, paths: Iterable[str]) -> None:
+    def replaced(self, root: KnownFolder, paths: Iterable[str]) -> None:
         """Take ``root`` for what is there, if since it was seen only files at ``paths`` were replaced.
 
-        ``head`` is the manifest that it is.  Where more was done, it is looked at.
+        Where more was done, it is looked at.
         """
         if self._events is None:
             return
@@ -255,13 +258,13 @@ class Watch:
                 awaited.discard(path)
             self._note(event)
         if not (more or awaited or self.doubts or self._open):
-            self.saw(root, head, everything_in=None)
+            self.saw(root, everything_in=None)
 
     def stop(self) -> None:
         """Watch no more."""
         if self._events is not None:
             self._events.close()
-        self._events, self.root, self.head = None, None, None
+        self._events, self.root = None, None
         self._identity, self._moved = (0, 0), False
         for known in (self._paths, self._touched, self._linked, self._links, self._open):
             known.clear()

@@ -213,8 +213,9 @@ class Writer:
         if len(_LAST_MADE) == _MOST_CHATS:
             _LAST_MADE.clear()
         _LAST_MADE[str(self.chat.folder)] = oid, state_of(tree, record)
-        if ref == active and self._seen is not None and self._seen.tree == tree:
-            snapshot.note_manifest(self.chat.workspace, self._seen, Anchor(ref, oid))
+        root = None if self._seen is None or ref != active else self._seen.root
+        if root is not None and root.tree == tree:
+            root.anchor = Anchor(ref, oid)
         return oid
 
     def make(
@@ -311,7 +312,7 @@ class Writer:
         )
         changed = self.folder.switch(journal, way)
         if seen.root is not None and journal.new is not None:
-            foresee(self.chat, seen.root, way, new.tree, manifest=journal.new)
+            foresee(self.chat, seen.root, way, new.tree, anchor=Anchor(journal.head, journal.new))
         return changed
 
     def put_back(self, seen: snapshot.Snapshot) -> None:
