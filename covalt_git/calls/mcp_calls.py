@@ -217,7 +217,8 @@ def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
 def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]:
     """Return what tells whether a server may still be there: nobody took back what it needs.
 
-    It looks at the files only when they have changed.
+    It looks at the files only when they have changed.  A manifest that is not sound is taken at its word
+    when it is so for the second time: at the first somebody may just be writing it.
     """
     toolset_id, server_id = found.toolset.id, defined.name.server_id
     files = (
@@ -226,13 +227,17 @@ def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]
     )
     seen = signature(*files)
     declared = server_of(found.toolset, server_id)
+    is_doubted = False
 
     def wanted() -> bool:
-        nonlocal seen
+        nonlocal seen, is_doubted
         now = signature(*files)
         if now is not None and now == seen:
             return True
         toolset = read_toolset(root, toolset_id)
+        if not toolset.sound and not is_doubted:
+            is_doubted = True
+            return True
         try:
             server = server_of(toolset, server_id)
             check_granted(toolset, server)
@@ -240,7 +245,7 @@ def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]
             return False
         if not (toolset.sound and toolset.enabled and server == declared):
             return False
-        seen = now
+        seen, is_doubted = now, False
         return True
 
     return wanted

@@ -16,6 +16,7 @@ import pytest
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.asking import Inquiry, Respondent
+from covalt_git.calls import mcp_calls
 from covalt_git.calls.engine import Request
 from covalt_git.calls.mcp_calls import definition
 from covalt_git.calls.mcp_listing import listed
@@ -364,6 +365,31 @@ def test_nothing_starts_that_is_not_granted(world: World) -> None:
     assert caught.value.hint == "covalt-git toolset show demo"
     assert CONNECTIONS.health(world.root)
     assert not [one for one in CONNECTIONS.health(world.root) if one.chat_id == "c2"]
+
+
+def test_a_manifest_that_is_just_being_written_ends_no_server(world: World, folder: Path) -> None:
+    project = world.project()
+    found = project.catalog.find("first:add")
+    with project.chats.open("c1") as chat:
+        defined = mcp_calls._of_call(found, chat, world.root, None)
+    wanted = mcp_calls._wanted(world.root, found, defined)
+    assert wanted()
+    for _ in range(2):
+        world.write("demo/toolset.yaml", "")
+        assert wanted()
+        world.write("demo/toolset.yaml", manifest(folder))
+        assert wanted()
+
+    world.write("demo/toolset.yaml", "")
+    try:
+        assert [wanted() for _ in range(3)] == [True, False, False]
+    finally:
+        world.write("demo/toolset.yaml", manifest(folder))
+    revoke(world.root, "demo", "process-first")
+    try:
+        assert not wanted()
+    finally:
+        grant_process(world.root, "demo", "first", by="me")
 
 
 def test_a_tool_is_called_only_as_it_was_accepted(world: World, folder: Path) -> None:
