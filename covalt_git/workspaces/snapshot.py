@@ -155,12 +155,11 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
                     ahead.forget()
                 names, walk = None, _Walk(store, config, clock, watch, None, ahead)
                 root = walk.folder(folder.handle, (), known or NOTHING_KNOWN, stored)
-        is_head = root.tree is not None and root.tree == tree
+        if branch is not None and root.tree is not None and root.tree == tree:
+            root.anchor = branch
         if not store.in_scratch:
             # What the watch told is not worth a file: the next process reads it once more.
             cache.remember(root, in_file=names is None)
-            if is_head and branch is not None:
-                root.anchor = branch
         if watch is not None and (root is known or not store.in_scratch):
             took = time.monotonic() - start if names is None else None
             watch.saw(root, everything_in=took)

@@ -164,6 +164,18 @@ def test_a_manifest_of_other_files_than_were_seen_is_not_believed_to_be_there(
     assert look(watched) == read_everything(watched)
 
 
+def test_of_which_manifest_the_folder_is_who_only_reads_finds_too(watched: ChatStore) -> None:
+    come_to_rest(watched)
+    head, root = str(watched.head()), look(watched).root
+    assert root is not None
+    root.anchor = None
+    assert believed_at(watched, head) is None
+
+    look(watched)
+
+    assert believed_at(watched, head) == root.tree
+
+
 # What makes everything be looked at
 
 
