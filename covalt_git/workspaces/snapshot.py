@@ -127,16 +127,14 @@ def take(store: GitStore, path: Path, config: WorkspaceConfig) -> Snapshot:
         head = None if branch is None else branch.manifest
         # Whoever removes the file doubts what is known of the folder.
         told = watch if watch is not None and os.path.exists(cache.file) else None  # noqa: PTH110
+        names = None if told is None else told.since()
         at_head = None if told is None else told.root_at(head)
-        if told is not None and at_head is not None and told.is_quiet() and told.since() == {}:
+        if at_head is not None and names == {}:
             return _snapshot_of(at_head, at_head)
         start = time.monotonic()
         known, clock = cache.recall()
-        names = (
-            None if told is None else told.since()
-        )  # all that was done before the clock was read
         if told is not None and names is not None:
-            known = told.root
+            known, names = told.root, told.since()  # all that was done before the clock was read
         stored = tree = _tree_of(store, head) if at_head is None else at_head.tree
         if known is not None and known.tree != tree and _is_held(store, known.anchor):
             stored = known.tree  # as after a switch, from a branch that still has it

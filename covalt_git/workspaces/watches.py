@@ -199,10 +199,6 @@ class Watch:
         anchor = None if self.root is None else self.root.anchor
         return self.root if anchor is not None and anchor.manifest == head else None
 
-    def is_quiet(self) -> bool:
-        """Tell whether nothing was done since it was asked last, as far as it hears of it."""
-        return self._events is not None and not self._events.wait(0)
-
     def folders(self) -> set[str] | None:
         """Return the folders of which it hears of everything that was done since :meth:`since`.
 

@@ -176,6 +176,21 @@ def test_of_which_manifest_the_folder_is_who_only_reads_finds_too(watched: ChatS
     assert believed_at(watched, head) == root.tree
 
 
+def test_where_nothing_was_done_nothing_is_asked_of_the_folder(watched: ChatStore) -> None:
+    come_to_rest(watched)
+    cache = watched.workspace.with_name("stat.cache")
+    os.utime(cache, ns=(0, 0))  # each look that asks for anything has it touched
+
+    for _ in range(3):
+        assert list(watched.workspace.iterdir())  # of which the kernel tells, too
+        look(watched)
+        with writing(watched) as writer:
+            writer.look()
+            writer.save_edits()
+
+    assert cache.stat().st_mtime_ns == 0
+
+
 # What makes everything be looked at
 
 
