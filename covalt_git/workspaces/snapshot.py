@@ -499,9 +499,12 @@ class _Walk:
                 self.entry(look, name, is_file=is_file)
 
     def taken(self, ahead: Preload, look: _Look) -> dict[str, Taken]:
-        """Return the files of a folder that the helper has read, once it has those that it is at."""
+        """Return the files of a folder that the helper has read, once it has those that it is at.
+
+        Of one that is asked for in parts, since it has many, more may come while it is walked.
+        """
         taken = ahead.taken(look.where)
-        if taken or ahead.is_reading(look.where):
+        if look.path not in self._asked and (taken or ahead.is_reading(look.where)):
             self.ask_next(ahead, len(look.path) - 1)
             ahead.await_taken(look.where)
         return taken

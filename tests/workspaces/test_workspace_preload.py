@@ -95,6 +95,19 @@ def read_here(chat: ChatStore) -> Snapshot:
         return read_everything(chat)
 
 
+def reads_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what will have the names of the files that are read from now on, but for the helper's."""
+    names: list[str] = []
+    read = folders.read_entry
+
+    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
+        names.append(name)
+        return read(parent, name, *rest, **more)
+
+    monkeypatch.setattr(snapshot, "read_entry", heard)
+    return names
+
+
 @pytest.fixture
 def settled(chat: ChatStore) -> ChatStore:
     """A chat of which the next look has nothing to read."""
@@ -192,14 +205,7 @@ def test_what_the_helper_reads_is_what_is_read_here(
 
 def test_a_new_workspace_is_read_by_both(chat: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
     put(chat.workspace, HELD | {f"f{number:04}": ("file", b"%d" % number) for number in range(500)})
-    here: list[str] = []
-    read = folders.read_entry
-
-    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
-        here.append(name)
-        return read(parent, name, *rest, **more)
-
-    monkeypatch.setattr(snapshot, "read_entry", heard)
+    here = reads_here(monkeypatch)
     head = save(chat)
 
     assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
@@ -220,14 +226,7 @@ def test_what_is_left_of_a_folder_is_read_by_both_once_much_of_it_was(
 ) -> None:
     put(chat.workspace, {path: ("file", path.encode()) for path in paths})
     monkeypatch.setattr(preload, "_FEW_READ", 50)
-    here: list[str] = []
-    read = folders.read_entry
-
-    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
-        here.append(name)
-        return read(parent, name, *rest, **more)
-
-    monkeypatch.setattr(snapshot, "read_entry", heard)
+    here = reads_here(monkeypatch)
     head = save(chat)
 
     assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
@@ -242,12 +241,8 @@ def test_the_folder_that_the_helper_is_at_is_not_read_twice(
     monkeypatch.undo()
     for name, value in (("_FEW_READ", 0), ("cores", lambda: 2), ("_PATIENCE_S", 60)):
         monkeypatch.setattr(preload, name, value)
-    here: list[str] = []
-    read, tell, wait = folders.read_entry, HelperProcess.tell, HelperProcess.wait
-
-    def heard(parent: int, name: str, *rest: Any, **more: Any) -> Any:
-        here.append(name)
-        return read(parent, name, *rest, **more)
+    here = reads_here(monkeypatch)
+    tell, wait = HelperProcess.tell, HelperProcess.wait
 
     def told(helper: HelperProcess, content: bytes) -> None:
         tell(helper, content)
@@ -257,13 +252,31 @@ def test_the_folder_that_the_helper_is_at_is_not_read_twice(
         helper._process.send_signal(signal.SIGCONT)
         wait(helper, milliseconds)
 
-    monkeypatch.setattr(snapshot, "read_entry", heard)
     monkeypatch.setattr(HelperProcess, "tell", told)
     monkeypatch.setattr(HelperProcess, "wait", awaited)
     head = save(chat)
 
     assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
     assert here == ["a", "f"]
+
+
+def test_a_folder_that_the_helper_has_in_parts_is_not_waited_for(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = ["a/d0/f", "a/d1/f", *(f"b/f{number:03}" for number in range(100))]
+    put(chat.workspace, {path: ("file", path.encode()) for path in paths})
+    waited: list[str] = []
+    wait = preload.Preload.await_taken
+
+    def awaited(ahead: Preload, path: str) -> None:
+        waited.append(path)
+        wait(ahead, path)
+
+    monkeypatch.setattr(preload.Preload, "await_taken", awaited)
+    head = save(chat)
+
+    assert tree_of(chat, head) == git_tree(layout_of(chat.workspace))
+    assert waited == ["a/d1"]
 
 
 def test_the_next_folder_is_read_while_what_was_read_of_one_is_looked_at(
