@@ -7,8 +7,8 @@ Rows of zlib are run by a process in which isal is not to be had; the others use
 Git and ours take turns, round by round, so that a busy machine is busy for both; figures are
 medians in milliseconds, a ratio is git / ours (for disk: ours / git).  Git runs as people run it, a
 process a command; ours is measured in a process that is up, its lock and its recovery included.
-Ours flushes to the disk what git does not: with ``--durability fast`` neither does.  Where that is
-most of what ours does, the row has a second line: the same beside a git that promises as much.
+Ours flushes to the disk what git does not: with ``--durability fast`` neither does.  The rows
+of small writes have a second line: the same beside a git that promises as much.
 Files are 1 to 4 KiB of text that looks like source, 20 in a folder.  Rows said to be on tmpfs run
 in /dev/shm, since the time a disk takes to make files varies tenfold; the others in ``TMPDIR``, so
 that ``TMPDIR=/dev/shm`` shows what is left of them without the disk.
