@@ -75,12 +75,16 @@ class Message(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """As much of a manifest as the conversation needs; ``message_id`` of a message is its own."""
+    """As much of a manifest as the conversation needs; ``message_id`` of a message is its own.
+
+    ``made`` orders manifests by when they were made: to the millisecond, and then by their records'
+    ids, which are finer.
+    """
 
     parent: str | None
     source: Source
     message_id: str | None
-    at: str
+    made: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,8 +286,8 @@ class Conversation:
         """Return the manifest that is on the active branch, else the newest."""
         return max(found, key=lambda oid: (oid in self._line, self._newness(oid)))
 
-    def _newness(self, oid: str | None) -> tuple[str, str]:
-        return ("", "") if oid is None else (self.steps[oid].at, oid)
+    def _newness(self, oid: str | None) -> tuple[str, ...]:
+        return () if oid is None else (*self.steps[oid].made, oid)
 
     def _messages_down_to(self, head: str | None) -> Iterator[str]:
         """Yield the messages of a line, the last one first."""
@@ -346,7 +350,8 @@ def _step(chat: ChatStore, oid: str) -> _Step:
             message_id = manifest.record.id
         if len(_STEPS) == _MOST_STEPS:
             _STEPS.clear()
-        found = _STEPS[oid] = _Step(manifest.parent_id, source, message_id, manifest.created_at)
+        made = manifest.created_at, manifest.record.id
+        found = _STEPS[oid] = _Step(manifest.parent_id, source, message_id, made)
     return found
 
 

@@ -10,7 +10,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
-from covalt_git.workspaces import conversation, messages
+from covalt_git.workspaces import commits, conversation, messages
 from covalt_git.workspaces.branches import BranchExistsError
 from covalt_git.workspaces.conversation import (
     Conversation,
@@ -238,6 +238,18 @@ def test_a_message_after_one_that_others_follow_is_on_a_new_branch(chat: ChatSto
 
     assert chat.active_branch() == "continue-1"
     assert told(chat) == [("one", 1, 1), ("two", 1, 2), ("two again", 2, 2)]
+
+
+def test_messages_of_one_millisecond_keep_their_order(
+    chat: ChatStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commits, "now", lambda: "2026-11-23T12:00:00.000Z")
+    first = say(chat, "one")
+    words = [f"two, {number}" for number in range(8)]
+    for text in words:
+        say(chat, text, parent=first)
+
+    assert [text for text, *_ in told(chat)] == ["one", *words]
 
 
 def test_a_message_after_the_last_one_of_another_branch_goes_there(chat: ChatStore) -> None:
