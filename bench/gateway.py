@@ -40,6 +40,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from bench.workspaces import make_files, path_of
 from covalt_git.files.new_project import create_project
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
@@ -162,10 +163,8 @@ def await_port(port: int) -> None:
 def own_pieces(root: Path) -> tuple[Side, Side]:
     """Return our own isolated call, and our snapshot of one changed file of 100, in this process."""
     project = Project.open(root)
-    folder = root / "toolsets" / "bench"
     job = Job(
-        toolset_dir=folder,
-        toolset_id="bench",
+        toolset=ToolsetCopy.of(read_toolset(root, "bench")),
         entrypoint="tools.bench:echo",
         args={"text": "x"},
         workspace=project.chats.new("c2").__enter__().workspace,
@@ -173,7 +172,7 @@ def own_pieces(root: Path) -> tuple[Side, Side]:
         call_id="call",
         level=sandbox.level(),
         limits=Limits(timeout_s=60, output_mb=16),
-        digest=read_toolset(root, "bench").digest,
+        warm=True,
     )
     numbers = count()
     chat = project.chats.open("c2").__enter__()

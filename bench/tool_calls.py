@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from bench.workspaces import make_files, path_of
 from covalt_git.calls.engine import Request
 from covalt_git.files.new_project import create_project
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
@@ -113,8 +114,7 @@ class Bench:
 
     def job(self, **changes: Any) -> Job:
         fields: dict[str, Any] = {
-            "toolset_dir": self.root / "toolsets" / "bench",
-            "toolset_id": "bench",
+            "toolset": ToolsetCopy.of(read_toolset(self.root, "bench")),
             "entrypoint": "tools.bench:echo",
             "args": {"text": "hello"},
             "workspace": self.workspace,
@@ -122,7 +122,7 @@ class Bench:
             "call_id": "call-1",
             "level": sandbox.level(),
             "limits": Limits(timeout_s=60, output_mb=16),
-            "digest": read_toolset(self.root, "bench").digest,
+            "warm": True,
         }
         return Job(**fields | changes)
 
@@ -223,11 +223,11 @@ def isolated(bench: Bench, rounds: int) -> Iterator[Pair]:
         yield others, seconds(lambda: succeed(job))
 
 
-def walls(bench: Bench, rounds: int, *, digest: str | None) -> Iterator[Pair]:
+def walls(bench: Bench, rounds: int, *, warm: bool) -> Iterator[Pair]:
     levels: tuple[SandboxLevel, SandboxLevel] = ("process", sandbox.level())
     if levels[1] == "process":
         raise SkippedError("this machine has no walls that hold")
-    jobs = [bench.job(level=level, digest=digest) for level in levels]
+    jobs = [bench.job(level=level, warm=warm) for level in levels]
     for job in jobs:
         succeed(job)
     for _ in range(rounds):
@@ -236,11 +236,11 @@ def walls(bench: Bench, rounds: int, *, digest: str | None) -> Iterator[Pair]:
 
 
 def warm_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
-    return walls(bench, rounds, digest=bench.job().digest)
+    return walls(bench, rounds, warm=True)
 
 
 def cold_walls(bench: Bench, rounds: int) -> Iterator[Pair]:
-    return walls(bench, rounds, digest=None)
+    return walls(bench, rounds, warm=False)
 
 
 def watched(bench: Bench, rounds: int) -> Iterator[Pair]:

@@ -39,7 +39,7 @@ class ToolContext:
         workspace: the folder that the tool reads and writes; its state after the call is kept.
         chat_id: the chat whose workspace this is.
         toolset_id: the toolset that the tool belongs to.
-        toolset_dir: the toolset's own folder, with its ``assets/``.
+        toolset_dir: the toolset's files, with its ``assets/``: a read-only copy.
         call_id: this call.
         message_id: the message that asked for the call, if one did.
         extra: whatever else the caller hands to the tool.

@@ -27,6 +27,7 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
+from covalt_git.files.toolset_copies import ToolsetChangedError, ToolsetCopy
 from covalt_git.models.calls import (
     Approval,
     CallError,
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.snapshot import Snapshot
+
+
+_READINGS = 3
+"""How often a toolset is read that changes while it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +257,14 @@ class Engine:
             UnknownNameError: and what else :meth:`call` raises before it waits for the chat.
         """
         found = found or self.catalog.find_callable(request.tool_id)
-        check_found(found, at=self.level)
+        for left in reversed(range(_READINGS)):
+            try:
+                check_found(found, at=self.level)
+                break
+            except ToolsetChangedError:
+                if not left:
+                    raise
+                found = self.catalog.find_callable(request.tool_id)
         check_arguments(found.tool, request.args)
         return found
 
@@ -459,11 +471,14 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
 
     Raises:
         CovaltError: as :func:`check_runnable`, and for an MCP server that is not what was granted.
+        ToolsetChangedError: where the toolset's files changed since they were read.
     """
     check_runnable(found.tool, found.toolset.state, at=at)
     if found.tool.kind == "mcp":
         server = mcp_calls.server_of(found.toolset, found.tool.server)
         mcp_calls.check_granted(found.toolset, server)
+    elif found.tool.kind == "python":
+        ToolsetCopy.of(found.toolset).make()
 
 
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:

@@ -104,6 +104,7 @@ def definition(
 
     Raises:
         GrantNeededError: as :func:`check_granted`.
+        ToolsetChangedError: when the toolset's files changed since they were read.
         CovaltError: when a reference stands for nothing.
     """
     from covalt_git.runtime import mcp_servers  # noqa: PLC0415 - it loads the SDK
@@ -113,7 +114,7 @@ def definition(
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {one.name for one in references_of(server)}
     store = call_secrets.store(command, may, also=names)
-    return mcp_servers.definition(
+    defined = mcp_servers.definition(
         toolset,
         server,
         root=root,
@@ -122,6 +123,9 @@ def definition(
         may=may,
         lookup=Lookup(_declared(toolset, names), store),
     )
+    if defined.toolset is not None:
+        defined.toolset.make()  # here, for the event loop of the connections must not wait for a disk
+    return defined
 
 
 def prepare(

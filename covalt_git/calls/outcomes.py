@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covalt_git.errors import CovaltError
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
@@ -156,12 +158,14 @@ def _kept(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
     """Return the plan with the artifact's bytes kept, so that history still shows after an update."""
     artifact = shown.config.get("artifact")
     if isinstance(artifact, str) and artifact.startswith("toolset:"):
-        path = found.toolset.folder / artifact.removeprefix("toolset:")
+        path = artifact.removeprefix("toolset:")
         try:
-            content = path.read_bytes()
-        except OSError:
-            problem = f"the toolset has no file {artifact.removeprefix('toolset:')!r}"
+            content = ToolsetCopy.of(found.toolset).read(path)
+        except FileNotFoundError:
+            problem = f"the toolset has no file {path!r}"
             shown = shown.model_copy(update={"error": problem})
+        except CovaltError as error:
+            shown = shown.model_copy(update={"error": error.message})
         else:
             kept = writer.chat.records.keep(content)
             shown = shown.model_copy(update={"artifact": kept})

@@ -11,6 +11,7 @@ from covalt_git.asking import inquire
 from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
 from covalt_git.errors import CovaltError
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import environments, python_tool
 from covalt_git.runtime.jobs import Outcome
@@ -83,8 +84,7 @@ def run(
     mask = Mask(secrets.values())
     outcome = python_tool.run(
         python_tool.Job(
-            toolset_dir=toolset.folder.absolute(),
-            toolset_id=toolset.id,
+            toolset=ToolsetCopy.of(toolset),
             entrypoint=str(tool.entrypoint),
             args=call.args,
             workspace=chat.workspace.absolute(),
@@ -95,7 +95,7 @@ def run(
             message_id=call.message_id,
             confirmed=confirmed,
             python=python,
-            digest=toolset.digest if warm and not toolset.state.imported else None,
+            warm=warm and not toolset.state.imported,
             secrets=secrets,
             hosts=tuple(rule.text for rule in may.reach.rules),
             check_result=_declared(found) is None,
@@ -127,8 +127,7 @@ def describe(
     """
     return python_tool.run(
         python_tool.Job(
-            toolset_dir=found.toolset.folder.absolute(),
-            toolset_id=found.toolset.id,
+            toolset=ToolsetCopy.of(found.toolset),
             entrypoint=str(found.tool.entrypoint),
             args={},
             workspace=workspace,

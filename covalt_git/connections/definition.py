@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from covalt_git.files.toolset_copies import ToolsetCopy
     from covalt_git.hosts import Reach
 
 
@@ -40,6 +41,7 @@ class Definition:
         argv: the program and its arguments, of stdio.
         cwd: the folder that it starts in; without one, an empty one of its own.
         env: what it has beside the few variables that every program needs.
+        toolset: the copy of the toolset that the program starts from, where it uses files of it.
         url: the address, of the other transports; ``headers`` are sent along.
         reach: which hosts may be connected to on the way there.
         workspace: the folder that it is offered as its root.
@@ -51,6 +53,7 @@ class Definition:
     argv: tuple[str, ...] = field(default=(), repr=False)
     cwd: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    toolset: ToolsetCopy | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     reach: Reach | None = None

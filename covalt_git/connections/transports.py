@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mcp.client.sse import sse_client
@@ -58,18 +59,20 @@ async def transport(
 @asynccontextmanager
 async def _program(definition: Definition, words: LastWords) -> AsyncIterator[TransportStreams]:
     command, *args = definition.argv
-    own = None if definition.cwd else tempfile.mkdtemp(prefix="covalt-git-mcp-")
-    parameters = StdioServerParameters(
-        command=command, args=args, env=dict(definition.env), cwd=definition.cwd or own
-    )
-    try:
+    with ExitStack() as held:
+        env, cwd = dict(definition.env), definition.cwd
+        if definition.toolset is not None:
+            held.enter_context(closing(definition.toolset.hold()))
+            # Bytecode of its files is read from there alone; it is written for the next start.
+            env = {"PYTHONPYCACHEPREFIX": str(definition.toolset.bytecode)} | env
+        if cwd is None:
+            cwd = Path(tempfile.mkdtemp(prefix="covalt-git-mcp-"))
+            held.callback(shutil.rmtree, cwd, ignore_errors=True)
+        parameters = StdioServerParameters(command=command, args=args, env=env, cwd=cwd)
         with words.listening() as stream:
             async with stdio_client(parameters, errlog=stream) as streams:
                 stream.close()  # the program has it now
                 yield streams
-    finally:
-        if own is not None:
-            shutil.rmtree(own, ignore_errors=True)
 
 
 @asynccontextmanager

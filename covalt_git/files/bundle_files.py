@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import stat
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,11 @@ MAX_FILE_BYTES = 64 << 20
 _KEPT_FILE_BYTES = 4 << 20
 _KEPT_BYTES = 16 << 20
 """How much of a toolset is held while it is checked: most of them, whole."""
+
+PYCACHE = "__pycache__"
+"""The folder that Python writes bytecode to, beside the source."""
+
+BYTECODE = "compiled Python may do anything, whatever the source beside it says"
 
 FileKind = Literal["python", "artifact", "asset", "config"]
 
@@ -112,8 +118,9 @@ def read_bundle_files(folder: Path, shown: str) -> BundleFiles:
 def read_bundle(folder: Path, shown: str) -> tuple[BundleFiles, Contents]:
     """List, hash and read the files below ``folder``; links, devices and git's own names are problems.
 
-    What Python leaves behind (``__pycache__``) is no part of a toolset.  A folder that is a link
-    itself is not followed: what it leads to is not checked in here.
+    The folders ``__pycache__`` that Python writes are not part of a toolset: it never runs from here
+    (:mod:`covalt_git.files.toolset_copies`).  Bytecode elsewhere is a problem.  A folder that is a
+    link itself is not followed: what it leads to is not checked in here.
     """
     files: list[BundleFile] = []
     problems: list[Problem] = []
@@ -164,29 +171,32 @@ def _walk(
         return []
     for entry in entries:
         path = prefix + entry.name
-        if is_left_behind(entry.name):
-            continue
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:  # gone since the folder was listed
             continue
+        is_folder = stat.S_ISDIR(status.st_mode)
+        if is_folder and entry.name == PYCACHE:
+            continue
         verdict = check_path(path)
         reason = verdict.reason if verdict.kind == "refused" else ""
-        if stat.S_ISDIR(status.st_mode) and not reason:
+        hint = "rename it" if reason else "put the file itself there"
+        if not reason and is_bytecode(path):
+            reason, hint = BYTECODE, f"rm {shlex.quote(f'{shown}/{readable(path)}')}"
+        if is_folder and not reason:
             found += _walk(folder, f"{path}/", problems, shown)
         elif stat.S_ISREG(status.st_mode) and not reason:
             found.append((path, status))
         else:
-            hint = "rename it" if reason else "put the file itself there"
             reason = reason or "a toolset holds files and folders only, no links or devices"
             place = f"{shown}/{readable(path)}"
             problems.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, reason, hint))
     return found
 
 
-def is_left_behind(path: str) -> bool:
-    """Tell what Python leaves where it ran, and what is in such a folder."""
-    return "__pycache__" in path.split("/") or path.endswith((".pyc", ".pyo"))
+def is_bytecode(path: str) -> bool:
+    """Tell whether a path is one that Python may load compiled code from."""
+    return PYCACHE in path.split("/") or path.lower().endswith((".pyc", ".pyo"))
 
 
 def readable(name: str) -> str:

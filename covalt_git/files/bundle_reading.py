@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.files.bundle_files import digest_of, read_bundle_files
+from covalt_git.files.bundle_files import BYTECODE, digest_of, is_bytecode, read_bundle_files
 from covalt_git.files.bundles import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES
 from covalt_git.models import problems as codes
 from covalt_git.paths import check_path, collisions
@@ -133,7 +133,13 @@ def unpack(content: bytes, shown: str) -> list[Entry]:
         if len(content) > MAX_ARCHIVE:
             raise _Wrong("", codes.TOO_LARGE, f"it has more than {MAX_ARCHIVE >> 20} MiB")
         found = _directory(content)
-        if wrong := _name_problems([one.filename for one in found if not one.is_dir()]):
+        wrong = _name_problems([one.filename for one in found if not one.is_dir()])
+        wrong += [
+            _Wrong(one.filename, codes.FORBIDDEN_FILE, BYTECODE, "leave it out")
+            for one in found
+            if is_bytecode(one.filename.rstrip("/"))
+        ]
+        if wrong:
             raise _refused(shown, _told(wrong, shown))
         entries = [_file(content, one) for one in found if not one.is_dir()]
     except _Wrong as wrong:

@@ -23,6 +23,7 @@ from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.interpolate import Values, interpolate
 from covalt_git.render.destinations import RefusedError, check_file
 from covalt_git.render.inject import divided, escaped
@@ -90,7 +91,7 @@ class AppPages:
         try:
             found = self.project.catalog.find_callable(tool.tool_id)
             artifact = _artifact(tool)
-            page = None if artifact is None else (found.toolset.folder / artifact).read_bytes()
+            page = None if artifact is None else ToolsetCopy.of(found.toolset).read(artifact)
         except (CovaltError, OSError):  # it went away just now
             return None
         return types.TextResourceContents(

@@ -11,7 +11,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from covalt_git.files.bundle_files import is_left_behind
+from covalt_git.files.bundle_files import PYCACHE
 from covalt_git.files.bundle_reading import (
     BadBundleError,
     Entry,
@@ -75,7 +75,7 @@ def find_version(root: Path, toolset_id: str, digest: str) -> list[Entry] | None
                 return entries
     with contextlib.suppress(UnknownRevisionError):
         for files in folder_versions(root / "toolsets" / toolset_id):
-            entries = [Entry(*file) for file in files if not is_left_behind(file[0])]
+            entries = [Entry(*file) for file in files if PYCACHE not in file[0].split("/")]
             if digest_of_entries(entries) == digest:
                 return entries
     return None

@@ -375,7 +375,7 @@ def _in_private(code: str) -> str:
 
 def _request(job: Job) -> dict[str, Any]:
     return {
-        "toolset_id": job.toolset_id,
+        "toolset_id": job.toolset.toolset_id,
         "function": job.entrypoint.partition(":")[2],
         "args": job.args,
         "workspace": str(job.workspace),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from covalt_git.asking import Inquiry
+    from covalt_git.files.toolset_copies import ToolsetCopy
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.questions import AskedQuestion, Question, QuestionKind
@@ -46,8 +47,8 @@ class Job:
     """Everything one run needs to know; ``limits`` has a value for time and output.
 
     Attributes:
-        digest: of the toolset's files: what the module imports is kept for further calls until they
-            change.  None: the module is imported for this call alone.
+        toolset: the copy that the tool runs from.
+        warm: whether what the module imports is kept for further calls of this toolset in this workspace.
         secrets: the values that the tool may have, by name.
         hosts: that were granted; no others are reached, and none at all but at the level ``full``.
         python: the interpreter, which has what the toolset needs.
@@ -60,8 +61,7 @@ class Job:
         ask: asks whoever made the call, who can be asked ``kinds``; raises CannotAskError.
     """
 
-    toolset_dir: Path
-    toolset_id: str
+    toolset: ToolsetCopy
     entrypoint: str
     args: JsonObject
     workspace: Path
@@ -71,7 +71,7 @@ class Job:
     limits: Limits
     message_id: str | None = None
     confirmed: bool = False
-    digest: str | None = None
+    warm: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     hosts: tuple[str, ...] = ()
     describe: bool = False

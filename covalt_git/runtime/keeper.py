@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covalt_git.remove_tree import remove_tree
 from covalt_git.runtime import offspring, private_folder, wire
 from covalt_git.runtime.room import Room
 
@@ -138,7 +139,7 @@ class Keeper:
             ended = os.wait4(room.pid, 0)[1:]
         # What outlived its room has come to the keeper, and brings its own when it ends.
         offspring.end_all_but({one.pid for one in self._rooms}, within_s=_END_S)
-        private_folder.remove(room.scratch)
+        remove_tree(room.scratch)
         os.close(room.held)
         status, used = ended
         told = wire.STATUS.pack(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)

@@ -1,7 +1,8 @@
 """MCP servers as their toolsets declare them, made ready to be connected to.
 
 References are looked up here, as late as that; what they stand for is never searched for further ones.
-``$workspace`` and ``$toolset`` (also in braces) are the chat's folder and the toolset's.
+``$workspace`` and ``$toolset`` (also in braces) are the chat's folder and that of the toolset's copy: a
+program starts from the files that were granted, whatever happens to the toolset meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from covalt_git.access.grants import rule_of
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
 from covalt_git.references import Reference, split
 
@@ -51,7 +53,8 @@ def definition(
         WorkspaceFolderError: when it would start in the workspace.
         BadHostError: when its address is none.
     """
-    places = {"workspace": str(workspace.absolute()), "toolset": str(toolset.folder.absolute())}
+    copy = ToolsetCopy.of(toolset)
+    places = {"workspace": str(workspace.absolute()), "toolset": str(copy.folder)}
 
     def written(text: str, look_up: Callable[[Reference], str | None] = lookup.look_up) -> str:
         return "".join(
@@ -77,7 +80,7 @@ def definition(
             workspace=workspace,
             secrets=tuple(lookup.used.values()),
         )
-    cwd = None if server.cwd is None else toolset.folder.absolute() / written(server.cwd)
+    cwd = None if server.cwd is None else copy.folder / written(server.cwd)
     if cwd is not None and cwd.resolve().is_relative_to(workspace.resolve()):
         raise WorkspaceFolderError(
             f"the MCP server {name} would start in the workspace, where tools write what it may load",
@@ -85,13 +88,16 @@ def definition(
         )
     argv = [written(text) for text in (server.command or "", *server.args)]
     if cwd is None:
-        argv = _of_toolset(toolset, argv)
+        argv = _of_toolset(copy, argv)
+    env = {key: written(value) for key, value in server.env.items()}
+    uses_toolset = any(str(copy.folder) in text for text in (*argv, *env.values(), str(cwd)))
     return Definition(
         name,
         "stdio",
         argv=tuple(argv),
         cwd=cwd,
-        env={key: written(value) for key, value in server.env.items()},
+        env=env,
+        toolset=copy if uses_toolset else None,
         workspace=workspace,
         secrets=tuple(lookup.used.values()),
     )
@@ -107,13 +113,11 @@ def _placed(text: str, places: dict[str, str]) -> str:
     return _PLACE.sub(meant, text)
 
 
-def _of_toolset(toolset: Toolset, argv: list[str]) -> list[str]:
+def _of_toolset(copy: ToolsetCopy, argv: list[str]) -> list[str]:
     """Return a command whose words that are files of the toolset are their whole paths.
 
     It starts in an empty folder: in the toolset's own, it would load what nobody granted.
     """
-    paths = {file.path for file in toolset.files.files}
-    command, *args = (
-        str(toolset.folder.absolute() / word) if word in paths else word for word in argv
-    )
+    paths = {file.path for file in copy.files}
+    command, *args = (str(copy.folder / word) if word in paths else word for word in argv)
     return [command if "/" in argv[0] else argv[0], *args]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import tempfile
 import time
 from pathlib import Path
+
+from covalt_git.remove_tree import remove_tree
 
 _PREFIX = "covalt-room-"
 _NEW_S = 60.0
@@ -39,24 +40,6 @@ def clear_left(place: Path) -> None:
                 if status.st_uid != os.getuid() or status.st_mtime > time.time() - _NEW_S:
                     continue
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(path)
+                remove_tree(path)
             finally:
                 os.close(handle)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, also one that its owner was locked out of; links are not followed."""
-    if path.is_symlink() or not path.is_dir():
-        path.unlink(missing_ok=True)
-        return
-    _open(path)
-    for folder, below, _ in os.walk(path):
-        for name in below:
-            _open(Path(folder, name))
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def _open(folder: Path) -> None:
-    if not folder.is_symlink():
-        with contextlib.suppress(OSError):
-            folder.chmod(0o700)

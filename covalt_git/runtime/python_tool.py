@@ -32,6 +32,7 @@ def run(job: Job, *, workers: Workers | None = None) -> Outcome:
     Raises:
         NoWorkerError: where no process can be started.
         FileNotFoundError: where the workspace is gone.
+        ToolsetChangedError: where the toolset no longer has the files of the job's digest.
     """
     workers = workers or shared()
     place = _place(job)
@@ -42,6 +43,7 @@ def run(job: Job, *, workers: Workers | None = None) -> Outcome:
     if room is not None:
         outcome = _in_room(room, job, workers, begin)
     else:
+        job.toolset.make()
         begin()
     if outcome is None:  # no room waited, or so long that it ended just now
         outcome = _in_room(workers.open(place, function), job, workers, _nothing)
@@ -52,7 +54,7 @@ def run(job: Job, *, workers: Workers | None = None) -> Outcome:
 
 def _place(job: Job) -> Place:
     return Place(
-        toolset_dir=job.toolset_dir,
+        toolset=job.toolset,
         module=job.entrypoint.partition(":")[0],
         workspace=job.workspace,
         level=job.level,
@@ -60,7 +62,7 @@ def _place(job: Job) -> Place:
         readable=(_SDK,),
         hosts=job.hosts,
         limits=_limits(job.limits),
-        digest=job.digest,
+        kept=job.warm,
     )
 
 
@@ -93,7 +95,7 @@ def _in_room(room: Room, job: Job, workers: Workers, begin: Callable[[], None]) 
         raise
     finally:
         call.close()
-    if call.room_is_good and room.place.digest is not None:
+    if call.room_is_good and room.place.kept:
         workers.give_back(room)
     else:
         room.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import importlib
 import mmap
@@ -14,14 +15,21 @@ import sys
 import tempfile
 import threading
 import time
-from importlib.machinery import PathFinder
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    PathFinder,
+    SourceFileLoader,
+)
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from covalt_git.remove_tree import remove_tree
 from covalt_git.runtime import child, offspring, sandbox, wire
-from covalt_git.runtime.private_folder import remove
 
 _DOOR = 3
 """The descriptor of a room's connection; but for the streams, workers have no other."""
@@ -87,6 +95,9 @@ class Room:
         )
         sandbox.enter(walls, asked["level"])
         tempfile.tempdir = None
+        _read_no_bytecode((*sandbox.interpreter_paths(), *walls.readable))
+        # The same for the Pythons that it starts: they find, and leave, bytecode there alone.
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{os.environ['TMPDIR']}/bytecode"
         # What a call can leave files in beside the workspace.
         self._private = [Path(os.environ["TMPDIR"])]
         if asked["level"] == "full":
@@ -104,7 +115,7 @@ class Room:
     def _clear(self) -> bool:
         """Empty the private folders; False where something of them stays."""
         for path in self._held():
-            remove(path)
+            remove_tree(path)
         return not self._held()
 
     def _is_worn(self) -> bool:
@@ -135,6 +146,33 @@ class Room:
             self._door.sendall(wire.ENDED.pack(code, again))
             if not again:
                 os._exit(0)
+
+
+class _SourceLoader(SourceFileLoader):
+    """A loader that compiles the source, whatever bytecode lies beside it."""
+
+    def path_stats(self, path: str) -> NoReturn:
+        """Refuse, as a loader does that has no bytecode (``importlib.abc.SourceLoader``)."""
+        raise OSError(errno.ENOTSUP, "bytecode is not read", path)
+
+
+def _read_no_bytecode(trusted: tuple[Path, ...]) -> None:
+    """Import source and extension modules alone, but from ``trusted`` folders.
+
+    Bytecode in a workspace or beside it is in no digest, and wins over the source.  What is installed
+    would take seconds to compile anew.
+    """
+    sourced = FileFinder.path_hook(
+        (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES)
+    )
+    usual = sys.path_hooks[-1]  # that of folders; the other is for archives
+
+    def hook(path: str) -> Any:
+        is_trusted = any(Path(path).is_relative_to(folder) for folder in trusted)
+        return (usual if is_trusted else sourced)(path)
+
+    sys.path_hooks[-1] = hook
+    sys.path_importer_cache.clear()
 
 
 def _import(folder: Path, module: str) -> None:

@@ -2,7 +2,7 @@
 
 A keeper for each interpreter and, forked from it, rooms that stand behind their walls and have the
 module imported (:mod:`covalt_git.runtime.worker` tells of both).  A room that was kept serves the next
-call of the same place at once; a place names all that makes a room: the toolset's digest, so that a
+call of the same place at once; a place names all that makes a room: the copy of the toolset, so that a
 changed file makes another, its walls, and the workspace, so that nothing passes between two chats.
 """
 
@@ -31,6 +31,7 @@ from covalt_git.runtime.egress import Egress
 from covalt_git.runtime.sandbox import Counts, RunLimits
 
 if TYPE_CHECKING:
+    from covalt_git.files.toolset_copies import HeldCopy, ToolsetCopy
     from covalt_git.models.calls import SandboxLevel
 
 IDLE_S = 60.0
@@ -57,10 +58,10 @@ class NoWorkerError(CovaltError):
 class Place:
     """All that makes a room; calls of one place may follow each other in one room.
 
-    ``digest`` is that of the toolset's files; without it no room is kept for a second call.
+    ``kept`` tells whether the room may serve a second call.
     """
 
-    toolset_dir: Path
+    toolset: ToolsetCopy
     module: str
     workspace: Path
     level: SandboxLevel
@@ -69,7 +70,7 @@ class Place:
     hosts: tuple[str, ...] = ()
     limits: RunLimits = field(default_factory=RunLimits)
     writable_workspace: bool = True
-    digest: str | None = None
+    kept: bool = False
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class Room:
         first_output: both ends of the pipe that the import prints to, until the first call has it.
         announced: our ends of the next call's connection and output, once they are handed in.
         folder: what the workspace was when the walls were put up around it.
+        toolset: the copy that its module is imported from.
         egress: its way to the hosts that were granted, if any were.
     """
 
@@ -93,6 +95,7 @@ class Room:
     pid: int
     first_output: tuple[int, int] | None
     folder: tuple[int, int]
+    toolset: HeldCopy
     egress: Egress | None = None
     announced: tuple[socket.socket, int] | None = None
     scratch: Path = Path()
@@ -154,6 +157,7 @@ class Room:
                 self.life.settimeout(_END_S)
                 while self.life.recv(wire.STATUS.size):
                     pass
+        self.toolset.close()
         if self.egress is not None:
             self.egress.close()
         if self.counts is not None:
@@ -199,13 +203,15 @@ class Keeper:
         Raises:
             NoWorkerError: where the keeper is gone.
             FileNotFoundError: where the workspace is.
+            ToolsetChangedError: where the toolset no longer has the files of the place's digest.
         """
         folder = _identity(place.workspace)
         if folder is None:
             raise FileNotFoundError(place.workspace)
+        toolset = place.toolset.hold()
         self._was_asked = True
         asked = {
-            "toolset_dir": str(place.toolset_dir),
+            "toolset_dir": str(toolset.folder),
             "module": place.module,
             "function": function,
             "workspace": str(place.workspace),
@@ -214,7 +220,7 @@ class Keeper:
             "hosts": list(place.hosts),
             "limits": dataclasses.asdict(place.limits),
             "writable_workspace": place.writable_workspace,
-            "kept": place.digest is not None,
+            "kept": place.kept,
             "scratch_in": tempfile.gettempdir(),
             "idle_s": idle_s,
         }
@@ -222,7 +228,7 @@ class Keeper:
         door, their_door = socket.socketpair()
         read, write = os.pipe()
         egress = Egress(place.hosts) if place.hosts and place.level == "full" else None
-        room = Room(place, life, door, 0, (read, write), folder, egress)
+        room = Room(place, life, door, 0, (read, write), folder, toolset, egress)
         with their_life, their_door:
             ends = [their_life.fileno(), their_door.fileno(), write]
             ends += [egress.descriptor] if egress else []
@@ -298,6 +304,7 @@ class Workers:
         Raises:
             NoWorkerError: where no process can be started.
             FileNotFoundError: where the workspace is gone.
+            ToolsetChangedError: as :meth:`Keeper.open`.
         """
         try:
             return self.start(place.python).open(place, function, idle_s=self._idle_s)
@@ -351,8 +358,8 @@ os.register_at_fork(after_in_child=shared.cache_clear)
 
 def _is_over(room: Room, place: Place) -> bool:
     """Tell whether a room is of no more use: it has ended, or its toolset has changed."""
-    same = room.place.toolset_dir == place.toolset_dir
-    return (same and room.place.digest != place.digest) or not room.is_usable()
+    same = room.place.toolset.source == place.toolset.source
+    return (same and room.place.toolset != place.toolset) or not room.is_usable()
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.files.bundle_files import read_bundle_files
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.python_tool import Job, Outcome, run
@@ -33,11 +35,15 @@ class Workshop:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(dedent(source), encoding="utf-8")
 
+    def copy(self) -> ToolsetCopy:
+        """Return the copy of the toolset as it is now."""
+        cache, files = self.toolset.parent / "cache", read_bundle_files(self.toolset, "demo")
+        return ToolsetCopy(cache, "demo", files.digest, self.toolset, files.files)
+
     def job(self, entrypoint: str = "tools.it:run", **changes: Any) -> Job:
         limits = {"timeout_s": 20.0, "output_mb": 16, **changes.pop("limits", {})}
         return Job(
-            toolset_dir=self.toolset,
-            toolset_id="demo",
+            toolset=self.copy(),
             entrypoint=entrypoint,
             args=changes.pop("args", {}),
             workspace=self.workspace,

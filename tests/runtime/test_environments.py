@@ -112,9 +112,7 @@ def test_a_tool_uses_a_compiled_package_and_sees_nothing_of_ours(
             return {"prefix": sys.prefix, "ours": ours}
         """,
     )
-    job = workshop.job(
-        python=installed, level=level, args={"rows": [{"name": "a"}]}, digest="sha256:1"
-    )
+    job = workshop.job(python=installed, level=level, args={"rows": [{"name": "a"}]}, warm=True)
     first, second = (run(job, workers=workshop.workers) for _ in range(2))
 
     assert first.error is None

@@ -176,7 +176,7 @@ def test_cancelled_tool_that_looks_may_tidy_up(workshop: Workshop, level: Sandbo
 def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
     workshop: Workshop, level: SandboxLevel
 ) -> None:
-    outcome = cancelled_once_begun(workshop, STUBBORN, level=level, digest="sha256:1")
+    outcome = cancelled_once_begun(workshop, STUBBORN, level=level, warm=True)
 
     assert outcome.error is not None
     assert outcome.error.code == "cancelled"
@@ -245,9 +245,9 @@ def test_secrets_are_those_that_were_given(workshop: Workshop) -> None:
 
 
 @pytest.mark.skipif("full" not in LEVELS, reason="only this level can be held to one way out")
-@pytest.mark.parametrize("digest", [None, "sha256:1"])
+@pytest.mark.parametrize("warm", [False, True])
 def test_a_tool_reaches_the_hosts_that_were_granted_and_no_others(
-    workshop: Workshop, digest: str | None
+    workshop: Workshop, *, warm: bool
 ) -> None:
     source = """
         import urllib.error
@@ -266,7 +266,7 @@ def test_a_tool_reaches_the_hosts_that_were_granted_and_no_others(
         args = {"address": f"{address}/"}
         hosts = {"granted": (address,), "others": ("http://127.0.0.1:1",), "none": ()}
         found = {
-            name: workshop.run(source, args=args, hosts=given, digest=digest, level="full").result
+            name: workshop.run(source, args=args, hosts=given, warm=warm, level="full").result
             for name, given in hosts.items()
         }
         server.shutdown()

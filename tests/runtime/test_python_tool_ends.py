@@ -99,9 +99,9 @@ def test_time_limit_ends_the_processes_that_the_tool_started(
 
 
 @needs_proc
-@pytest.mark.parametrize("digest", [None, "sha256:1"])
+@pytest.mark.parametrize("warm", [False, True])
 def test_process_left_in_the_background_is_ended_with_its_call(
-    workshop: Workshop, mark: str, digest: str | None
+    workshop: Workshop, mark: str, *, warm: bool
 ) -> None:
     source = """
         import subprocess
@@ -110,7 +110,7 @@ def test_process_left_in_the_background_is_ended_with_its_call(
             subprocess.Popen(["sleep", "600", "0." + mark], start_new_session=True)
     """
 
-    outcome = workshop.run(source, args={"mark": mark}, digest=digest)
+    outcome = workshop.run(source, args={"mark": mark}, warm=warm)
 
     assert outcome.status == "success"
     assert programs(mark) == []
@@ -149,12 +149,16 @@ def test_tool_and_what_it_started_die_with_the_process_that_runs_it(
     workshop.write("tools/it.py", SLEEPER)
     program = f"""
 from pathlib import Path
+from covalt_git.files.bundle_files import read_bundle_files
+from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime.python_tool import Job, run
 
+toolset = Path({str(workshop.toolset)!r})
+files = read_bundle_files(toolset, "demo")
+
 run(Job(
-    toolset_dir=Path({str(workshop.toolset)!r}),
-    toolset_id="demo",
+    toolset=ToolsetCopy(toolset.parent / "cache", "demo", files.digest, toolset, files.files),
     entrypoint="tools.it:run",
     args={{"mark": {mark!r}, "session": True}},
     workspace=Path({str(workshop.workspace)!r}),

@@ -267,7 +267,7 @@ def test_process_that_was_refused_is_an_error_of_the_call_that_asked_for_it(
         """,
     )
     jobs = [
-        workshop.job(args={"many": many}, limits={"processes": 20}, level=level, digest="1")
+        workshop.job(args={"many": many}, limits={"processes": 20}, level=level, warm=True)
         for many in (10, 30, 10)
     ]
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 LEVELS = [one.level for one in sandbox.levels() if one.here]
 HOLDING = [level for level in LEVELS if level != "process"]
-KEPT = "sha256:1"
 
 COUNTING = """
 import os, random, sys, time
@@ -59,7 +58,7 @@ def own_workers() -> Iterator[Workers]:
 
 def results(workshop: Workshop, source: str, count: int = 2, **changes: Any) -> list[Any]:
     workshop.write("tools/it.py", source)
-    job = workshop.job(**{"digest": KEPT} | changes)
+    job = workshop.job(**{"warm": True} | changes)
     found = [run(job, workers=workshop.workers) for _ in range(count)]
     assert [one.error for one in found] == [None] * count
     return [one.result for one in found]
@@ -164,8 +163,7 @@ def test_random_numbers_are_not_the_same_in_every_call(workshop: Workshop) -> No
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"digest": "sha256:2"}, id="changed-file"),
-        pytest.param({"digest": None}, id="kept-for-nobody"),
+        pytest.param({"warm": False}, id="kept-for-nobody"),
         pytest.param({"limits": {"cpu_s": 30.0}}, id="other-limits"),
         pytest.param({"level": "process"}, id="other-level"),
     ],
@@ -177,10 +175,17 @@ def test_another_place_is_another_import(workshop: Workshop, change: dict[str, A
     assert first["imported"] != second["imported"] or change == {"level": LEVELS[0]}
 
 
+def test_a_changed_file_is_another_import(workshop: Workshop) -> None:
+    (first,) = results(workshop, COUNTING, 1)
+    (second,) = results(workshop, f"{COUNTING}\n# changed\n", 1)
+
+    assert first["imported"] != second["imported"]
+
+
 def test_two_workspaces_share_no_import(workshop: Workshop, tmp_path: Path) -> None:
     (first,) = results(workshop, COUNTING, 1)
     (tmp_path / "other").mkdir()
-    job = replace(workshop.job(digest=KEPT), workspace=tmp_path / "other")
+    job = replace(workshop.job(warm=True), workspace=tmp_path / "other")
 
     assert run(job, workers=workshop.workers).result["imported"] != first["imported"]
 
@@ -200,7 +205,8 @@ def test_workspace_that_another_folder_took_the_place_of_is_the_one_that_is_seen
 def test_a_changed_toolset_ends_the_rooms_of_the_old_one(workshop: Workshop) -> None:
     results(workshop, COUNTING, 1)
     (old,) = workshop.workers.idle()
-    results(workshop, COUNTING, 1, digest="sha256:2")
+    workshop.write("assets/new.txt", "new")
+    results(workshop, COUNTING, 1)
 
     assert old not in workshop.workers.idle()
     assert len(workshop.workers.idle()) == 1
@@ -257,7 +263,7 @@ def test_idle_room_ends_and_the_next_call_makes_another(
 ) -> None:
     workshop.write("tools/it.py", COUNTING)
     workers = Workers(idle_s=0.05)
-    job = workshop.job(digest=KEPT, level=level)
+    job = workshop.job(warm=True, level=level)
     try:
         first = run(job, workers=workers)
         (room,) = workers.idle()
@@ -273,7 +279,7 @@ def test_idle_room_ends_and_the_next_call_makes_another(
 def test_a_call_that_meets_an_ending_room_is_made_all_the_same(workshop: Workshop) -> None:
     workshop.write("tools/it.py", COUNTING)
     workers = Workers(idle_s=0.002)
-    job = workshop.job(digest=KEPT)
+    job = workshop.job(warm=True)
     try:
         found = [run(job, workers=workers).status for _ in range(40)]
     finally:
@@ -288,7 +294,7 @@ def test_only_so_many_rooms_wait(workshop: Workshop, tmp_path: Path) -> None:
     try:
         for number in range(4):
             (tmp_path / str(number)).mkdir()
-            job = replace(workshop.job(digest=KEPT), workspace=tmp_path / str(number))
+            job = replace(workshop.job(warm=True), workspace=tmp_path / str(number))
             assert run(job, workers=workers).status == "success"
         waiting = [room.place.workspace.name for room in workers.idle()]
     finally:
@@ -319,7 +325,7 @@ def test_many_threads_call_at_once_and_each_gets_its_own_answer(
         folder.mkdir(parents=True)
 
     def call(number: int) -> tuple[Any, str]:
-        job = workshop.job(digest=KEPT, args={"number": number})
+        job = workshop.job(warm=True, args={"number": number})
         outcome = run(replace(job, workspace=folders[number % 4]), workers=workshop.workers)
         return outcome.result, outcome.output
 
@@ -408,8 +414,8 @@ def run(workspace: Path) -> bool:
 """
 
 
-@pytest.mark.parametrize("digest", [None, KEPT])
-def test_nothing_of_a_call_runs_before_it_has_begun(workshop: Workshop, digest: str | None) -> None:
+@pytest.mark.parametrize("warm", [False, True])
+def test_nothing_of_a_call_runs_before_it_has_begun(workshop: Workshop, *, warm: bool) -> None:
     begun = workshop.workspace / "begun"
     times: list[int] = []
 
@@ -418,21 +424,21 @@ def test_nothing_of_a_call_runs_before_it_has_begun(workshop: Workshop, digest: 
         begun.touch()
 
     for _ in range(3):
-        outcome = workshop.run(FOLLOWS, digest=digest, begin=begin)
+        outcome = workshop.run(FOLLOWS, warm=warm, begin=begin)
         assert (outcome.status, outcome.result) == ("success", True)
         begun.unlink()
     assert len(times) == 3
 
 
-@pytest.mark.parametrize("digest", [None, KEPT])
-def test_a_call_that_cannot_begin_never_runs(workshop: Workshop, digest: str | None) -> None:
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_call_that_cannot_begin_never_runs(workshop: Workshop, *, warm: bool) -> None:
     def fail() -> None:
         raise OSError("the disk is full")
 
-    assert workshop.run(FOLLOWS, digest=digest).status == "success"
+    assert workshop.run(FOLLOWS, warm=warm).status == "success"
     (workshop.workspace / "ran").unlink()
     with pytest.raises(OSError, match="the disk is full"):
-        workshop.run(FOLLOWS, digest=digest, begin=fail)
+        workshop.run(FOLLOWS, warm=warm, begin=fail)
     time.sleep(0.2)
     assert not (workshop.workspace / "ran").exists()
-    assert workshop.run(FOLLOWS, digest=digest).status == "success"
+    assert workshop.run(FOLLOWS, warm=warm).status == "success"
