@@ -1,7 +1,8 @@
 """Settling the approvals that calls wait for: each once, by somebody who may, on what they saw.
 
-An approval answers for one call on one state of the files.  When the files or the tool are not what
-was asked about, approving asks again, under a new id and with the difference; nothing runs.
+An approval answers for one call on one state of the files, those included that no commit holds.  When
+the files or the tool are not what was asked about, approving asks again, under a new id and with the
+difference; nothing runs.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from covalt_git.calls.observed import observed
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.files.bundle_files import readable
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
 from covalt_git.workspaces.recovery import unfinished
+from covalt_git.workspaces.writing import some
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
@@ -130,11 +133,15 @@ class Approvals:
                     hint=f"covalt-git chat checkout {chat.id} {approval.branch}",
                 )
             head = writer.save_edits()
+            unstored, paths = writer.unstored()
             why = ""
             if found.tool.definition_digest != approval.definition_digest:
                 why = f"the toolset {found.toolset.id!r} has changed"
-            elif not _same_base(chat, approval, head):
+            elif chat.state(head) != chat.state(approval.base):
                 why = "the workspace has changed"
+            elif unstored != approval.unstored:
+                named = f" ({some([readable(path) for path in paths])})" if paths else ""
+                why = f"what no commit holds of the workspace{named} has changed"
             if why:
                 again = self._ask_again(writer, approval, call, head, caller, found)
                 raise AskedAgainError(why, again)
@@ -245,21 +252,3 @@ def _decided(approval: Approval, state: str, principal: Principal) -> Approval:
     return approval.model_copy(
         update={"state": state, "decided_by": principal.id, "decided_at": commits.now()}
     )
-
-
-def _same_base(chat: ChatStore, approval: Approval, head: str | None) -> bool:
-    """Tell whether the files are those that were asked about, or only the same message went on.
-
-    A branch that moved without a file changing, as through another call that was denied, has no
-    difference to show: to ask again would teach people not to look.
-    """
-    if chat.state(head) == chat.state(approval.base):
-        return True
-    for manifest in chat.log(head):
-        if manifest.id == approval.base:
-            return True
-        if manifest.source != "tool_run" or manifest.message_id is None:
-            return False
-        if manifest.message_id != approval.message_id:
-            return False
-    return approval.base is None

@@ -315,6 +315,7 @@ class Engine:
             reasons=reasons,
             message_id=call.message_id,
             base=call.base,
+            unstored=writer.unstored()[0],
             created_at=created,
             expires_at=times.written(expires),
         )

@@ -88,8 +88,8 @@ class PendingCall(StrictModel):
 class Approval(StrictModel):
     """A question to a person whether one call may run: ``refs/covalt/approvals/<execution_id>``.
 
-    It answers for exactly this call: the same principal, chat, branch, tool definition, arguments
-    and base.  It is settled once; a settled one never changes again.
+    It answers for exactly this call: the same principal, chat, branch, tool definition, arguments,
+    base and files that no commit holds.  It is settled once; a settled one never changes again.
     """
 
     v: Literal[1] = 1
@@ -106,6 +106,9 @@ class Approval(StrictModel):
     reasons: tuple[str, ...] = ()
     message_id: str | None = None
     base: str | None = None
+    unstored: Digest | None = Field(
+        None, description="Of a listing of the files that no commit holds."
+    )
     created_at: Time
     expires_at: Time
     state: ApprovalState = "pending"

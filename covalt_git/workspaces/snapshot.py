@@ -108,6 +108,11 @@ class Snapshot:
         """The paths that are in the folder and not in the tree."""
         return self.ignored + tuple(note.path for note in self.notes.not_stored)
 
+    def unstored(self) -> list[str]:
+        """Return the paths that no commit holds, as the file system spells them, sorted."""
+        notes = () if self.root is None else self.root.all_notes()
+        return sorted(path for kind, path, _ in notes if kind in (_IGNORED, _NOT_STORED))
+
     def changed_paths(self, store: GitStore, tree: str) -> list[str]:
         """Return the paths of files that differ from those of a tree, sorted."""
         if self.root is not None and self.before is not None and self.before.tree == tree:

@@ -30,6 +30,7 @@ from covalt_git.workspaces import (
     running_call,
     snapshot,
     trees,
+    unstored,
     uploads,
 )
 from covalt_git.workspaces.chats import (
@@ -150,6 +151,11 @@ class Writer:
     def left_in_place(self) -> tuple[str, ...]:
         """Return the paths that were seen in the folder and that no manifest holds."""
         return () if self._seen is None else self._seen.left_in_place
+
+    def unstored(self) -> tuple[str, list[str]]:
+        """Return the digest of the files that no commit holds, and the paths that they are at or below."""
+        paths = self.look().unstored()
+        return unstored.digest(self.chat.workspace, paths), paths
 
     def noted(self, manifest_id: str | None) -> WorkspaceNotes:
         """Return the notes of a manifest as they are for another one that is made of it here and now.

@@ -51,7 +51,9 @@ def test_approval_is_bound_to_exactly_one_call(world: World) -> None:
     tool = read_toolset(world.root, "demo").tool("demo:ask")
     assert approval is not None
     assert tool is not None
-    assert approval.model_dump(exclude={"execution_id", "created_at", "expires_at"}) == {
+    assert approval.model_dump(
+        exclude={"execution_id", "created_at", "expires_at", "unstored"}
+    ) == {
         "v": 1,
         "call_id": outcome.call.id,
         "chat_id": "c1",

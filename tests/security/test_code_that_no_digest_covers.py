@@ -177,7 +177,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     world.write(
         "aim/toolset.yaml",
         'manifest_version: "1"\nid: aim\nname: A\nversion: "1"\nmcp_servers:\n'
-        f"  - {{id: served, command: {sys.executable}, args: [server/main.py, $workspace/../said],"
+        f"  - {{id: served, command: {sys.executable}, args: [server/main.py, {tmp_path}/said],"
         " requires_confirmation: false}\n",
     )
     start = "import sys, helper\nopen(sys.argv[1], 'w').write(helper.who())\n"
@@ -187,7 +187,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     CONNECTIONS.close()
 
 
-def test_a_granted_program_runs_no_bytecode(served: World) -> None:
+def test_a_granted_program_runs_no_bytecode(served: World, tmp_path: Path) -> None:
     """Bytecode beside a helper of a granted MCP program would run outside the sandbox."""
     grant_process(served.root, "aim", "served", by="me")
     take(served.root, "aim", "served")
@@ -198,7 +198,7 @@ def test_a_granted_program_runs_no_bytecode(served: World) -> None:
         outcome = project.engine().call(chat, Request("served:add", {"a": 1, "b": 1}))
 
     assert outcome.error is None
-    assert (served.workspace.parent / "said").read_text(encoding="utf-8") == "checked"
+    assert (tmp_path / "said").read_text(encoding="utf-8") == "checked"
 
 
 def test_files_swapped_between_check_and_run_never_run_under_the_old_digest(aim: World) -> None:

@@ -1,0 +1,74 @@
+"""Attacks that change what an approved call meets, after the reviewer has looked."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.calls.approvals import AskedAgainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.calls.conftest import World
+
+
+def rewritten(folder: Path) -> None:
+    """Write other bytes of the same length, and set the old times again."""
+    file = folder / "index.js"
+    before = file.stat()
+    file.write_text("evil()")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        rewritten,
+        lambda folder: (folder / "more.js").write_text("evil()"),
+        lambda folder: (folder / "index.js").unlink(),
+        lambda folder: (folder / "index.js").rename(folder / "other.js"),
+    ],
+)
+@pytest.mark.parametrize("place", ["node_modules/left/pad", ".git/hooks"])
+def test_files_that_no_commit_holds_are_covered(
+    world: World, change: Callable[[Path], object], place: str
+) -> None:
+    """Ignored files and refused names are in no commit, so that no difference would show a swap."""
+    folder = world.workspace / place
+    folder.mkdir(parents=True)
+    (folder / "index.js").write_text("good()")
+    asked = world.ask()
+    change(folder)
+
+    with pytest.raises(AskedAgainError) as caught:
+        world.approve(asked)
+
+    top = place.partition("/")[0]
+    assert caught.value.message.startswith(f"what no commit holds of the workspace ({top})")
+    assert world.runs() == 0
+    assert world.approve(caught.value.execution_id).call.status == "success"
+
+
+def test_a_call_of_the_same_message_is_no_way_around(world: World) -> None:
+    """Another call of the message writes the script that the approved call was shown to run."""
+    asked = world.call_for("m1", "ask").approval
+    assert asked is not None
+    world.call_for("m1", "add", text="evil")
+
+    with pytest.raises(AskedAgainError) as caught:
+        world.approve(asked.execution_id)
+
+    assert [one.path for one in caught.value.outcome.changes] == ["runs.txt"]
+
+
+def test_files_that_stay_the_same_ask_nobody_again(world: World) -> None:
+    """A reviewer who is asked for nothing learns not to look."""
+    folder = world.workspace / "node_modules"
+    folder.mkdir()
+    (folder / "index.js").write_text("good()")
+
+    assert world.approve(world.ask()).call.status == "success"
