@@ -6,6 +6,7 @@ The context travels in a ``contextvars`` variable, so it follows ``async`` code 
 
 from __future__ import annotations
 
+import os
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,15 +141,18 @@ class ToolContext:
         roots: tuple[Root, ...] = self.ask({key: Roots()})[key]
         return roots
 
-    def path(self, relative: str | PathLike[str]) -> Path:
-        """Return a path inside the workspace, with its symbolic links followed.
+    def path(self, relative: str | PathLike[str], *, follow_links: bool = False) -> Path:
+        """Return a path inside the workspace; the file need not exist.
 
-        The file need not exist.  This guards against mistakes and against what a model was talked
-        into; the sandbox that the tool runs in is the wall against hostile code.
+        A path that a symbolic link leads to another place of the workspace is refused: an approval
+        rule compares the path that the caller gives.  ``follow_links`` is for a tool's own paths.
+
+        This guards against mistakes and against what a model was talked into; the sandbox that the
+        tool runs in is the wall against hostile code.
 
         Raises:
-            ValueError: for an absolute path, and for one that leads out of the workspace by ``..``
-                or by a symbolic link.
+            ValueError: for an absolute path, for one that leads out of the workspace by ``..`` or by
+                a symbolic link, and for one that a symbolic link leads elsewhere.
         """
         wanted = Path(relative)
         if wanted.is_absolute():
@@ -162,6 +166,9 @@ class ToolContext:
             raise ValueError(f"{str(relative)!r} is not a path that can be followed") from error
         if not found.is_relative_to(root):
             raise ValueError(f"{str(relative)!r} leads out of the workspace")
+        if not follow_links and found != root / os.path.normpath(wanted):
+            real = found.relative_to(root).as_posix()
+            raise ValueError(f"{str(relative)!r} leads to {real!r} by a link: give that path")
         return self.workspace / found.relative_to(root)
 
 

@@ -99,7 +99,7 @@ class File(Reference):
         """
         context = get_context()
         try:
-            found = context.path(_inside(self.path, context.workspace))
+            found = context.path(_inside(self.path, context.workspace), follow_links=True)
         except ValueError as error:
             raise NoSuchFile(str(error)) from None
         name = found.relative_to(context.workspace).as_posix()
@@ -165,7 +165,7 @@ def saved(content: bytes, media_type: str = "application/octet-stream") -> dict[
         OSError: where it cannot be written.
     """
     name = f"{BYTES_FOLDER}/{sha256(content).hexdigest()[:16]}{_ending(media_type)}"
-    path = get_context().path(name)
+    path = get_context().path(name, follow_links=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return {**File(name).reference(), "media_type": media_type}

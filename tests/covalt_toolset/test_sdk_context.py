@@ -187,11 +187,20 @@ def test_path_beside_the_workspace_with_its_name_as_prefix_is_outside(tmp_path: 
         _context(workspace).path("../workshop/x")
 
 
-def test_path_follows_a_link_that_stays_inside(tmp_path: Path) -> None:
+def test_path_by_a_link_that_stays_inside_is_refused_and_the_real_one_named(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "current").symlink_to("pages")
+    context = _context(tmp_path)
 
-    assert _context(tmp_path).path("current/a.html") == tmp_path / "pages/a.html"
+    with pytest.raises(ValueError, match="by a link") as caught:
+        context.path("current/a.html")
+
+    assert str(caught.value) == (
+        "'current/a.html' leads to 'pages/a.html' by a link: give that path"
+    )
+    assert context.path("current/a.html", follow_links=True) == tmp_path / "pages/a.html"
 
 
 def test_path_stays_under_a_workspace_that_is_reached_by_a_link(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def test_a_file_becomes_its_reference(workspace: Path) -> None:
     assert to_json(File(Path("out") / "report.pdf")) == expected
     assert to_json(File(workspace / "out" / "report.pdf")) == expected
     assert to_json({"made": [File("out/../out/report.pdf")]}) == {"made": [expected]}
+    (workspace / "latest.pdf").symlink_to("out/report.pdf")
+    assert to_json(File("latest.pdf")) == expected
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,28 @@ def test_whatever_is_written_is_inside(files: ModuleType, workspace: Path, path:
     assert files.read_file(workspace, path)["content"] == "text"
 
 
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        pytest.param("./a.txt", "a.txt", id="dot"),
+        pytest.param("a.txt/", "a.txt", id="slash-at-the-end"),
+        pytest.param("folder//../a.txt", "a.txt", id="up-again"),
+        pytest.param("link", "a.txt", id="link"),
+    ],
+)
+def test_another_path_of_a_file_is_refused_by_its_own(
+    files: ModuleType, workspace: Path, path: str, own: str
+) -> None:
+    files.write_file(workspace, "a.txt", "text")
+    (workspace / "folder").mkdir()
+    (workspace / "link").symlink_to("a.txt")
+
+    with pytest.raises(ValueError, match="leads to") as caught:
+        files.read_file(workspace, path)
+
+    assert str(caught.value) == f"{path!r} leads to {own!r}: give that path"
+
+
 def test_refusals_say_why(files: ModuleType, workspace: Path) -> None:
     (workspace / "folder").mkdir()
     (workspace / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n\xff")

@@ -611,7 +611,7 @@ def a_patch(*hunks: str, name: str = "f") -> str:
         ),
         pytest.param(
             "--- a/link\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-1\n-2\n-3\n",
-            "patch:1: 'link' is a link: name the file that it leads to",
+            "patch:1: 'link' leads to 'f' by a link: give that path",
             id="through-a-link",
         ),
         pytest.param(

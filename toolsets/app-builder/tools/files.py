@@ -1,7 +1,8 @@
 """Files of the workspace: writing, reading, listing, editing and deleting them.
 
-Every path is relative to the workspace and stays in it: links are followed only where they lead to
-another place inside.  Whatever cannot be done is a ``ValueError`` that says why in one line.
+Every path is relative to the workspace and stays in it.  Each file has one path that these tools take:
+no ``./a``, ``a/`` or ``b/../a``, and no link to it, so that an approval rule about a path is about a file.
+Whatever cannot be done is a ``ValueError`` that says why in one line.
 
 The functions that take ``workspace: Path`` get the chat's folder from the runtime; callers neither
 see that parameter nor can set it.  ``delete_file`` shows the other way, the SDK's ``get_context``.
@@ -123,6 +124,8 @@ def delete_file(path: str) -> dict[str, Any]:
     written = Path(path)
     if written.name in {"", ".."}:
         raise ValueError(f"{path!r} does not name a file")
+    if str(written) != path:
+        raise _other(path, str(written))
     # Only the folder is resolved: resolving the whole path would find, and delete, a link's target.
     target = _inside(get_context().workspace, str(written.parent)) / written.name
     with _told(path):
@@ -133,7 +136,7 @@ def delete_file(path: str) -> dict[str, Any]:
 
 
 def _inside(workspace: Path, path: str) -> Path:
-    """Return where ``path`` leads, links followed, which is somewhere in the workspace."""
+    """Return where ``path`` leads, which is in the workspace and at no other path than this."""
     root = workspace.resolve()
     if "\0" in path:
         raise ValueError(f"{path!r} is not a path")
@@ -145,7 +148,13 @@ def _inside(workspace: Path, path: str) -> Path:
         raise ValueError(f"{path!r} leads outside the workspace")
     with _told(path), suppress(FileNotFoundError):
         target.lstat()
+    if path != (own := target.relative_to(root).as_posix()):
+        raise _other(path, own)
     return target
+
+
+def _other(path: str, own: str) -> ValueError:
+    return ValueError(f"{path!r} leads to {own!r}: give that path")
 
 
 def _existing_file(workspace: Path, path: str) -> Path:

@@ -95,8 +95,6 @@ def write_all(
 
 def _change(patch: FilePatch, problems: list[str]) -> Change:
     file = get_context().path(patch.path)
-    if (get_context().workspace / patch.path).is_symlink():
-        raise ValueError(f"{patch.path!r} is a link: name the file that it leads to")
     if patch.old is None:
         if file.exists():
             raise ValueError(f"{patch.path!r} is there already, and the patch creates it")
