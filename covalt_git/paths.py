@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import posixpath
 import re
 import shlex
 import unicodedata
@@ -78,6 +79,15 @@ def check_path(path: str | bytes) -> Verdict:
         if worst.kind == "good":
             worst = verdict
     return worst
+
+
+def normal_path(text: str) -> str:
+    """Return a path without ``.``, ``..`` and empty segments: the file that it leads to, links apart.
+
+    Only ``..`` at the beginning of a relative path remains, and the one ``/`` of an absolute path.
+    """
+    # POSIX lets `//x` mean another place than `/x`, so normpath() keeps it; no system here does.
+    return posixpath.normpath("/" + text.lstrip("/") if text.startswith("/") else text)
 
 
 def typed(path: Path) -> str:

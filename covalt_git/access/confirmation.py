@@ -4,6 +4,11 @@ Only this project lowers: a rule of ``covalt.yaml`` or its own state.  What a to
 itself, its annotations included, can ask for a person; by itself it never sends one away.  What an MCP
 server says of its tools is not believed at all: a rule that asks nobody where a tool has some annotation
 is not about them (Model Context Protocol 2026-07-28, server/tools: annotations are untrusted).
+
+A text argument may be a path, and a path has many spellings.  So a condition on arguments compares
+each text as it is written and as its normal path.  A rule that requires approval applies if either is
+like its value, a rule that lowers only if both are: another spelling of a file never asks less than
+the file's own path.
 """
 
 from __future__ import annotations
@@ -12,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
 from covalt_git.names import matches, matches_text
+from covalt_git.paths import normal_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
+    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import ConfirmationSource, Tool
     from covalt_git.models.toolset_manifest import Annotations
 
@@ -45,7 +53,7 @@ def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[s
 
 
 def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
-    return is_about(rule, tool) and _holds(rule.when, tool, args)
+    return is_about(rule, tool) and _holds(rule, tool, args)
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:
@@ -54,11 +62,32 @@ def is_about(rule: ApprovalRule, tool: Tool) -> bool:
     return matches(rule.pattern, tool.path) and not (believes and tool.kind == "mcp")
 
 
-def _holds(when: ApprovalCondition, tool: Tool, args: JsonObject) -> bool:
-    wanted: Annotations | None = when.annotations
+def _holds(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
+    wanted: Annotations | None = rule.when.annotations
     if wanted is not None and not _same_annotations(wanted, tool.annotations):
         return False
-    return all(_is_like(_find(args, path), value) for path, value in when.args.items())
+    enough = any if rule.require else all
+    return all(
+        enough(_is_like(*reading) for reading in _readings(_find(args, path), value))
+        for path, value in rule.when.args.items()
+    )
+
+
+def _readings(found: object, wanted: Any) -> Iterator[tuple[object, Any]]:
+    """Yield an argument and a rule's value as they are written, and with each text as a normal path."""
+    yield found, wanted
+    yield with_normal_paths(found), with_normal_paths(wanted)
+
+
+def with_normal_paths(value: Any) -> Any:
+    """Return a value of a rule or an argument with each text in it as a normal path."""
+    if isinstance(value, str):
+        return normal_path(value)
+    if isinstance(value, list):
+        return [with_normal_paths(item) for item in value]
+    if isinstance(value, dict):
+        return {key: with_normal_paths(item) for key, item in value.items()}
+    return value
 
 
 def _same_annotations(wanted: Annotations, found: Annotations) -> bool:

@@ -8,6 +8,7 @@ answer more careful, never wrong.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -15,7 +16,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
-from covalt_git.access.confirmation import is_about
+from covalt_git.access.confirmation import is_about, with_normal_paths
 from covalt_git.authority.facts import Judged, unclear
 from covalt_git.authority.languages import text_within, tools_within
 from covalt_git.names import beginning
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ApprovalRule
     from covalt_git.models.tool import Tool
 
-Atom = tuple[str, str, str]
-"""A condition: ``tool`` and a pattern, ``annotation``, its name and value, or ``argument`` and the like."""
+Atom = tuple[str, str, str, bool]
+"""A condition: ``tool`` and a pattern, ``annotation``, its name and value, or ``argument`` and the like.
 
-_OWN: Atom = ("own", "", "")
+The last part is whether an argument has to match both as written and as its normal path, as it has to
+for a rule that lowers; for one that requires approval either is enough.
+"""
+
+_OWN: Atom = ("own", "", "", False)
 """The tool's own wish, where no rule decides."""
 
 _MAX_ATOMS = 12
@@ -68,9 +73,9 @@ def rules_for(rules: Sequence[ApprovalRule], tool: Tool) -> tuple[Rule, ...]:
 def _atoms(rule: ApprovalRule) -> list[Atom]:
     wanted = rule.when.annotations
     given = wanted.model_dump(exclude_none=True) if wanted else {}
-    said: list[Atom] = [("annotation", name, str(value)) for name, value in given.items()]
+    said: list[Atom] = [("annotation", name, str(value), False) for name, value in given.items()]
     if rule.pattern != "**":
-        said.append(("tool", "", rule.pattern))
+        said.append(("tool", "", rule.pattern, False))
     return [*said, *_arguments(rule)]
 
 
@@ -80,6 +85,7 @@ def _arguments(rule: ApprovalRule) -> list[Atom]:
             "argument",
             path,
             f"={value}" if isinstance(value, str) else canonical_json.dumps(value).decode(),
+            not rule.require and isinstance(value, str | list | dict),
         )
         for path, value in rule.when.args.items()
     ]
@@ -164,8 +170,11 @@ def _impossible(atoms: Sequence[Atom]) -> list[tuple[Atom, bool, Atom, bool]]:
 def _within(one: Atom, other: Atom) -> bool:
     if one[0] == "tool":
         return tools_within(one[2], other[2])
-    both_texts = one[2].startswith("=") and other[2].startswith("=")
-    return one[0] == "argument" and both_texts and text_within(one[2][1:], other[2][1:])
+    if one[0] != "argument" or (other[3] and not one[3]):
+        return False
+    if not _are_texts(one, other):
+        return one[2] == other[2]
+    return all(text_within(*pair) for pair in _readings(one, other))
 
 
 def _apart(one: Atom, other: Atom) -> bool:
@@ -173,12 +182,28 @@ def _apart(one: Atom, other: Atom) -> bool:
         return _begin_apart(beginning(one[2]), beginning(other[2]))
     if one[0] == "annotation":
         return True
-    if not (one[2].startswith("=") and other[2].startswith("=")):
-        return True
-    first, second = one[2][1:], other[2][1:]
-    return _begin_apart(first.partition("*")[0], second.partition("*")[0]) or (
-        "*" not in first + second
+    if not _are_texts(one, other) or "*" not in one[2] + other[2]:
+        return _normal(one[2]) != _normal(other[2])
+    # Where either reading is enough, `a/../b` is like `a/*` by the one and like `b` by the other.
+    return (one[3] or other[3]) and all(
+        _begin_apart(first.partition("*")[0], second.partition("*")[0])
+        for first, second in _readings(one, other)
     )
+
+
+def _are_texts(*atoms: Atom) -> bool:
+    return all(atom[2].startswith("=") for atom in atoms)
+
+
+def _readings(one: Atom, other: Atom) -> list[tuple[str, str]]:
+    """Return two conditions on texts, as they are written and as normal paths."""
+    return [(one[2][1:], other[2][1:]), (_normal(one[2])[1:], _normal(other[2])[1:])]
+
+
+def _normal(value: str) -> str:
+    if value.startswith("="):
+        return f"={with_normal_paths(value[1:])}"
+    return canonical_json.dumps(with_normal_paths(json.loads(value))).decode()
 
 
 def _begin_apart(one: str, other: str) -> bool:

@@ -37,6 +37,7 @@ version: 1
 
 # Which calls wait for a person.  Tools may ask for it themselves; the first rule that applies to a
 # call decides, and only a rule here (or in toolsets/state/) can say that nobody has to be asked.
+# A text is compared as it is written and as a normal path: a/../.env/ is .env.
 approvals:
   - pattern: "**"
     when: {args: {path: "*.env"}}

@@ -65,12 +65,17 @@ class ApprovalCondition(StrictModel):
     annotations: Annotations | None = Field(None, description="Annotations the tool must have.")
     args: dict[str, Any] = Field(
         default_factory=dict,
-        description="Argument paths and their values; * in a text stands for any characters.",
+        description="Argument paths and their values; * in a text stands for any characters. "
+        "Each text is compared as it is written and as its normal path.",
     )
 
 
 class ApprovalRule(StrictModel):
-    """Whether a person is asked before matching calls; the first rule that applies decides."""
+    """Whether a person is asked before matching calls; the first rule that applies decides.
+
+    A text argument is compared as it is written and as its normal path.  With ``require: true`` either
+    one is enough for the rule to apply, with ``require: false`` both have to match.
+    """
 
     pattern: Pattern = Field(description="Pattern of the tools it is about.")
     when: ApprovalCondition = Field(

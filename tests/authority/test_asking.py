@@ -18,7 +18,10 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 
 PATTERNS = ["**", "a.*", "a.x", "a.y*", "b.**"]
-ARGUMENTS: list[dict[str, object]] = [{}, {"p": "x"}, {"p": "x*"}, {"p": "*"}, {"p": 1}, {"q": "y"}]
+ARGUMENTS: list[dict[str, object]] = [
+    {}, {"p": "x"}, {"p": "x*"}, {"p": "*"}, {"p": 1}, {"q": "y"},
+    {"p": "x/*"}, {"p": "y"}, {"p": "x/../y"}, {"p": ["y"]}, {"p": ["./y"]},
+]  # fmt: skip
 ANNOTATIONS = [None, Annotations(destructive=True), Annotations(destructive=False, read_only=True)]
 
 rules = st.lists(
@@ -50,7 +53,9 @@ TOOLS = [
     for asks in (True, False)
 ]
 CALLS: list[dict[str, object]] = [
-    {}, {"p": "x"}, {"p": "xy"}, {"p": "z"}, {"p": 1}, {"q": "y"}, {"p": "x", "q": "y"}
+    {}, {"p": "x"}, {"p": "xy"}, {"p": "z"}, {"p": 1}, {"q": "y"}, {"p": "x", "q": "y"},
+    {"p": "y"}, {"p": "x/../y"}, {"p": "x/"}, {"p": "x/."}, {"p": "./x"}, {"p": "y/../x/y"},
+    {"p": ["y"]}, {"p": ["./y"]}, {"p": ["x/../y"]},
 ]  # fmt: skip
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from covalt_git.access import confirmation
+from covalt_git.calls.engine import Request
+from covalt_git.files.new_project import create_project
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.tool import Tool
+from covalt_git.project import Project
 from covalt_toolset import set_context
 from tests.examples import examples
 from tests.toolsets.conftest import forget_tools, load
@@ -20,7 +27,73 @@ if TYPE_CHECKING:
 
 __all__ = ["load"]
 
+SPELLINGS = [".env/", ".env/.", ".env//", "./.env", "none/../.env", "a/../.env/.", "a//../.env"]
+PATTERNS = ["*.env", ".env", "a/*", "public/*", "*/b/*", "*", "a/.env", "public"]
 FILES = [".env", "a/.env", "a/b/c.txt", "public/page.html", "notes.md", "a/b"]
+
+
+def config(*rules: tuple[dict[str, Any], bool]) -> ProjectConfig:
+    approvals = [{"pattern": "**", "when": {"args": args}, "require": ask} for args, ask in rules]
+    return ProjectConfig.model_validate({"version": 1, "approvals": approvals})
+
+
+def asks(config: ProjectConfig, path: object, *, by_itself: bool = False) -> bool:
+    tool = Tool(
+        tool_id="a:x",
+        toolset_id="a",
+        name="x",
+        input_schema={},
+        confirmation=("toolset",) if by_itself else (),
+    )
+    return bool(confirmation(config, tool, {"path": path}))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project as ``init`` makes it, with one chat."""
+    root = tmp_path_factory.mktemp("rules") / "project"
+    create_project(root)
+    project = Project.open(root)
+    project.chats.new("c1")
+    return project
+
+
+@pytest.mark.parametrize("path", SPELLINGS)
+def test_another_spelling_of_env_waits_for_approval(project: Project, path: str) -> None:
+    """Write `.env` past the `*.env` rule that `init` writes, by another spelling of its path."""
+    with project.chats.open("c1") as chat:
+        request = Request("app-builder:write_file", {"path": path, "content": "KEY=1"})
+        outcome = project.engine().call(chat, request)
+
+    assert outcome.call.status == "pending"
+    assert not (chat.workspace / ".env").exists()
+
+
+@pytest.mark.parametrize("path", ["public/../.env", "public/./../.env", "public/x/../../.env"])
+def test_path_out_of_a_lowered_folder_is_not_lowered(path: str) -> None:
+    """Use a rule that lowers `public/*` for a path that begins there and ends elsewhere."""
+    lowered = config(({"path": "public/*"}, False))
+
+    assert not asks(lowered, "public/page.html", by_itself=True)
+    assert asks(lowered, path, by_itself=True)
+
+
+@pytest.mark.parametrize("value", [[".env"], {"to": ".env"}, [{"to": [".env"]}]])
+def test_path_in_a_nested_value_is_compared_in_each_spelling(value: Any) -> None:
+    """Hide another spelling in a list or an object that a rule compares."""
+    other = json.loads(json.dumps(value).replace(".env", "a/../.env/"))
+
+    assert asks(config(({"path": value}, True)), other)
+    assert not asks(config(({"path": value}, False)), value, by_itself=True)
+    assert asks(config(({"path": value}, False)), other, by_itself=True)
+
+
+def test_rule_about_addresses_lowers_them_as_before() -> None:
+    """(No attack.) An address is no path: its `//` does not keep a rule from applying."""
+    lowered = config(({"path": "https://example.com/*"}, False))
+
+    assert not asks(lowered, "https://example.com/a", by_itself=True)
+    assert asks(lowered, "https://example.com/../evil.com/a", by_itself=True)
 
 
 @st.composite
@@ -35,6 +108,11 @@ def spellings(draw: st.DrawFn) -> tuple[str, str]:
     return file, "/".join(segments)
 
 
+RULES = st.lists(
+    st.tuples(st.sampled_from(PATTERNS).map(lambda one: {"path": one}), st.booleans()), max_size=4
+)
+
+
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders, and a link that has `..` mean another folder."""
@@ -43,6 +121,27 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "public").mkdir()
     (made / "link").symlink_to("a/b")
     return made
+
+
+@settings(max_examples=examples(1000))
+@given(spelled=spellings(), rules=RULES, by_itself=st.booleans())
+def test_no_spelling_that_ctx_path_follows_asks_less(
+    workspace: Path,
+    spelled: tuple[str, str],
+    rules: list[tuple[dict[str, Any], bool]],
+    by_itself: bool,  # noqa: FBT001 - hypothesis gives it by its name
+) -> None:
+    """Find any spelling that `ctx.path()` takes for a file and that the rules ask less about."""
+    _, path = spelled
+    with set_context(workspace=workspace) as context:
+        try:
+            found = context.path(path)
+        except ValueError:
+            return
+    file = found.relative_to(workspace).as_posix()
+    rules_of = config(*rules)
+
+    assert asks(rules_of, path, by_itself=by_itself) >= asks(rules_of, file, by_itself=by_itself)
 
 
 @pytest.fixture(scope="module")
