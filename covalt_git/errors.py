@@ -91,6 +91,10 @@ class CovaltError(Exception):
         }
 
 
+class ClientGoneError(ConnectionError):
+    """The client of the server's request went away, or the server ends: an answer reaches no one."""
+
+
 class WrongCallError(CovaltError):
     """A call that could not be understood."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.serving.error_answer import send_error
 from covalt_git.serving.resource_metadata import address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from covalt_git.serving.asgi import App, Receive, Scope, Send
 
@@ -39,20 +39,20 @@ class Guarded:
             try:
                 scope[CHECKED] = self._check(_headers(scope))
             except CovaltError as error:
-                await _refuse(error, self._challenge(scope, error), send)
+                await send_error(send, error, *self._challenge(scope, error))
                 return
         await self._app(scope, receive, send)
 
-    def _challenge(self, scope: Scope, error: CovaltError) -> str | None:
-        """Return how a client may prove who it is, where that is what it lacks."""
+    def _challenge(self, scope: Scope, error: CovaltError) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the header that says how a client may prove who it is, where that is what it lacks."""
         if error.http_status != _UNAUTHORIZED:
-            return None
+            return
         realm = 'Bearer realm="covalt-git"'
         if any(name == b"authorization" for name, _ in scope["headers"]):
             realm += ', error="invalid_token"'  # RFC 6750, section 3.1
-        if self._metadata is None:
-            return realm
-        return f'{realm}, resource_metadata="{address(scope, self._metadata)}"'
+        if self._metadata is not None:
+            realm += f', resource_metadata="{address(scope, self._metadata)}"'
+        yield b"www-authenticate", realm.encode("latin-1")
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -63,11 +63,3 @@ def _headers(scope: Scope) -> dict[str, str]:
         before = f"{headers[name]}," if name in headers else ""
         headers[name] = before + value.decode("latin-1")
     return headers
-
-
-async def _refuse(error: CovaltError, challenge: str | None, send: Send) -> None:
-    headers = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
-    if challenge is not None:
-        headers.append((b"www-authenticate", challenge.encode("latin-1")))
-    await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps(error.as_json()).encode()})

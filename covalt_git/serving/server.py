@@ -17,6 +17,7 @@ from covalt_git.gateway.http import PLACE
 from covalt_git.project import Project
 from covalt_git.serving.agents import Agents
 from covalt_git.serving.announced import announced
+from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.guarded import Guarded
 from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
 from covalt_git.serving.places import Places, told
@@ -120,10 +121,12 @@ def faces(
     role: str | None = None,
     followed: FollowedProject | None = None,
     host: str = OWN_HOSTS[0],
+    timeout_s: float = TIMEOUT_S,
 ) -> App:
     """Return all that answers for the project at ``root`` on ``port``, each in its place.
 
-    ``host`` is as browsers on this machine write it.
+    ``host`` is as browsers on this machine write it.  A client has ``timeout_s`` seconds for the next
+    part of a request's body.
 
     Raises:
         BrokenConfigError: when ``covalt.yaml`` cannot be used.
@@ -145,7 +148,7 @@ def faces(
         PLACE: clients,
         WELL_KNOWN: metadata,
     }
-    return Places(WSGIBridge(pages), places)
+    return BodyTimeout(Places(WSGIBridge(pages), places), timeout_s=timeout_s)
 
 
 def _token() -> str:

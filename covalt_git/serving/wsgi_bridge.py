@@ -7,14 +7,13 @@ nothing to say finds out by an empty part.  So it is at the server's end, for no
 outlives its request.  One case is seen late: a client that goes away from an answer in progress
 while more than ``BUFFERED`` bytes of its request stand unread.
 
-Limits on the size of a request are the app's.
+Limits on the size of a request are the app's, those on its time are :mod:`.body_timeout`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import json
 import re
 import sys
 import threading
@@ -22,8 +21,9 @@ from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import ClientGoneError, CovaltError
 from covalt_git.serving.daemon_threads import DaemonThreads
+from covalt_git.serving.error_answer import CLOSE, send_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -54,10 +54,6 @@ _STATUS = re.compile(r"([2-5][0-9][0-9])( .*)?")
 _BODILESS = {204, 304}
 
 
-class ClientGoneError(ConnectionError):
-    """Nobody waits for the answer any more: the client went away, or the server ends."""
-
-
 class WSGIBridge:
     """An ASGI app that runs ``app`` in at most ``threads`` threads; further requests wait."""
 
@@ -80,7 +76,7 @@ class WSGIBridge:
         if error is None or isinstance(error, ClientGoneError):
             return
         if not answer.begun:
-            await _send_failure(send)
+            await send_error(send, _bug(), CLOSE)
         raise error
 
     def _run(self, environ: dict[str, Any], answer: _Answer) -> None:
@@ -320,18 +316,9 @@ def _environ(scope: Scope, exchange: _Exchange) -> dict[str, Any]:
     return environ
 
 
-async def _send_failure(send: Send) -> None:
-    told = CovaltError(
+def _bug() -> CovaltError:
+    found = CovaltError(
         "covalt-git made a mistake of its own", hint="the terminal it runs in shows where"
     )
-    told.code = "internal_error"
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"cache-control", b"no-store"),
-        (b"content-security-policy", b"default-src 'none'"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"connection", b"close"),
-    ]
-    await send({"type": "http.response.start", "status": 500, "headers": headers})
-    body = json.dumps(told.as_json()).encode()
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    found.code, found.http_status = "internal_error", 500
+    return found

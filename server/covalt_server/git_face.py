@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING
 from flask import Blueprint, Response, current_app, request
 from werkzeug.exceptions import HTTPException
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import ClientGoneError, CovaltError
 from covalt_git.git_objects import receive_pack, upload_pack
 from covalt_git.git_objects.pkt_lines import BadRequestError
 from covalt_git.workspaces import pushing
@@ -90,6 +90,7 @@ def install(app: Flask, guard: Guard) -> None:
     app.after_request(_sealed)
     app.register_error_handler(CovaltError, _told)
     app.register_error_handler(HTTPException, _nothing_here)
+    app.register_error_handler(ClientGoneError, _gone)
     app.register_error_handler(Exception, _bug)
     app.register_blueprint(pages)
 
@@ -228,6 +229,11 @@ def _nothing_here(error: HTTPException) -> Response:
     found = _not_smart()
     found.http_status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
     return _told(found)
+
+
+def _gone(_: ClientGoneError) -> Response:
+    """Answer a push that its client broke off, which is no bug: nothing of it is sent any more."""
+    return Response(status=HTTPStatus.BAD_REQUEST)
 
 
 def _bug(error: Exception) -> Response:

@@ -14,6 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.asgi import App
+from covalt_git.serving.body_timeout import TIMEOUT_S
 from covalt_git.serving.listening import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
@@ -24,7 +25,11 @@ TOKEN = "a-token-of-the-tests"
 
 
 def served(
-    root: Path, role: str | None = None, *, seen_by: Callable[[App], App] = lambda app: app
+    root: Path,
+    role: str | None = None,
+    *,
+    seen_by: Callable[[App], App] = lambda app: app,
+    timeout_s: float = TIMEOUT_S,
 ) -> Iterator[int]:
     """Yield the port that a project is served at, by who has :data:`TOKEN`.
 
@@ -32,8 +37,8 @@ def served(
     """
     listener = listen(ServerConfig(), host=None, port=0)
     ready = threading.Event()
-    app = seen_by(faces(root, token=TOKEN, port=listener.port, role=role))
-    server = Server(app, ready.set, grace_s=1)
+    app = faces(root, token=TOKEN, port=listener.port, role=role, timeout_s=timeout_s)
+    server = Server(seen_by(app), ready.set, grace_s=1, timeout_s=timeout_s)
     thread = threading.Thread(target=server.run, args=([listener.socket],))
     with listener.socket:
         thread.start()

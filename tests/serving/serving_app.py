@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import ServerConfig
+from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.listening import listen
 from covalt_git.serving.places import Places
 from covalt_git.serving.uvicorn_server import Server
@@ -60,12 +61,14 @@ def running(
     threads: int = THREADS,
     places: Mapping[str, App] | None = None,
     grace_s: int = 0,
+    timeout_s: float = TIMEOUT_S,
 ) -> Iterator[Running]:
     """Serve a WSGI app until the block ends; requests that still run then are hung up on."""
     listener = listen(ServerConfig(), host=None, port=0)
     ready = threading.Event()
-    app = Places(WSGIBridge(wsgi, threads=threads), places or {})
-    server = Server(app, ready.set, grace_s=grace_s)
+    faces = Places(WSGIBridge(wsgi, threads=threads), places or {})
+    app = BodyTimeout(faces, timeout_s=timeout_s)
+    server = Server(app, ready.set, grace_s=grace_s, timeout_s=timeout_s)
     thread = threading.Thread(target=server.run, args=([listener.socket],))
     thread.start()
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.serving.wsgi_bridge import ClientGoneError
+from covalt_git.errors import ClientGoneError
 from tests.serving.serving_app import PATIENCE_S, Running, running
 
 if TYPE_CHECKING:

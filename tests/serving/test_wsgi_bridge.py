@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import flask
 import pytest
 
-from covalt_git.serving.wsgi_bridge import BUFFERED, ClientGoneError
+from covalt_git.errors import ClientGoneError
+from covalt_git.serving.wsgi_bridge import BUFFERED
 from tests.serving.serving_app import PATIENCE_S, Running, running
 
 if TYPE_CHECKING:

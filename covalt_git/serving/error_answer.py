@@ -1,0 +1,28 @@
+"""An error as the answer of an ASGI app, in the API's one shape."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from covalt_git.errors import CovaltError
+    from covalt_git.serving.asgi import Send
+
+_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+CLOSE = (b"connection", b"close")
+"""The header that ends the connection after the answer."""
+
+
+async def send_error(send: Send, error: CovaltError, *headers: tuple[bytes, bytes]) -> None:
+    """Answer a request with an error, and with more headers."""
+    body = json.dumps(error.as_json()).encode()
+    headers = (*_HEADERS, (b"content-length", str(len(body)).encode()), *headers)
+    await send({"type": "http.response.start", "status": error.http_status, "headers": [*headers]})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,236 @@
+"""Clients that send or read too slowly: each holds a thread or a connection for a bounded time."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.project import Project
+from covalt_git.serving.body_timeout import MIN_BYTES_PER_S
+from tests.gateway.clients import make_project
+from tests.serving.http_clients import TOKEN, served
+from tests.serving.serving_app import PATIENCE_S, Running, running
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse
+
+Environ = dict[str, Any]
+TIMEOUT_S = 0.5
+PART = b"x" * 65536
+POST = b"POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
+
+
+def length(environ: Environ, start: StartResponse) -> list[bytes]:
+    """Answer how long the body is."""
+    found = sum(len(part) for part in iter(lambda: environ["wsgi.input"].read(4096), b""))
+    start("200 OK", [("Connection", "close")])
+    return [str(found).encode()]
+
+
+def refused(_: Environ, start: StartResponse) -> list[bytes]:
+    start("403 Forbidden", [("Content-Length", "2")])
+    return [b"no"]
+
+
+def rest(connection: socket.socket) -> bytes:
+    """Return what is answered until the server closes the connection."""
+    answer = b""
+    try:
+        while part := connection.recv(65536):
+            answer += part
+    except ConnectionResetError:
+        pass
+    return answer
+
+
+def body_of(answer: bytes) -> Any:
+    return json.loads(answer.partition(b"\r\n\r\n")[2])
+
+
+@pytest.fixture
+def one_thread() -> Iterator[Running]:
+    with running(length, threads=1, timeout_s=TIMEOUT_S) as found:
+        yield found
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"Content-Length: 9\r\n\r\nhalf", id="length"),
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", id="chunked"),
+        pytest.param(b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n", id="told-to-go-on"),
+    ],
+)
+def test_unfinished_body_is_answered_408_and_its_thread_is_free(
+    one_thread: Running, head: bytes
+) -> None:
+    """Hold the server's threads by requests whose bodies never end."""
+    with one_thread.socket() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\n" + head)
+        answer = rest(connection).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert set(body_of(answer)) == {"error", "error_description", "hint", "problems"}
+    assert body_of(answer)["error"] == "request_timeout"
+    assert one_thread.get() == b"0"
+
+
+def test_a_byte_now_and_then_is_answered_408(one_thread: Running) -> None:
+    """Keep a thread by one byte of the body shortly before each time limit."""
+    with one_thread.socket() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 999\r\n\r\n")
+        connection.settimeout(TIMEOUT_S / 5)
+        answer = b""
+        for _ in range(100):
+            connection.sendall(b"x")
+            try:
+                answer = connection.recv(65536)
+                break
+            except TimeoutError:
+                continue
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert one_thread.get() == b"0"
+
+
+def test_a_slow_body_that_goes_on_is_read_to_its_end() -> None:
+    """(No attack.) Send a body for longer than the time limit, with pauses within it."""
+    part = b"x" * MIN_BYTES_PER_S
+    with (
+        running(length, threads=1, timeout_s=2) as slowly,
+        slowly.socket() as connection,
+    ):
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % 8000)
+        for _ in range(8):
+            time.sleep(0.4)
+            connection.sendall(part)
+        answer = rest(connection)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"8000" in answer.partition(b"\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: h\r\n", id="half-a-head"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost:", id="half-a-second-head"
+        ),
+    ],
+)
+def test_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
+    """Use up the server's file descriptors by connections that never send a whole request."""
+    with (
+        running(refused, timeout_s=TIMEOUT_S) as closing,
+        closing.socket() as connection,
+    ):
+        connection.sendall(begun)
+
+        assert rest(connection).count(b"HTTP/1.1 403") == begun.count(b"\r\n\r\n")
+
+
+def test_connection_whose_body_goes_on_after_the_answer_is_closed() -> None:
+    """Keep a connection by a body of which the answer, a refusal, has read nothing."""
+    with (
+        running(refused, timeout_s=TIMEOUT_S) as closing,
+        closing.socket() as connection,
+    ):
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf")
+
+        assert rest(connection).startswith(b"HTTP/1.1 403 ")
+
+
+def test_client_that_does_not_read_is_hung_up_on() -> None:
+    """Hold a thread by an answer that the client asks for and does not read."""
+    closed = threading.Event()
+
+    def endless(_: Environ, start: StartResponse) -> Iterator[bytes]:
+        start("200 OK", [])
+        try:
+            yield from repeat(PART)
+        finally:
+            closed.set()
+
+    with (
+        running(endless, threads=1, timeout_s=TIMEOUT_S) as hanging_up,
+        hanging_up.socket() as connection,
+    ):
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+
+        assert closed.wait(PATIENCE_S)
+
+
+def test_large_answer_that_is_not_read_leaves_the_memory() -> None:
+    """Keep a large answer in the server's memory after its thread is free."""
+
+    def large(_: Environ, start: StartResponse) -> list[bytes]:
+        start("200 OK", [("Content-Length", str(512 * len(PART)))])
+        return [PART * 512]
+
+    with (
+        running(large, timeout_s=TIMEOUT_S) as hanging_up,
+        hanging_up.socket() as connection,
+    ):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        end = time.monotonic() + PATIENCE_S
+        while not hanging_up.server.server_state.connections:
+            time.sleep(0.01)
+        while hanging_up.server.server_state.connections and time.monotonic() < end:
+            time.sleep(0.05)
+
+        assert not hanging_up.server.server_state.connections
+
+
+def test_event_stream_that_has_nothing_to_say_goes_on() -> None:
+    """(No attack.) Wait for an event for longer than the time limit."""
+
+    def events(_: Environ, start: StartResponse) -> Iterator[bytes]:
+        start("200 OK", [("Content-Type", "text/event-stream")])
+        yield b"data: 1\n\n"
+        time.sleep(3 * TIMEOUT_S)
+        yield b"data: 2\n\n"
+
+    with running(events, timeout_s=TIMEOUT_S) as silent:
+        assert silent.get() == b"data: 1\n\ndata: 2\n\n"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    root: Path = make_project(tmp_path_factory.mktemp("slow") / "project")
+    Project.open(root).chats.new("c1")
+    yield from served(root, timeout_s=TIMEOUT_S)
+
+
+@pytest.mark.parametrize(
+    "path", [b"/mcp", b"/api/create_chat", b"/git/c1/git-receive-pack", b"/git/c1/git-upload-pack"]
+)
+@pytest.mark.parametrize(
+    "sent", [b"Content-Length: 99\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n"]
+)
+def test_unfinished_body_of_each_face_is_answered_408(
+    port: int, path: bytes, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Leave a body unfinished where agents, programs and git send theirs."""
+    kind = b"application/json"
+    if path.startswith(b"/git"):
+        kind = b"application/x-%s-request" % path.rpartition(b"/")[2]
+    head = POST % (path, port, TOKEN.encode()) + b"Content-Type: %s\r\n" % kind
+    head += b"Accept: application/json, text/event-stream\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
+        connection.sendall(head + sent)
+        answer = rest(connection)
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert body_of(answer)["error"] == "request_timeout"
+    assert not [one for one in caplog.records if one.name.startswith("covalt")]
