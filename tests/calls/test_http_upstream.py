@@ -29,6 +29,12 @@ def served() -> Iterator[Upstream]:
 
 def call(world: World, http: str, *hosts: str, limits: str = "{}", **args: Any) -> Any:
     """Call an HTTP tool that a manifest declares and a person granted; return the finished call."""
+    declare(world, http, *hosts, limits=limits)
+    return world.call("it", **args).call
+
+
+def declare(world: World, http: str, *hosts: str, limits: str = "{}") -> None:
+    """Declare the HTTP tool ``demo:it``, and grant it its hosts."""
     head = 'id: demo\nname: Demo\nversion: "1"\ntools:\n- id: it\n'
     head += f"  input_schema: {{type: object}}\n  limits: {limits}\n  http:\n"
     world.write("demo/toolset.yaml", head + indent(dedent(http), "    "))
@@ -37,7 +43,6 @@ def call(world: World, http: str, *hosts: str, limits: str = "{}", **args: Any) 
     when = {"granted_at": "2026-11-20T17:24:00Z", "granted_by": "local"}
     granted = {"kind": "network", "hosts": hosts, "digest": toolset.digest, **when}
     world.write("state/demo.yaml", json.dumps({"grants": {"network": granted}}))
-    return world.call("it", **args).call
 
 
 @pytest.mark.parametrize(

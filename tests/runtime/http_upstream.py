@@ -69,10 +69,10 @@ _TLS = b"\x16"
 
 
 @contextlib.contextmanager
-def answering(*answers: bytes, hold: bool = False) -> Iterator[int]:
+def answering(*answers: bytes, hold: bool = False, drip: bytes = b"") -> Iterator[int]:
     """Give each connection the next of the answers, byte for byte; ``hold`` leaves them open after it.
 
-    Yields the port.
+    An open connection is sent ``drip`` again and again, with pauses.  Yields the port.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     listener.settimeout(0.05)
@@ -94,6 +94,9 @@ def answering(*answers: bytes, hold: bool = False) -> Iterator[int]:
                     held.append(connection)
                 else:
                     connection.close()
+            for one in held:
+                with contextlib.suppress(OSError):
+                    one.sendall(drip)
 
     thread = threading.Thread(target=serve)
     thread.start()

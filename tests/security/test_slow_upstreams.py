@@ -1,0 +1,132 @@
+"""Hosts that answer an HTTP tool too slowly or too much: the call ends, and its chat goes on."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+import threading
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.calls.engine import Request
+from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
+from covalt_git.http_client import Request as HttpRequest
+from tests.calls.conftest import world
+from tests.calls.test_http_upstream import call, check, declare
+from tests.runtime.http_upstream import Upstream, answering, upstream
+from tests.test_http_client import client, failure, get
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.calls.conftest import World
+
+__all__ = ["world"]
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
+DRIPS = [
+    pytest.param(HEAD, b"X-A: b\r\n", id="headers"),
+    pytest.param(HEAD + b"Content-Length: 999999\r\n\r\n", b"x", id="body"),
+    pytest.param(HEAD + b"\r\n", b"x", id="body-without-a-length"),
+    pytest.param(CHUNKED + b"\r\n", b"1\r\nx\r\n", id="chunks"),
+    pytest.param(CHUNKED + b"\r\n1;", b"x", id="extension-of-a-chunk"),
+    pytest.param(CHUNKED + b"\r\n0\r\n", b"X-A: b\r\n", id="trailers"),
+    pytest.param(b"", b"HTTP/1.1 102 Processing\r\n\r\n", id="interim-answers"),
+    pytest.param(
+        CHUNKED + b"Content-Encoding: gzip\r\n\r\n4\r\n\x1f\x8b\x08\x08\r\n6\r\n\0\0\0\0\0\0\r\n",
+        b"1\r\nx\r\n",
+        id="packed-and-nothing-in-it",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Upstream]:
+    with upstream() as made:
+        yield made
+
+
+@pytest.mark.parametrize(("answer", "drip"), DRIPS)
+def test_answer_that_never_ends_ends_with_the_time_limit(
+    world: World, served: Upstream, answer: bytes, drip: bytes
+) -> None:
+    """Hold a chat's lock by a host that sends one more piece before each wait ends."""
+    with answering(answer, hold=True, drip=drip) as port:
+        url = f"http://127.0.0.1:{port}/"
+        made = call(
+            world, f"url: {url}\nretries: 3", f"127.0.0.1:{port}", limits="{timeout_s: 0.7}"
+        )
+
+    assert made.error.partition(":")[0] == "limit_time"
+    check(world, served)
+
+
+def test_redirects_to_slow_answers_share_the_time_limit(world: World, served: Upstream) -> None:
+    """Hold a chat's lock by redirects, each of which takes its own time."""
+    slow = b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 9\r\n\r\n"
+    with answering(slow, hold=True, drip=b"x") as port:
+        made = call(
+            world,
+            f"url: http://127.0.0.1:{port}/\nretries: 3",
+            f"127.0.0.1:{port}",
+            limits="{timeout_s: 0.7}",
+        )
+
+    assert made.error.partition(":")[0] == "limit_time"
+    check(world, served)
+
+
+@pytest.mark.parametrize(("answer", "drip"), DRIPS)
+def test_answer_that_never_ends_can_be_cancelled(
+    world: World, served: Upstream, answer: bytes, drip: bytes
+) -> None:
+    """Keep a call that its caller cancels, by pieces that go on."""
+    cancel = Cancel()
+
+    def tell(event: CallEvent) -> None:
+        if isinstance(event, Started):
+            threading.Timer(0.3, cancel.set).start()
+
+    with answering(answer, hold=True, drip=drip) as port:
+        declare(world, f"url: http://127.0.0.1:{port}/", f"127.0.0.1:{port}")
+        project = world.project()
+        with project.chats.open("c1") as chat:
+            engine = project.engine(follower=Follower(tell, cancel))
+            made = engine.call(chat, Request("demo:it", {})).call
+
+    assert made.error == "cancelled: a person stopped it"
+    check(world, served)
+
+
+def test_upload_that_is_not_read_ends_with_the_time_limit() -> None:
+    """Hold a call by a host that accepts the connection and reads nothing of the request."""
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        address = f"127.0.0.1:{deaf.getsockname()[1]}"
+        request = HttpRequest("POST", f"http://{address}/", content=b"x" * (32 << 20))
+        error = failure(client(address), request, seconds=0.7)
+
+    assert error.code == "timed_out"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_packed_answer_takes_no_more_memory_than_its_limit(times: int) -> None:
+    """Fill the memory by an answer of a few bytes that unpack to 256 MiB, also packed twice."""
+    packed, encodings = b"\0" * (256 << 20), ", ".join(["gzip"] * times)
+    for _ in range(times):
+        packed = gzip.compress(packed)
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encodings}\r\nContent-Length: {len(packed)}\r\n"
+    with answering(head.encode() + b"\r\n" + packed) as port:
+        tracemalloc.start()
+        try:
+            error = failure(
+                client(f"127.0.0.1:{port}", most=1 << 20), get(f"http://127.0.0.1:{port}/")
+            )
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert error.code == "output_too_large"
+    assert peak < 16 << 20
