@@ -5,6 +5,7 @@ Texts count as they are written: ``${NAME}`` stays a reference, and what it stan
 
 Of a toolset's own files, those belong to a program that a word of it names, with all that lie beside
 and below them, because a script loads its neighbours.  A folder that is named stands for all in it.
+Node also loads ``package.json`` and ``node_modules/`` of the folders above a script.
 The manifest itself is no such file: what it says of the server is here already.
 """
 
@@ -85,8 +86,14 @@ def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:
             folders.add(place)
         elif place in files:
             folders.add(posixpath.dirname(place))
+    above = {"", *(parent for folder in folders for parent in _parents(folder))} if folders else ()
+    for parent in above:
+        folders.add(posixpath.join(parent, "node_modules"))
+    packages = {posixpath.join(parent, "package.json") for parent in above}
     return sorted(
-        path for path in files if path != _MANIFEST and not folders.isdisjoint(_parents(path))
+        path
+        for path in files
+        if path != _MANIFEST and (path in packages or not folders.isdisjoint(_parents(path)))
     )
 
 

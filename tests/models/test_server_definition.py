@@ -105,6 +105,15 @@ def test_a_script_is_bound_with_what_lies_beside_and_below_it(path: str) -> None
     assert process_facts(program(), FILES | {"server/new.py": "f" * 64})["digest"] != before
 
 
+@pytest.mark.parametrize(
+    "path", ["package.json", "node_modules/x/index.js", "server/node_modules/x"]
+)
+def test_a_script_is_bound_with_the_packages_that_node_finds_above_it(path: str) -> None:
+    before = process_facts(program(), FILES)["digest"]
+
+    assert process_facts(program(), FILES | {path: "f" * 64})["digest"] != before
+
+
 SERVER = ["server/deep/data.json", "server/lib.py", "server/main.py"]
 ALL = sorted(FILES.keys() - {"toolset.yaml"})
 
