@@ -5,8 +5,8 @@ nothing runs from that folder: the sandbox mounts the copy, and MCP programs sta
 written once, read-only, and compared with the digest when a process first uses it.  Python's bytecode,
 which no digest covers, is not in it.
 
-``<digest>.lock`` beside a copy names the toolset.  Whoever uses the copy holds a shared lock
-(``flock(2)``) on that file; a copy is removed when it is not in use and its toolset has another digest
+``<digest>.lock`` beside a copy names the toolset.  A process that uses the copy holds a shared
+lock (``flock(2)``) on that file; a copy is removed when it is not in use and its toolset has another digest
 by now, or is gone.  Copies are written and removed under a lock on the folder that holds them.
 """
 
@@ -91,7 +91,7 @@ class ToolsetCopy:
 
     @classmethod
     def of(cls, toolset: Toolset) -> ToolsetCopy:
-        """Return the copy of a project's toolset, as it was when it was read."""
+        """Return the copy that belongs to a toolset as it was read."""
         source = toolset.folder.absolute()
         cache = source.parent.parent / "data" / "cache" / "toolsets"
         return cls(cache, toolset.id, toolset.digest, source, toolset.files.files)
@@ -149,7 +149,7 @@ class ToolsetCopy:
         """Return the bytes of one of the files.
 
         Raises:
-            FileNotFoundError: when there is no such file; and what :meth:`hold` raises.
+            FileNotFoundError: when the toolset does not have it; and what :meth:`hold` raises.
         """
         if not any(file.path == path for file in self.files):
             raise FileNotFoundError(path)
