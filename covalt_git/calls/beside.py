@@ -42,6 +42,7 @@ class Copy(ChatStore):
         """Share the store, which whoever opened it closes."""
         self.store = self.home.store
         self.records = self.home.records
+        self.foreign = self.home.foreign
 
     def head(self) -> str | None:
         """Return the manifest that was copied."""

@@ -126,6 +126,7 @@ class _Elsewhere(ChatStore):
         """Share the store, which whoever opened it closes."""
         self.store = self.home.store
         self.records = self.home.records
+        self.foreign = self.home.foreign
 
     def active_branch(self) -> str:
         """Return the branch of the replay."""

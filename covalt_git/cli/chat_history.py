@@ -123,6 +123,7 @@ def manifest_json(
         "created_at": manifest.created_at,
         "source": manifest.source,
         "source_ref": manifest.source_ref,
+        "made": manifest.made,
         "message_id": manifest.message_id,
         "title": manifest.title,
         "changes": [output.change_json(change) for change in changes],

@@ -15,6 +15,7 @@ from covalt_git.git_objects import BrokenStoreError
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
 from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chats import HEADS, finished_call, waiting_call
+from covalt_git.workspaces.foreign_commits import REF as FOREIGN
 
 if TYPE_CHECKING:
     import sqlite3
@@ -91,8 +92,11 @@ def _new_manifests(
 ) -> list[WorkspaceManifest] | None:
     """Return the manifests that are not in the index, children first.
 
-    None when some that are in it cannot be reached any more: then the chat is read anew.
+    None when some that are in it cannot be reached any more, or were read as made here and are foreign,
+    or the other way round: then the chat is read anew.
     """
+    if before.get(FOREIGN) != refs.get(FOREIGN) and _is_another_chat(connection, chat):
+        return None
     heads = [oid for ref, oid in refs.items() if ref.startswith(HEADS)]
     met = set(heads)
     waiting, found = list(heads), {}
@@ -107,6 +111,17 @@ def _new_manifests(
     if not old_heads <= met:
         return None
     return _children_first(found)
+
+
+def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
+    """Tell whether the foreign commits of a chat cannot be those of the chat that the index has.
+
+    A list only gets longer, by commits that are new.
+    """
+    foreign = chat.foreign.ids()
+    query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source != 'push'"
+    believed = (row["id"] for row in connection.execute(query, (chat.id,)))
+    return not foreign or any(oid in foreign for oid in believed)
 
 
 def _children_first(found: dict[str, WorkspaceManifest]) -> list[WorkspaceManifest]:

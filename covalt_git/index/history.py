@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import canonical_json
+from covalt_git.models.commit_record import made
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
 
     from covalt_git.models.calls import CallStatus
-    from covalt_git.models.commit_record import Source
+    from covalt_git.models.commit_record import Made, Source
 
 ALL_BRANCHES = """
 history AS (
@@ -70,6 +71,11 @@ class HistoryRow:
     error: str | None
     changed_files: int
     branches: tuple[str, ...]
+
+    @property
+    def made(self) -> Made:
+        """Where it was made."""
+        return made(self.source)
 
 
 @dataclass(frozen=True, slots=True)

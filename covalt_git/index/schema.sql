@@ -133,7 +133,8 @@ CREATE TABLE workspace_manifests (
     created_at TEXT NOT NULL,
     source     TEXT NOT NULL CHECK (source IN (
                    'tool_run', 'message', 'user_upload', 'edit', 'restore', 'merge', 'push')),
-    source_ref TEXT,                              -- a call's or a message's id, else the record's
+    -- A call's or a message's id, else the record's; the commit's own where it was made elsewhere.
+    source_ref TEXT,
     parents    TEXT NOT NULL CHECK (json_valid(parents)),  -- + all of them, parent_id the first
     message_id TEXT,                              -- + the message it belongs to
     leaf_message_id TEXT,                         -- + the newest message at or above it

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from covalt_git.models.base import StrictModel
-from covalt_git.models.commit_record import CommitRecord, Source
+from covalt_git.models.commit_record import CommitRecord, Made, Source, made
 
 
 class WorkspaceManifest(StrictModel):
@@ -30,6 +30,11 @@ class WorkspaceManifest(StrictModel):
         return self.parents[0] if self.parents else None
 
     @property
+    def made(self) -> Made:
+        """Where it was made."""
+        return made(self.source)
+
+    @property
     def title(self) -> str:
         """What was done, in one line."""
         call = self.record.call
@@ -39,6 +44,8 @@ class WorkspaceManifest(StrictModel):
         if self.record.upload:
             return "uploaded " + ", ".join(one.path for one in self.record.upload)
         kind = self.source.replace("_", " ")
+        if self.made == "elsewhere":
+            kind += " (made elsewhere)"
         return f"{kind}: {self.subject}" if self.subject else kind
 
 

@@ -17,6 +17,14 @@ from covalt_git.models.questions import AskedQuestion
 
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
 
+Made = Literal["here", "elsewhere"]
+"""Where a commit was made: by covalt-git in this chat, or not, so that it came by a push or an import."""
+
+
+def made(source: Source) -> Made:
+    """Return where a commit of that source was made."""
+    return "elsewhere" if source == "push" else "here"
+
 
 MergeSide = Literal["ours", "theirs"]
 """The branch that a merge is made on, or the one that is merged into it."""

@@ -40,6 +40,7 @@ from covalt_git.models.chats import (
 from covalt_git.models.commit_record import CommitRecord, WorkspaceNotes
 from covalt_git.names import is_id
 from covalt_git.workspaces import chat_folders, commits, running_call, trees
+from covalt_git.workspaces.foreign_commits import ForeignCommits
 from covalt_git.workspaces.locking import was_left
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.records import Records
@@ -63,8 +64,11 @@ RECORD_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 
 _PARENTS: dict[str, tuple[str, ...]] = {}
 _MOST_PARENTS = 1 << 16
-_MANIFESTS: dict[tuple[str, str], WorkspaceManifest] = {}
-"""Short manifests that were read, by the chat's folder and their id; what was read stays true."""
+_MANIFESTS: dict[tuple[str, str, bool], WorkspaceManifest] = {}
+"""Short manifests that were read, by the chat's folder, their id and whether they are foreign.
+
+What was read stays true; but a chat that is deleted and imported again has the same commits as foreign ones.
+"""
 _MOST_MANIFESTS = 1 << 12
 _SHORT_MESSAGE = 1 << 12
 
@@ -106,6 +110,7 @@ class ChatStore:
     made_as: str | None = field(default=None, kw_only=True, repr=False)
     store: GitStore = field(init=False)
     records: Records = field(init=False)
+    foreign: ForeignCommits = field(init=False)
 
     def __post_init__(self) -> None:
         """Open the chat's store."""
@@ -114,6 +119,7 @@ class ChatStore:
             self.folder / "store.git", durable=durable, logged=True, made_as=self.made_as
         )
         self.records = Records(self.store)
+        self.foreign = ForeignCommits(self.store)
 
     def __enter__(self) -> Self:
         return self
@@ -210,17 +216,19 @@ class ChatStore:
 
     def manifest(self, oid: str) -> WorkspaceManifest:
         """Return the manifest that a commit of this chat is; ``oid`` is its full id."""
-        key = (str(self.folder), oid)
+        foreign = oid in self.foreign
+        key = (str(self.folder), oid, foreign)
         found = _MANIFESTS.get(key)
         # What is gone from the disk is to be seen.
         if found is None or not self.store.can_read(oid):
             commit = self.store.read_commit(oid)
-            found = commits.read(oid, commit, self.id, self.records)
+            found = commits.read(oid, commit, self.id, self.records, foreign=foreign)
             # What lies in the records may come later, as after a clone.
             if len(commit.message) <= _SHORT_MESSAGE and '"ref":' not in commit.message:
                 if len(_MANIFESTS) == _MOST_MANIFESTS:
                     _MANIFESTS.clear()
                 _MANIFESTS[key] = found
+        self.foreign.cover(found.parents)
         return found
 
     def resolve(self, text: str) -> str:

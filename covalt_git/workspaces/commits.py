@@ -13,6 +13,7 @@
 
 The JSON line is RFC 8785.  The trailers repeat what people ask of ``git log`` without our tool; they
 are written from the record and never read back, except the source and the message they belong to.
+A record is believed only where it was made (see :mod:`.foreign_commits`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
 _SOURCES: tuple[str, ...] = get_args(Source)
+_SOURCE_TRAILER = "Covalt-Source: "
 _MAX_SUBJECT = 100
 _BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029]+")
 _ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
@@ -92,13 +94,23 @@ def build(
     )
 
 
-def read(oid: str, commit: CommitObject, chat_id: str, records: Records) -> WorkspaceManifest:
+def looks_like_record(commit: CommitObject) -> bool:
+    """Tell whether :func:`read` may find a record in a commit, whatever the store's records hold.
+
+    Those may change, and so may what a record is: the trailer alone decides.
+    """
+    return _SOURCE_TRAILER in commit.message
+
+
+def read(
+    oid: str, commit: CommitObject, chat_id: str, records: Records, *, foreign: bool = False
+) -> WorkspaceManifest:
     """Return the workspace manifest that a commit is.
 
-    A commit that somebody made with git alone, or whose record was altered, is a ``push``: its tree
-    and its place in history are what it is, and nothing else is believed of it.
+    A commit that is ``foreign``, that was made with git alone, or whose record was altered, is a
+    ``push``: its tree and its place in history are what it is, and nothing else is believed of it.
     """
-    source, record, trailers = _parse(commit.message, records)
+    source, record, trailers = _parse("" if foreign else commit.message, records)
     subject = one_line(commit.message.partition("\n")[0])
     if record is None:
         source = "push"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FEWEST_DIGITS = 4
 _MOST_STEPS = 1 << 16
-_STEPS: dict[str, _Step] = {}
+_STEPS: dict[tuple[str, bool], _Step] = {}
 
 
 class MessageExistsError(CovaltError):
@@ -340,7 +340,8 @@ def resolve(chat: ChatStore, text: str) -> str:
 
 def _step(chat: ChatStore, oid: str) -> _Step:
     """Return what the conversation needs of a manifest; what was read of an object stays true."""
-    found = _STEPS.get(oid)
+    key = (oid, oid in chat.foreign)
+    found = _STEPS.get(key)
     if found is None:
         manifest = chat.manifest(oid)
         source, message_id = manifest.source, manifest.message_id
@@ -351,7 +352,9 @@ def _step(chat: ChatStore, oid: str) -> _Step:
         if len(_STEPS) == _MOST_STEPS:
             _STEPS.clear()
         made = manifest.created_at, manifest.record.id
-        found = _STEPS[oid] = _Step(manifest.parent_id, source, message_id, made)
+        found = _STEPS[key] = _Step(manifest.parent_id, source, message_id, made)
+    if found.parent is not None:
+        chat.foreign.cover((found.parent,))
     return found
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import GitStore
 from covalt_git.models.chats import Origin
-from covalt_git.workspaces import chat_folders, commits, records
+from covalt_git.workspaces import chat_folders, commits, foreign_commits, records
 from covalt_git.workspaces.chats import HEADS, AboutChat, write_about
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def fork(
     else:
         head, active = at, f"{HEADS}main"
         refs = {active: at}
-    kept = source.store.read_ref(records.REF)
-    if kept is not None:
-        refs[records.REF] = kept
+    for ref in (records.REF, foreign_commits.REF):
+        kept = source.store.read_ref(ref)
+        if kept is not None:
+            refs[ref] = kept
     about = AboutChat(
         id="",
         title=source.card().title if title is None else title,

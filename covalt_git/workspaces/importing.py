@@ -22,6 +22,7 @@ from covalt_git.names import BadNameError, check_branch
 from covalt_git.workspaces import chat_folders, commits, records, used_records
 from covalt_git.workspaces.admission import admit
 from covalt_git.workspaces.chats import ABOUT, HEADS, AboutChat, read_stored, write_about
+from covalt_git.workspaces.foreign_commits import ForeignCommits, lookalikes
 from covalt_git.workspaces.snapshot import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
 
@@ -171,6 +172,7 @@ class _Import:
                     wanted = store.reachable(self.heads.values()) | set(kept.values())
                 store.adopt(pack, (oid for oid in pack.in_order() if oid in wanted))
             store.flush()
+            ForeignCommits(store).add(lookalikes(store, admitted.commits))
             self._write_refs(store, kept)
             known = None if about is None else about.id
             about = about or AboutChat(id="", created_at=commits.now())

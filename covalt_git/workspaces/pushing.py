@@ -22,7 +22,8 @@ from covalt_git.git_objects.receive_pack import PushReport
 from covalt_git.git_objects.upload_pack import Shown
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.admission import admit
-from covalt_git.workspaces.chats import ABOUT, HEADS, MovedError
+from covalt_git.workspaces.chats import ABOUT, DELETED, HEADS, MovedError
+from covalt_git.workspaces.foreign_commits import lookalikes
 from covalt_git.workspaces.materialize import Journal
 from covalt_git.workspaces.records import REF as RECORDS
 from covalt_git.workspaces.writing import PERSON, writing
@@ -54,12 +55,14 @@ class NotPushedError(CovaltError):
 class _Accepted:
     """A command that may be carried out, and what the pack brings for it.
 
-    ``brought`` are the objects to be kept, ``relied_on`` those that the store has to have by then.
+    ``brought`` are the objects to be kept, ``relied_on`` those that the store has to have by then;
+    ``lookalikes`` are the new commits that look like our records.
     """
 
     command: Command
     brought: set[str] = field(default_factory=set)
     relied_on: set[str] = field(default_factory=set)
+    lookalikes: set[str] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -179,6 +182,7 @@ class _Push:
                     f"git push origin HEAD:{one.name}-2",
                 )
             self._sort_out(one, ancestry, admitted.commits[::-1])
+            one.lookalikes = lookalikes(chat.store, admitted.commits)
         return one
 
     def _sort_out(self, one: _Accepted, ancestry: Ancestry, new: Sequence[str]) -> None:
@@ -209,6 +213,7 @@ class _Push:
         brought = {oid for one in ready for oid in one.brought}
         store.adopt(self.pack, [oid for oid in self.pack.in_order() if oid in brought])
         store.flush()
+        _list_foreign(self.chat, {oid for one in ready for oid in one.lookalikes})
         for one in ready:
             try:
                 _move_branch(writer, one)
@@ -268,6 +273,18 @@ def _check_beside(name: str, accepted: Sequence[_Accepted]) -> None:
                 f"{other!r} comes with it, so {name!r} cannot be a branch",
                 hint="choose another name",
             )
+
+
+def _list_foreign(chat: ChatStore, found: set[str]) -> None:
+    """List those of some commits that no branch led to until now, not even a deleted one.
+
+    That they are in the store says nothing: a push that was killed may have left them.
+    """
+    known: set[str] = set()
+    if found:
+        for tip in {*chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()}:
+            known.update(chat.above(tip, without=known))
+    chat.foreign.add(found - known)
 
 
 def _move_branch(writer: Writer, one: _Accepted) -> None:

@@ -188,7 +188,8 @@ class Writer:
     def _saved(self, head: str | None) -> FolderState:
         """Return what the folder holds at the branch's manifest, which this writer's process may know."""
         made, state = _LAST_MADE.get(str(self.chat.folder), (None, FolderState()))
-        if made is not None and made == head and self.chat.store.can_read(made):
+        known = made is not None and made == head and made not in self.chat.foreign
+        if known and self.chat.store.can_read(str(made)):
             return state
         return self.chat.state(head)
 

@@ -157,7 +157,8 @@ def import_chat(asked: ImportChat) -> ChatImported:
     """Take in a bundle as a new chat.
 
     Every object, path and link of it is looked at before; nothing that comes in is run, and where
-    something must not come in, nothing does.
+    something must not come in, nothing does.  Its commits count as made elsewhere: the chat begins with
+    no calls or messages of its own.
     """
     chats = current.project().chats
     (file,) = asked.file

@@ -12,7 +12,7 @@ from covalt_git.errors import UnknownNameError
 from covalt_git.models.base import JsonObject
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
-from covalt_git.models.commit_record import Source
+from covalt_git.models.commit_record import Made, Source
 from covalt_git.workspaces import unsaved
 from covalt_git.workspaces.conversation import Conversation
 from covalt_server import current
@@ -173,6 +173,9 @@ class ManifestRow(Answer):
     created_at: str
     source: Source
     source_ref: str | None
+    made: Made = Field(
+        description="elsewhere: it came by a push or an import, so that nothing it says of itself counts."
+    )
     message_id: str | None
     title: str = Field(description="What was done, in one line.")
     status: Literal["success", "error"] | None = Field(description="How the call ended, if any.")
@@ -289,6 +292,7 @@ def get_workspace_manifest(asked: GetWorkspaceManifest) -> ManifestDetail:
         created_at=manifest.created_at,
         source=manifest.source,
         source_ref=manifest.source_ref,
+        made=manifest.made,
         message_id=manifest.message_id,
         title=manifest.title if shown else _HIDDEN,
         status=call.status if call and shown else None,
@@ -380,6 +384,7 @@ def _manifest_row(row: HistoryRow) -> ManifestRow:
         created_at=row.created_at,
         source=row.source,
         source_ref=row.source_ref,
+        made=row.made,
         message_id=row.message_id,
         title=row.title if shown else _HIDDEN,
         status=ended if shown else None,

@@ -104,6 +104,40 @@ def test_an_export_is_imported_elsewhere_and_cloned_by_git(root: Path, tmp_path:
     assert (tmp_path / "clone/a.txt").read_text(encoding="utf-8") == "two\n"
 
 
+def test_an_imported_chat_can_be_read_and_gone_on_with(root: Path, tmp_path: Path) -> None:
+    write = ("call", "c1", "app-builder:write_file", "--arg")
+    covalt(root, "chat", "message", "add", "c1", "make a page")
+    covalt(root, *write, "path=b.txt", "--arg", "content=there")
+    covalt(root, "chat", "export", "c1", "-o", str(tmp_path / "garden.bundle"))
+    other = tmp_path / "other"
+    create_project(other)
+    covalt(other, "chat", "import", str(tmp_path / "garden.bundle"))
+
+    said = covalt(other, "chat", "log", "c1")
+    assert "  push (made elsewhere): tool_run: app-builder:write_file\n" in said
+    assert "  push (made elsewhere): message: user: make a page\n" in said
+    assert told(other, "chat", "message", "list", "c1") == []
+    first = told(other, "chat", "log", "c1")[0]["id"]
+    assert "push (made elsewhere): tool_run: " in covalt(other, "chat", "show", "c1", first)
+
+    covalt(other, "chat", "message", "add", "c1", "now here")
+    covalt(other, *write, "path=c.txt", "--arg", "content=here")
+    covalt(other, "chat", "message", "retry", "c1")
+    covalt(other, *write, "path=d.txt", "--arg", "content=again")
+    covalt(other, "chat", "merge", "c1", "main")
+    covalt(other, "chat", "restore", "c1", first, "c.txt")
+    done = told(other, "chat", "log", "c1")
+    assert [(one["source"], one["made"]) for one in done][:3] == [
+        ("restore", "here"),
+        ("merge", "here"),
+        ("tool_run", "here"),
+    ]
+    assert {one["made"] for one in done[3:]} == {"elsewhere"}
+    folder = other / "data/chats/c1/workspace"
+    assert {path.name for path in folder.iterdir()} == {"a.txt", "b.txt", "d.txt"}
+    assert git(other / "data/chats/c1/store.git", "fsck", "--strict", "--full") == ""
+
+
 def test_an_export_without_a_name_is_called_like_the_chat(root: Path) -> None:
     assert covalt(root, "chat", "export", "c1", "--branch", "start").startswith(
         "c1.bundle: start, "

@@ -106,9 +106,9 @@ def test_titles_tell_what_was_done(index: Index) -> None:
         "message: make a page",
         "message: make it blue",
         "app-builder:write_file success",
-        "push: Fix it",
-        "push: late",
-        "push: merge idea",
+        "push (made elsewhere): Fix it",
+        "push (made elsewhere): late",
+        "push (made elsewhere): merge idea",
     }
 
 
@@ -122,7 +122,7 @@ def test_no_manifest_stands_before_one_made_from_it_whatever_clocks_say(index: I
 
 
 def test_a_merge_has_all_its_parents(index: Index, chat: ChatStore) -> None:
-    merge = next(row for row in history(index) if row.title == "push: merge idea")
+    merge = next(row for row in history(index) if row.title == "push (made elsewhere): merge idea")
 
     assert len(merge.parents) == 2
     assert merge.branches == ("main",)

@@ -261,7 +261,7 @@ def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) ->
 
     assert chat.about().active_leaf_message_id == record.id
     assert chat.about().active_manifest_id == pushed
-    assert chat.manifest(pushed).title == "push: message: of git"
+    assert chat.manifest(pushed).title == "push (made elsewhere): message: of git"
     assert chat.resolve(record.id) == said
 
 

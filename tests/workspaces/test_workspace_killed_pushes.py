@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.models.commit_record import CommitRecord
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits
 from tests.workspaces.killed_steps import seen
-from tests.workspaces.stores import branch_off, checkout, git, put, save
+from tests.workspaces.stores import branch_off, call_record, checkout, git, put, save
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import Chats, ChatStore
@@ -31,7 +34,10 @@ def pushed(chats: Chats, chat: ChatStore, tmp_path: Path) -> tuple[str, str]:
     put(work, {"a": ("file", b"1"), "d/e": ("file", b"1"), "g": ("link", b"a")})
     git(work, "rm", "--quiet", "-r", "b")
     git(work, "add", "--all")
-    git(work, "commit", "--quiet", "-m", "pushed")
+    # Whenever the push is killed, this is never believed to be a call: see `seen`.
+    record = CommitRecord(id=new_id(), at=commits.now(), by="local", call=call_record())
+    posing = commits.build("", (), "tool_run", record, chat.records, subject="pushed")
+    git(work, "commit", "--quiet", "-m", posing.message)
     old, new = (git(work, "rev-parse", name).strip() for name in ("HEAD~1", "HEAD"))
     pack = subprocess.run(
         ["git", "-C", str(work), "pack-objects", "--revs", "--stdout", "-q"],
