@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 import stat
+import struct
 import threading
 import time
 from contextlib import suppress
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from covalt_git.runtime.sandbox.limits import SLACK
+from covalt_git.runtime.sandbox.seccomp import SET_ID
+from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
 from covalt_git.runtime.sandbox.walls import RunLimits
 
 if TYPE_CHECKING:
@@ -287,6 +290,41 @@ def _hard_link(ground: Ground) -> str | None:
 def _move_in(ground: Ground) -> str | None:
     (ground.outside / "movable").rename(ground.workspace / "moved")
     return "moved"
+
+
+@_probe("leaves a set-user-ID program in its workspace")
+def _set_id_program(ground: Ground) -> str | None:
+    numbers, mode = NUMBERS[os.uname().machine], SET_ID | 0o755
+    plain = ground.workspace / "plain"
+    plain.touch(0o755)
+    descriptor = os.open(plain, os.O_RDONLY)
+    how = ctypes.create_string_buffer(struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, mode, 0))
+    creating, unnamed = os.O_CREAT | os.O_WRONLY, os.O_TMPFILE | os.O_WRONLY
+    tried: dict[str, tuple[tuple[object, ...], ...]] = {
+        "chmod": ((plain, mode),),
+        "fchmod": ((descriptor, mode),),
+        "fchmodat": ((-100, plain, mode),),
+        "fchmodat2": ((-100, plain, mode, 0),),
+        "open": ((ground.workspace / "open", creating, mode), (ground.workspace, unnamed, mode)),
+        "openat": (
+            (-100, ground.workspace / "openat", creating, mode),
+            (-100, ground.workspace, unnamed, mode),
+        ),
+        "openat2": ((-100, ground.workspace / "openat2", how, 24),),
+        "creat": ((ground.workspace / "creat", mode),),
+        "mknod": ((ground.workspace / "mknod", stat.S_IFREG | mode, 0),),
+        "mknodat": ((-100, ground.workspace / "mknodat", stat.S_IFREG | mode, 0),),
+    }
+    os.umask(0)
+    for name in tried.keys() & numbers.keys():
+        for given in tried[name]:
+            arguments = [str(one).encode() if isinstance(one, Path) else one for one in given]
+            made = _LIBC.syscall(numbers[name], *arguments)
+            opened = made if name.startswith(("open", "creat")) else -1
+            files = [opened] * (opened >= 0) + list(ground.workspace.iterdir())
+            if any(os.stat(file).st_mode & SET_ID for file in files):  # noqa: PTH116 - or open ones
+                return name
+    return None
 
 
 @_probe("opens a setting of the kernel to write it", "root")

@@ -96,6 +96,17 @@ def test_other_calls_are_allowed(machine: str) -> None:
         ("ioctl", (0, 0x5412), refused(errno.EPERM)),
         ("ioctl", (0, 0xFFFFFFFF00005412), refused(errno.EPERM)),  # the kernel takes an int
         ("ioctl", (0, 0x5401), ALLOW),
+        ("fchmod", (3, 0o1777), ALLOW),
+        ("fchmod", (3, 0o4755), refused(errno.EPERM)),
+        ("fchmodat2", (3, 0, 0o2755, 0), refused(errno.EPERM)),
+        ("mknodat", (3, 0, 0o104755), refused(errno.EPERM)),
+        ("mkdirat", (3, 0, 0o2755), refused(errno.EPERM)),
+        ("openat", (3, 0, 0, 0o6777), ALLOW),  # the kernel ignores the mode
+        ("openat", (3, 0, 0o200000, 0o6777), ALLOW),  # O_DIRECTORY
+        ("openat", (3, 0, 0o101, 0o644), ALLOW),
+        ("openat", (3, 0, 0o101, 0o4755), refused(errno.EPERM)),
+        ("openat", (3, 0, 0o20200002, 0o2755), refused(errno.EPERM)),  # O_TMPFILE
+        ("openat2", (), refused(errno.ENOSYS)),
         ("socket", (1, 1), ALLOW),
         ("socket", (2, 1), ALLOW),
         ("socket", (10, 2), ALLOW),
@@ -124,6 +135,7 @@ def test_verdict_depends_on_the_arguments(
         ("socketpair", (1, 2), refused(errno.EPERM)),
         ("socketpair", (1, 2 | 0o2000000 | 0o4000), refused(errno.EPERM)),
         ("fchmodat", (), refused(0)),
+        ("fchmodat", (3, 0, 0o4755), refused(errno.EPERM)),
         ("utimensat", (5, 0, 0), refused(0)),
         ("utimensat", (5, 0x7F0000000000, 0), refused(errno.EPERM)),
         ("utimensat", (5, 0x7F0000000000, 0x7F0000000000), refused(0)),

@@ -15,6 +15,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import functools
+import os
+import stat
 import struct
 from dataclasses import dataclass
 from socket import AF_INET, AF_INET6, AF_UNIX
@@ -47,6 +49,8 @@ _FILE_FLAGS, _PROJECT_FLAGS = 0x40086602, 0x401C5820
 _F_SETOWN, _F_SETOWN_EX = 8, 15
 _SOCK_TYPE, _SOCK_DGRAM = 0xF, 2
 _WHO_PROCESS, _IO_WHO_PROCESS = 0, 1
+_CREATING = os.O_CREAT | 0x400000  # O_TMPFILE without O_DIRECTORY, which opens folders as well
+SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,26 @@ def _denied(names: str, answer: int = errno.EPERM) -> tuple[Rule, ...]:
     return tuple(Rule(name, answer) for name in names.split())
 
 
+def _set_id_denied(mode: int, names: str, *, creating: int | None = None) -> tuple[Rule, ...]:
+    """Return rules that deny set-user-ID and set-group-ID bits in the argument ``mode``.
+
+    ``creating`` is the argument with open flags: without them to create a file, the kernel ignores
+    ``mode``, and the register may hold anything.
+    """
+    tests: tuple[Test, ...] = (Test(mode, "any bit of", SET_ID),)
+    if creating is not None:
+        tests = (Test(creating, "any bit of", _CREATING), *tests)
+    return tuple(Rule(name, tests=tests) for name in names.split())
+
+
 EVERYWHERE: Final[tuple[Rule, ...]] = (
+    # Files keep these bits after the call: another user of the machine could run such a program with
+    # the rights of the user who made the call.  A umask cannot set them, and links keep the mode.
+    *_set_id_denied(1, "chmod fchmod creat mkdir mknod"),
+    *_set_id_denied(2, "fchmodat fchmodat2 mkdirat mknodat"),
+    *_set_id_denied(2, "open", creating=1),
+    *_set_id_denied(3, "openat", creating=2),
+    *_denied("openat2", errno.ENOSYS),  # its mode is in memory; programs fall back to openat
     # other processes' memory and descriptors
     *_denied("ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd process_madvise"),
     *_denied("process_mrelease"),
