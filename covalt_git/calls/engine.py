@@ -364,6 +364,8 @@ class Engine:
             )
         with step("snapshot"):
             seen = writer.look()
+            if self._may_set_modes(found):
+                seen.clear_set_id(chat.workspace)
         if before is not None and not same(seen, before):
             error = wrote_though_read_only(chat, before, seen, error)
             writer.put_back(seen)
@@ -399,6 +401,12 @@ class Engine:
 
     def _level(self) -> SandboxLevel:
         return self.level or sandbox.level()
+
+    def _may_set_modes(self, found: Found) -> bool:
+        """Tell whether a call may leave set-user-ID files: its code runs without the seccomp filter."""
+        if found.tool.kind == "mcp":
+            return mcp_calls.server_of(found.toolset, found.tool.server).command is not None
+        return found.tool.kind == "python" and self._level() not in {"full", "landlock"}
 
     def _outcome(
         self,

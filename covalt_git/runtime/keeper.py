@@ -44,7 +44,7 @@ class _Kept:
 
     pid: int
     life: socket.socket
-    scratch: Path
+    private: Path
     held: int
 
 
@@ -92,7 +92,8 @@ class Keeper:
         wanted, (life_end, door, output, *way_out) = asked
         life = socket.socket(fileno=life_end)
         place = Path(wanted["scratch_in"])
-        scratch, held = private_folder.make(place)
+        private, held = private_folder.make(place)
+        scratch = private_folder.inside(private)
         keeper = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -101,7 +102,7 @@ class Keeper:
             os._exit(_FAILED)
         for end in (door, output, *way_out):
             os.close(end)
-        room = _Kept(pid, life, scratch, held)
+        room = _Kept(pid, life, private, held)
         self._rooms.append(room)
         self._selector.register(life, selectors.EVENT_READ, room)
         with contextlib.suppress(OSError):  # nobody listens any more
@@ -139,7 +140,7 @@ class Keeper:
             ended = os.wait4(room.pid, 0)[1:]
         # What outlived its room has come to the keeper, and brings its own when it ends.
         offspring.end_all_but({one.pid for one in self._rooms}, within_s=_END_S)
-        remove_tree(room.scratch)
+        remove_tree(room.private)
         os.close(room.held)
         status, used = ended
         told = wire.STATUS.pack(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime)

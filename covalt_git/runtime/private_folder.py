@@ -16,16 +16,27 @@ from pathlib import Path
 from covalt_git.remove_tree import remove_tree
 
 _PREFIX = "covalt-room-"
+_INNER = "tmp"
 _NEW_S = 60.0
 """How old a folder is at least whose maker must have locked it by now."""
 
 
 def make(place: Path) -> tuple[Path, int]:
-    """Make a folder in ``place``; return it and the handle that holds its lock until it is closed."""
+    """Make a folder in ``place``; return it and the handle that holds its lock until it is closed.
+
+    The tool gets the folder :func:`inside` it: a tool may open its own folder to other users, and no
+    other user can enter the outer one.
+    """
     path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     fcntl.flock(handle, fcntl.LOCK_EX)
+    inside(path).mkdir(0o700)
     return path, handle
+
+
+def inside(path: Path) -> Path:
+    """Return the folder for the tool in one that :func:`make` made."""
+    return path / _INNER
 
 
 def clear_left(place: Path) -> None:

@@ -5,6 +5,7 @@
     data/chats/.new-<uuid7>/    a chat that is being made; its maker holds the folder's lock
     data/chats/.gone-<uuid7>/   a chat that is being removed
 
+Only the owner may enter a chat's folder: a tool decides on the modes of the files in its workspace.
 Whoever makes a chat next clears away what processes that died left of either; of chats that have
 their id from their maker, and for which nobody lists all others, the first of a process does.
 """
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _NEW = ".new-"
 _GONE = ".gone-"
+_PRIVATE = 0o700
 
 _cleared: set[str] = set()
 """The folders of chats that this process has cleared, and since then left nothing in."""
@@ -147,7 +149,7 @@ def make(
         chat_id = wanted or _free_id(chats, names, None)
         made = f"{chats}/{_NEW}{new_id()}"
         try:
-            os.mkdir(made)  # noqa: PTH102 - new chats are to be there at once
+            os.mkdir(made, _PRIVATE)  # noqa: PTH102 - new chats are to be there at once
             fill(made, chat_id)
             if durable:
                 sync_many(made, above=above)
@@ -167,7 +169,7 @@ def making(chats: Path) -> Iterator[Path]:
     with arranging(chats):
         _clear(chats, _names_in(chats))
         made = chats / f"{_NEW}{new_id()}"
-        made.mkdir()
+        made.mkdir(_PRIVATE)
         handle = os.open(made, os.O_RDONLY)
         fcntl.flock(handle, fcntl.LOCK_EX)  # as long as it is held, its maker is alive
     try:
@@ -207,6 +209,14 @@ def place(
         if durable:
             os.fsync(above)
     return chat_id
+
+
+def make_private(chat: Path) -> None:
+    """Close the folder of a chat to other users, which versions before this one left open."""
+    mode = stat.S_IMODE(os.stat(chat).st_mode)  # noqa: PTH116 - asked by every writer
+    if mode & ~_PRIVATE & 0o777:
+        with contextlib.suppress(PermissionError):  # it belongs to another user of the project
+            chat.chmod(mode & ~0o077)
 
 
 def remove(chat: Path, *, durable: bool) -> None:

@@ -34,7 +34,7 @@ from covalt_git.paths import (
     collisions,
     is_plain,
 )
-from covalt_git.workspaces import trees
+from covalt_git.workspaces import set_id, trees
 from covalt_git.workspaces.folders import Folder, TooLargeError, mode_of, read_entry
 from covalt_git.workspaces.git_files import why_git_refuses
 from covalt_git.workspaces.preload import preload
@@ -112,6 +112,12 @@ class Snapshot:
         """Return the paths that no commit holds, as the file system spells them, sorted."""
         notes = () if self.root is None else self.root.all_notes()
         return sorted(path for kind, path, _ in notes if kind in (_IGNORED, _NOT_STORED))
+
+    def clear_set_id(self, path: Path) -> None:
+        """Clear set-user-ID and set-group-ID bits in what was left in place, and not scanned."""
+        if left := self.unstored():
+            with Folder.opened(path) as root:
+                set_id.clear_below(root, left)
 
     def changed_paths(self, store: GitStore, tree: str) -> list[str]:
         """Return the paths of files that differ from those of a tree, sorted."""
@@ -587,6 +593,8 @@ class _Walk:
             links,
             stream,
         ) in read.items():
+            if mode & set_id.BITS:
+                continue  # the walk clears them
             if is_plain(name) and not (
                 patterns and _is_ignored(patterns, (*elements, name), folder=False)
             ):
@@ -659,7 +667,7 @@ class _Walk:
             ignored = self.config.ignore if is_folder else self._ignored_files
             if ignored and _is_ignored(ignored, path, folder=is_folder):
                 look.note(_IGNORED, name)
-                look.others.append(name)
+                self.leave(look, name)
                 return
             plain = is_plain(name)
             verdict = GOOD if plain else check_element(name)
@@ -679,8 +687,13 @@ class _Walk:
         except _GoneError:
             return
         except _NotStorableError as error:
-            look.others.append(name)
             look.note(_NOT_STORED, name, str(error))
+            self.leave(look, name)
+
+    def leave(self, look: _Look, name: str) -> None:
+        """Leave an entry in place, which the tree lacks."""
+        look.others.append(name)
+        set_id.clear(look.handle, name)
 
     def subfolder(self, look: _Look, name: str, path: tuple[str, ...], *, as_a_whole: bool) -> None:
         if len(path) > _MAX_DEPTH:
@@ -714,6 +727,8 @@ class _Walk:
         if found is None:
             raise _NotStorableError("it is neither a file, a folder nor a link")
         status, content = found
+        if status.st_mode & set_id.BITS:
+            set_id.clear(look.handle, name)
         mode = mode_of(status.st_mode)
         if mode == LINK and not link_stays_inside(content, depth=len(look.path)):
             raise _NotStorableError("it is a link that may lead outside")

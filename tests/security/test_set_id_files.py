@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
+from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.calls.engine import Request
+from covalt_git.connections.live import CONNECTIONS
+from covalt_git.installs.decisions import grant_process
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.runtime.python_tool import run
 from covalt_git.runtime.sandbox.seccomp import SET_ID
 from covalt_git.runtime.sandbox.syscall_numbers import NUMBERS
-from tests.runtime.behind_walls import HOLDING, Yard, yard
+from covalt_git.workspaces import snapshot
+from tests.calls.conftest import World, world
+from tests.calls.test_mcp_calls import manifest
+from tests.runtime.behind_walls import HOLDING, LEVELS, Yard, yard
+from tests.runtime.conftest import Workshop, workers, workshop
+from tests.taking_servers import take
+from tests.workspaces.conftest import chat, chats
 
-__all__ = ["yard"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.models.calls import SandboxLevel
+    from covalt_git.workspaces.chats import ChatStore
+
+__all__ = ["chat", "chats", "workers", "workshop", "world", "yard"]
 
 BITS = (stat.S_ISUID, stat.S_ISGID)
 
@@ -95,3 +114,140 @@ def test_programs_copy_unpack_and_commit_as_before(yard: Yard, level: str) -> No
 
     assert done.output.split() == ["0"] * 6 + ["x"] * 3, done.errors
     assert done.code == 0
+
+
+LEAVE = """
+from pathlib import Path
+
+def leave(workspace: Path) -> None:
+    for name in ("a", "node_modules/deep/a", ".git/a", "large"):
+        file = workspace / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"x" * (2 << 20 if name == "large" else 1))
+        file.chmod(0o6711)
+    file.parent.chmod(0o2755)
+"""
+
+
+def modes(workspace: Path) -> dict[str, str]:
+    files = [path for path in workspace.rglob("*") if path.is_file()]
+    return {str(path.relative_to(workspace)): f"{path.stat().st_mode:o}" for path in files}
+
+
+def test_bits_are_cleared_after_a_call_without_the_filter(world: World) -> None:
+    """A tool at the level `process` leaves set-user-ID files, also where nothing is stored."""
+    world.configure()
+    config = world.root / "covalt.yaml"
+    config.write_text(config.read_text().replace("fast}", "fast, max_file_mb: 1}"))
+    world.write("demo/tools/bad.py", LEAVE)
+    world.write(
+        "demo/toolset.yaml",
+        "id: demo\nname: D\nversion: '1'\ntools: [{id: leave, entrypoint: tools.bad:leave}]\n",
+    )
+
+    outcome = world.call_at("process", "leave")
+
+    assert outcome.call.status == "success", outcome.error
+    assert modes(world.workspace) == dict.fromkeys(
+        ("a", "node_modules/deep/a", ".git/a", "large"), "100711"
+    )
+    assert world.workspace.stat().st_mode & stat.S_ISGID
+
+
+@pytest.mark.parametrize("path", ["a", "node_modules/a"])
+def test_bits_are_cleared_after_the_call_of_an_mcp_server(
+    world: World, tmp_path: Path, path: str
+) -> None:
+    """An MCP server, which runs without a sandbox, leaves a set-user-ID program in the workspace."""
+    world.write("demo/toolset.yaml", manifest(tmp_path))
+    world.configure("default_role: owner\nroles: {owner: {admin: true}}\n")
+    grant_process(world.root, "demo", "first", by="me")
+    take(world.root, "demo", "first")
+
+    with world.project().chats.open("c1") as opened:
+        done = world.project().engine().call(opened, Request("first:write", {"path": path, "mode": 0o4755}))  # fmt: skip
+    CONNECTIONS.close()
+
+    assert done.call.result == "written"
+    assert modes(world.workspace) == {path: "100755"}
+
+
+def test_many_new_files_lose_their_bits(chat: ChatStore) -> None:
+    """A program hides one set-user-ID file among many, which a helper process reads."""
+    for number in range(1500):
+        (chat.workspace / f"{number}").touch(0o755)
+    for number in range(0, 1500, 100):
+        (chat.workspace / f"{number}").chmod(0o4755)
+
+    seen = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+
+    assert seen.files == 1500
+    assert set(modes(chat.workspace).values()) == {"100755"}
+
+
+def test_a_file_that_is_known_loses_new_bits(chat: ChatStore) -> None:
+    """A program makes a file set-user-ID that was stored before, and puts its times back."""
+    file = chat.workspace / "a"
+    file.touch(0o755)
+    status = file.stat()
+    before = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+
+    file.chmod(0o4755)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+
+    assert modes(chat.workspace) == {"a": "100755"}
+    assert after.tree == before.tree
+
+
+def test_the_target_of_a_link_keeps_its_mode(chat: ChatStore, tmp_path: Path) -> None:
+    """A program puts links to a set-user-ID program of the user into the workspace."""
+    own = tmp_path / "own"
+    own.touch()
+    own.chmod(0o4755)
+    (chat.workspace / "link").symlink_to(own)
+    (chat.workspace / "node_modules").symlink_to(tmp_path)
+
+    seen = snapshot.take(chat.store, chat.workspace, WorkspaceConfig())
+    seen.clear_set_id(chat.workspace)
+
+    assert f"{own.stat().st_mode:o}" == "104755"
+
+
+def test_only_the_owner_enters_the_folder_of_a_chat(world: World) -> None:
+    """Another user runs a program in a workspace whose folders a tool has opened to all."""
+    folder = world.workspace.parent
+    assert f"{folder.stat().st_mode:o}" == "40700"
+
+    folder.chmod(0o2775)  # as older versions made it
+    world.call("add")
+
+    assert f"{folder.stat().st_mode:o}" == "42700"
+
+
+def test_forks_and_imports_are_closed_as_well(world: World) -> None:
+    """Another user reads a copy of a chat."""
+    world.call("add")
+    world.cli("chat", "fork", "c1", "--id", "c2")
+    bundle = str(world.root / "c1.bundle")
+    world.cli("chat", "export", "c1", "-o", bundle)
+    world.cli("chat", "import", bundle, "--id", "c3")
+
+    folders = sorted(world.workspace.parents[1].glob("c*"))
+    assert [(one.name, f"{one.stat().st_mode:o}") for one in folders] == [
+        (name, "40700") for name in ("c1", "c2", "c3")
+    ]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_only_the_owner_enters_the_private_folder_of_a_tool(
+    workshop: Workshop, level: SandboxLevel
+) -> None:
+    """A tool opens its `/tmp`, which stays for the next call, to all users of the machine."""
+    workshop.write("tools/it.py", "import os\ndef run():\n    os.chmod(os.environ['TMPDIR'], 0o777)\n")  # fmt: skip
+
+    outcome = run(workshop.job(digest="1", level=level), workers=workshop.workers)
+
+    assert outcome.status == "success", outcome.error
+    (outer,) = workshop.scratch.iterdir()
+    assert f"{outer.stat().st_mode:o}" == "40700"
