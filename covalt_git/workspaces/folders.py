@@ -86,12 +86,18 @@ class Folder:
             if handle != self.handle:
                 os.close(handle)
 
-    def state(self, path: str, object_format: str) -> FileState | None:
-        """Return what stands at ``path`` as git would name it; None where no file or link does."""
+    def state(self, path: str, object_format: str, *, size: int | None = None) -> FileState | None:
+        """Return what stands at ``path`` as git would name it; None where no file or link does.
+
+        A file of another ``size`` is not read, and None.
+        """
         try:
             with self.parent_of(path) as (parent, name):
-                found = read_entry(parent, name, os.lstat(name, dir_fd=parent))
-        except OSError:
+                status = os.lstat(name, dir_fd=parent)
+                if size is not None and status.st_size != size:
+                    return None
+                found = read_entry(parent, name, status, most=size)
+        except (OSError, TooLargeError):
             return None
         if found is None:
             return None

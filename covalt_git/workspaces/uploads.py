@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,10 +12,13 @@ from covalt_git.workspaces import edits
 from covalt_git.workspaces.snapshot import check_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.folders import Folder
+
+_COMPARED = 100
+"""How many names of an upload may have its content already; those after them are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ def place(
 ) -> Placing:
     """Choose a path in ``folder`` of the workspace for every upload; nothing is written.
 
-    A name that is taken gets a number (``report_1.csv``), unless the content is the same.  With
-    ``beside``, the files that are there, a path that some system could not check out is refused;
+    A name that is taken gets a number (``report_1.csv``), unless one of the first has the same content.
+    With ``beside``, the files that are there, a path that some system could not check out is refused;
     without, it is stored and noted.
 
     Raises:
@@ -86,23 +88,27 @@ def place(
         )
     placed: list[Placed] = []
     fresh: dict[str, Upload] = {}
+
+    def is_taken(path: str) -> bool:
+        return path in fresh or not root.is_free(path)
+
     for upload in uploads:
         oid = blob_id(upload.content, object_format)
         wanted = below + upload.name
-        for path in _names(wanted):
+        for path in _names(wanted, is_taken):
             if "/" in upload.name:
                 raise CovaltError(
                     f"{upload.name!r} is no file name", hint="name its folder with --to FOLDER"
                 )
             check_storable(path, upload.content, config)
-            was_there = path in fresh or not root.is_free(path)
+            was_there = is_taken(path)
             if not was_there:
                 if beside is not None:
                     edits.check_portable(path)
                     edits.check_new(root, path, [*beside, *fresh])
                 fresh[path] = upload
                 break
-            there = root.state(path, object_format)
+            there = root.state(path, object_format, size=len(upload.content))
             if there is not None and there.mode != LINK and there.oid == oid:
                 break
             if path in fresh and fresh[path].content == upload.content:
@@ -112,11 +118,26 @@ def place(
     return Placing(tuple(placed), fresh)
 
 
-def _names(wanted: str) -> Iterator[str]:
-    """Yield the name that is wanted, then those with a number before its ending."""
+def _names(wanted: str, is_taken: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the name that is wanted, then those with a number before its ending.
+
+    After :data:`_COMPARED` of them comes one that is available: a search by halves finds it among any
+    number of names.
+    """
     stem, dot, ending = wanted.rpartition(".")
     if not stem or "/" in ending or stem.endswith("/"):
         stem, dot, ending = wanted, "", ""
+
+    def numbered(number: int) -> str:
+        return f"{stem}_{number}{dot}{ending}"
+
     yield wanted
-    for number in itertools.count(1):
-        yield f"{stem}_{number}{dot}{ending}"
+    yield from map(numbered, range(1, _COMPARED))
+    taken = high = _COMPARED - 1
+    while True:
+        while is_taken(numbered(high)):
+            taken, high = high, 2 * high
+        while high - taken > 1:
+            middle = (taken + high) // 2
+            taken, high = (middle, high) if is_taken(numbered(middle)) else (taken, middle)
+        yield numbered(high)
