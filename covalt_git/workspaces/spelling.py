@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     from covalt_git.workspaces.stat_cache import KnownFolder, Seen
 
+_FEW = 100
+"""Changes of a tree that are put into its content, for each of which it is read and copied as a whole."""
+
 
 def spell(files: Mapping[str, Seen], folders: Mapping[str, KnownFolder]) -> bytes:
     """Return the content of a tree; nothing where nothing is stored."""
@@ -57,7 +60,8 @@ def spell_changed(
             if before != after and before is not None and after is not None:
                 ids = bytes.fromhex(before), bytes.fromhex(after)
                 changes.append((encoded(name), FOLDER, *ids))
-    again = with_other_ids(known.spelled, changes)
+    changes = [one for one in changes if one[2] != one[3]]
+    again = with_other_ids(known.spelled, changes) if len(changes) <= _FEW else None
     return spell(files, folders) if again is None else again
 
 
