@@ -246,7 +246,7 @@ def test_only_the_owner_enters_the_private_folder_of_a_tool(
     """A tool opens its `/tmp`, which stays for the next call, to all users of the machine."""
     workshop.write("tools/it.py", "import os\ndef run():\n    os.chmod(os.environ['TMPDIR'], 0o777)\n")  # fmt: skip
 
-    outcome = run(workshop.job(digest="1", level=level), workers=workshop.workers)
+    outcome = run(workshop.job(warm=True, level=level), workers=workshop.workers)
 
     assert outcome.status == "success", outcome.error
     (outer,) = workshop.scratch.iterdir()
