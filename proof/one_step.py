@@ -14,6 +14,7 @@ from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import collecting, merging, messages, restoring
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.merge_conflicts import Choices
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import call_record, open_chats, pending_call
@@ -55,7 +56,7 @@ def merge(writer: Writer) -> str | None:
 
 def restore(writer: Writer) -> str | None:
     """Bring all files back to what they are on the other branch."""
-    restoring.restore(writer, writer.chat.resolve("other"), ())
+    restoring.restore(writer, resolve(writer.chat, "other"), ())
     return writer.chat.head()
 
 

@@ -24,7 +24,7 @@ from covalt_git.calls.engine import Request, is_waived, version_of
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
-from covalt_git.workspaces import branches, commits, materialize
+from covalt_git.workspaces import branches, commit_names, commits, materialize
 from covalt_git.workspaces.chats import HEADS, ChatStore
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.writing import Writer
@@ -190,7 +190,7 @@ def replay(
 
 def _recorded(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceManifest, CallRecord]:
     """Return a call that has run, as far as it exists for the principal."""
-    manifest = chat.manifest(chat.resolve(text))
+    manifest = chat.manifest(commit_names.resolve(chat, text))
     call = manifest.record.call
     if call is None:
         raise NotReplayableError(

@@ -31,7 +31,7 @@ from covalt_git.cli.session import (
     written,
     wrong_call,
 )
-from covalt_git.workspaces import resolving, unsaved
+from covalt_git.workspaces import commit_names, resolving, unsaved
 from covalt_git.workspaces.uploads import Upload, check_size
 
 if TYPE_CHECKING:
@@ -154,7 +154,11 @@ def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
     """List the files of a MANIFEST with the sha256 of each."""
     opened = project()
     with opened.chats.open(chat_id) as chat:
-        oid = None if manifest == "HEAD" and chat.head() is None else chat.resolve(manifest)
+        oid = (
+            None
+            if manifest == "HEAD" and chat.head() is None
+            else commit_names.resolve(chat, manifest)
+        )
         found: dict[str, str] = {}
         if oid is not None:
             with opened.index() as index:
@@ -181,8 +185,8 @@ def diff(
     """
     opened = project()
     with opened.chats.open(chat_id) as chat:
-        before = chat.state(chat.resolve(old) if old is not None else chat.head())
-        after = chat.state(chat.resolve(new)).tree if new is not None else None
+        before = chat.state(commit_names.resolve(chat, old) if old is not None else chat.head())
+        after = chat.state(commit_names.resolve(chat, new)).tree if new is not None else None
         with chat.looking() if new is None else nullcontext() as seen:
             changes = chat.tree_changes(before.tree, seen.tree if seen else after)
             if as_json:

@@ -8,7 +8,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.session import chat_argument, json_option, notes_json, project, written
-from covalt_git.workspaces import branches
+from covalt_git.workspaces import branches, commit_names
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
@@ -62,7 +62,7 @@ def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> 
     opened = project()
     with opened.chats.open(chat_id) as chat:
         with written(opened, chat) as writer:
-            oid = chat.resolve(start) if start is not None else writer.save_edits()
+            oid = commit_names.resolve(chat, start) if start is not None else writer.save_edits()
             writer.create_branch(name, oid)
         if as_json:
             output.as_json({"name": name, "manifest_id": oid} | notes_json(writer))

@@ -8,7 +8,7 @@ import click
 
 from covalt_git.cli import graph_text, output, render_text
 from covalt_git.cli.session import chat_argument, json_option, project
-from covalt_git.workspaces import history
+from covalt_git.workspaces import commit_names, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ def log(
     That is the way to MANIFEST, by default to the active branch.
     """
     with project().chats.open(chat_id) as chat:
-        start = chat.head() if manifest is None else chat.resolve(manifest)
+        start = chat.head() if manifest is None else commit_names.resolve(chat, manifest)
         if everything or (graph and manifest is None):
             found = history.newest_first(map(chat.manifest, chat.reachable()))
         elif graph and start is not None:
@@ -73,7 +73,7 @@ def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
         if manifest == "HEAD" and chat.head() is None:
             output.as_json(chat.about().model_dump()) if as_json else say_empty(chat)
             return
-        shown = chat.manifest(chat.resolve(manifest))
+        shown = chat.manifest(commit_names.resolve(chat, manifest))
         heads = _heads(chat)
         if as_json:
             record = shown.record.model_dump(mode="json", exclude_defaults=True)

@@ -17,6 +17,7 @@ from covalt_git.cli.session import (
     waiting,
     wrong_call,
 )
+from covalt_git.workspaces import commit_names
 
 if TYPE_CHECKING:
     from covalt_git.calls.replay import Keep, Ran, Replay
@@ -51,7 +52,7 @@ def command(
             done = _replay(here, chat, call, keep, yes=yes, as_json=as_json)
         finally:
             indexed(here, chat)
-        original = chat.manifest(chat.resolve(call)).id
+        original = chat.manifest(commit_names.resolve(chat, call)).id
     if as_json:
         output.as_json(_json(done))
     else:

@@ -13,7 +13,7 @@ from covalt_git.cli.session import (
     written,
     wrong_call,
 )
-from covalt_git.workspaces import conversation, restoring
+from covalt_git.workspaces import commit_names, restoring
 
 
 @click.command()
@@ -47,7 +47,7 @@ def command(
     opened = project()
     with opened.chats.open(chat_id) as chat:
         with written(opened, chat) as writer:
-            oid = conversation.resolve(chat, manifest)
+            oid = commit_names.resolve(chat, manifest)
             if keep_files:
                 done = restoring.keep_files(writer, oid, branch=branch)
             else:

@@ -23,7 +23,7 @@ from covalt_git.cli.session import (
     wrong_call,
 )
 from covalt_git.errors import CovaltError
-from covalt_git.workspaces import collecting, deleting, exporting, forking, importing
+from covalt_git.workspaces import collecting, commit_names, deleting, exporting, forking, importing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,7 +53,7 @@ def fork(
     opened = project()
     with opened.chats.open(chat_id) as chat:
         with written(opened, chat) as writer:
-            at = None if manifest is None else chat.resolve(manifest)
+            at = None if manifest is None else commit_names.resolve(chat, manifest)
             made = forking.fork(writer, opened.chats, at=at, chat_id=new_id, title=title)
             lacking = writer.left_in_place()
         with made:

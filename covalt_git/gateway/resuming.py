@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.errors import CovaltError
 from covalt_git.names import is_new_id
-from covalt_git.workspaces import commits
+from covalt_git.workspaces import commit_names, commits
 from covalt_git.workspaces.chats import waiting_call
 from covalt_git.workspaces.locking import ChatBusyError
 
@@ -61,7 +61,7 @@ def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
                 call = chat.call(asked.call_id)
         approval = _newest(chat, asked)
         if call is None:
-            return as_recorded(chat, chat.manifest(chat.resolve(asked.call_id)))
+            return as_recorded(chat, chat.manifest(commit_names.resolve(chat, asked.call_id)))
         if approval.state == "pending":
             return CallOutcome(waiting_call(call), approval)
     raise StillRunningError("a person has approved it, and it runs now", hint="resume it again")

@@ -21,7 +21,7 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.paths import check_path
-from covalt_git.workspaces import restoring, trees
+from covalt_git.workspaces import commit_names, restoring, trees
 from covalt_git.workspaces.folders import Folder, read_entry
 from covalt_git.workspaces.snapshot import why_not_stored
 
@@ -117,7 +117,7 @@ def _content(chat: ChatStore, path: str, named: str | None) -> bytes | None:
     if check_path(path).kind == "refused":
         return None
     if named is not None or not chat.workspace.is_dir():
-        oid = chat.head() if named is None else chat.resolve(named)
+        oid = chat.head() if named is None else commit_names.resolve(chat, named)
         state = chat.find_file(oid, path)
         return None if state is None else chat.store.read_blob(state.oid)
     try:
@@ -147,11 +147,11 @@ def diff(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
     """Return what differs between two states, with patches."""
     new = args.get("new")
     if "old" in args:
-        old: str | None = chat.resolve(args["old"])
+        old: str | None = commit_names.resolve(chat, args["old"])
     elif new is None:
         old = chat.head()
     else:
-        old = chat.manifest(chat.resolve(new)).parent_id
+        old = chat.manifest(commit_names.resolve(chat, new)).parent_id
     with _state(chat, new) as (tree, _folders):
         changes = chat.tree_changes(chat.state(old).tree, tree)
         return Done({"changes": [*_with_patches(chat, changes)]})
@@ -160,7 +160,7 @@ def diff(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
 def log(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
     """Return the newest manifests of a branch."""
     named = args.get("manifest")
-    start = chat.head() if named is None else chat.resolve(named)
+    start = chat.head() if named is None else commit_names.resolve(chat, named)
     told = [manifest_facts(chat, one) for one in islice(chat.log(start), args.get("limit", 20))]
     heads = [{"name": one.name, "manifest_id": one.manifest_id} for one in chat.branches()]
     return Done({"manifests": told, "branches": heads, "active_branch": chat.active_branch()})
@@ -169,7 +169,7 @@ def log(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
 def branch(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
     """Make a branch; the files stay as they are."""
     with engine.writing(chat) as writer:
-        oid = chat.resolve(args["start"]) if "start" in args else writer.save_edits()
+        oid = commit_names.resolve(chat, args["start"]) if "start" in args else writer.save_edits()
         writer.create_branch(args["name"], oid)
     return Done({"name": args["name"], "manifest_id": oid})
 
@@ -186,7 +186,7 @@ def checkout(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
 def restore(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
     """Bring files back to what they were."""
     with engine.writing(chat) as writer:
-        oid = chat.resolve(args["manifest"])
+        oid = commit_names.resolve(chat, args["manifest"])
         done = restoring.restore(writer, oid, args.get("paths", ()))
     told = {
         "branch": done.branch,
@@ -212,7 +212,7 @@ def manifest_facts(chat: ChatStore, manifest: WorkspaceManifest) -> JsonObject:
 def _state(chat: ChatStore, named: str | None) -> Iterator[tuple[str | None, Sequence[str]]]:
     """Yield the tree and the empty folders of a manifest, or of the folder as it is now."""
     if named is not None:
-        state = chat.state(chat.resolve(named))
+        state = chat.state(commit_names.resolve(chat, named))
         yield state.tree, state.empty_folders
         return
     with chat.looking() as seen:

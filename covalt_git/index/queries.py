@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sqlite3
 import tempfile
@@ -31,7 +30,8 @@ from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.prompts import Given, Prompt, Resource
 from covalt_git.models.tool import Tool
-from covalt_git.workspaces.chats import HEADS, RECORD_ID, Chats
+from covalt_git.workspaces import commit_names
+from covalt_git.workspaces.chats import HEADS, Chats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -370,26 +370,15 @@ class Index:
         }
 
     def resolve(self, chat: ChatStore, text: str) -> str:
-        """Return the full id of the manifest that ``text`` names.
+        """Return the commit that a name means, as :func:`covalt_git.workspaces.commit_names.resolve` does.
 
-        The answer and the errors are those of :meth:`ChatStore.resolve`, which has to walk through
-        the history; the chat is brought in first.
+        For a full id the history need not be read; the chat is brought in first.
         """
-        named = chat.named(text)
-        if named is not None:
-            return named
-        self.sync_chat(chat)
-        found: list[str] = []
-        if re.fullmatch(r"[0-9a-f]{4,64}", text):
-            query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id BETWEEN ? AND ?"
-            found = self._read(query, (chat.id, text, f"{text}g"), convert=_id)
-        elif RECORD_ID.fullmatch(text):
-            query = """
-                SELECT id FROM workspace_manifests WHERE chat_id = ? AND source_ref = ?
-                ORDER BY moment, generation, id LIMIT 1
-            """
-            found = self._read(query, (chat.id, text), convert=_id)
-        return found[0] if len(found) == 1 else chat.resolve(text)
+        if text not in {branch.name for branch in chat.branches()}:
+            self.sync_chat(chat)
+            if self.has_manifest(chat.id, text):
+                return text
+        return commit_names.resolve(chat, text)
 
     def manifest_of_record(self, chat_id: str, record_id: str) -> str | None:
         """Return the manifest that a call, or anything else, of that id made in a chat, or None."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -58,8 +57,6 @@ APPROVALS = "refs/covalt/approvals/"
 DELETED = "refs/covalt/deleted/"
 ABOUT = "refs/covalt/chat"
 
-DIGITS = {"sha1": 40, "sha256": 64}
-RECORD_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}")
 """The id of a call, or of anything else that made a manifest."""
 
 _PARENTS: dict[str, tuple[str, ...]] = {}
@@ -230,47 +227,6 @@ class ChatStore:
                 _MANIFESTS[key] = found
         self.foreign.cover(found.parents)
         return found
-
-    def resolve(self, text: str) -> str:
-        """Return the full id of the manifest that ``text`` names.
-
-        That is a branch, ``HEAD``, an id, the beginning of one, or the id of a finished call.  Of a
-        deleted branch it is the manifest that it was at.
-
-        Raises:
-            UnknownNameError: naming the nearest branch or manifest.
-        """
-        named = self.named(text)
-        if named is not None:
-            return named
-        if re.fullmatch(r"[0-9a-f]{4,64}", text):
-            if len(text) == DIGITS[self.store.object_format] and text in self._walk():
-                return text
-            ends = self.store.refs(DELETED).values()
-            found = sorted(oid for oid in {*self._walk(), *ends} if oid.startswith(text))
-            if len(found) == 1:
-                return found[0]
-            if found:
-                few = ", ".join(oid[:12] for oid in found[:4])
-                raise CovaltError(f"{text!r} begins several manifests", hint=f"one of {few}")
-        elif RECORD_ID.fullmatch(text):
-            for oid in self._walk():
-                # Most commits need not be parsed to see that they are another's.
-                written = text in self.store.read_commit(oid).message
-                if written and self.manifest(oid).source_ref == text:
-                    return oid
-        heads = {branch.name: branch.manifest_id for branch in self.branches()}
-        if heads == {"main": None}:
-            raise CovaltError(
-                f"chat {self.id!r} has no manifest yet",
-                hint=f"the first call, upload or edit makes one: covalt-git chat upload {self.id} FILE",
-            )
-        raise UnknownNameError(
-            "manifest",
-            text,
-            [*heads, *(oid[: len(text)] for oid in self._walk())],
-            list_with=f"covalt-git chat log {self.id} --all",
-        )
 
     def named(self, text: str) -> str | None:
         """Return the manifest of the branch of that name, or of ``HEAD``; None where there is none."""

@@ -325,19 +325,6 @@ def of_call(chat: ChatStore, text: str) -> str:
     return message.id
 
 
-def resolve(chat: ChatStore, text: str) -> str:
-    """Return the manifest that ``text`` names: of a message where it is its id, else as chats do.
-
-    Raises:
-        UnknownNameError: naming the nearest branch or manifest.
-    """
-    if chat.named(text) is None:
-        for message in Conversation.of(chat).messages.values():
-            if text in {message.id, message.ref}:
-                return message.manifest_id
-    return chat.resolve(text)
-
-
 def _step(chat: ChatStore, oid: str) -> _Step:
     """Return what the conversation needs of a manifest; what was read of an object stays true."""
     key = (oid, oid in chat.foreign)

@@ -17,7 +17,7 @@ from covalt_git.models.commit_record import (
     WorkspaceNotes,
 )
 from covalt_git.names import new_id
-from covalt_git.workspaces import commits, materialize, snapshot, tree_notes
+from covalt_git.workspaces import commit_names, commits, materialize, snapshot, tree_notes
 from covalt_git.workspaces.materialize import FolderState
 from covalt_git.workspaces.merge_bases import merge_base
 from covalt_git.workspaces.merge_conflicts import Choices, Deciding
@@ -78,18 +78,19 @@ def merge(
     message: str = "",
     fast_forward: bool = True,
 ) -> Merge:
-    """Merge a branch into the active one; edits in the folder are saved first.
+    """Merge a branch, or another commit, into the active branch; uncommitted edits are committed first.
 
     Where the active branch has nothing of its own it only moves on, unless ``fast_forward`` is false.
 
     Raises:
-        UnknownNameError: naming the nearest branch, or conflict, where there is none of that name.
+        UnknownNameError: naming the nearest branch, or conflict, where there is none of that name;
+            AmbiguousNameError.
         NotMergeableError: when a conflict cannot be decided as it was chosen.
         InTheWayError: when something that is in no state stands where a file goes.
         UnsafeTreeError: when the branch holds what must not come into a folder.
     """
     chat = writer.chat
-    theirs = _theirs(chat, branch)
+    branch, theirs = _theirs(chat, branch)
     head = writer.save_edits()
     base = None if head is None else merge_base(chat.store, head, theirs)
     state = chat.state(head)
@@ -130,7 +131,7 @@ def preview(
     Raises:
         UnknownNameError: and what else :func:`merge` raises of what was asked.
     """
-    theirs = _theirs(chat, branch)
+    branch, theirs = _theirs(chat, branch)
     head = chat.head()
     base = None if head is None else merge_base(chat.store, head, theirs)
     with chat.looking() as seen:
@@ -150,14 +151,18 @@ def preview(
         return replace(done, manifest_id=new, changes=tuple(changes))
 
 
-def _theirs(chat: ChatStore, branch: str) -> str:
-    theirs = chat.branch(branch).manifest_id
-    if theirs is None:
+def _theirs(chat: ChatStore, name: str) -> tuple[str, str]:
+    """Return what a merge calls the branch or the commit that is merged, and its commit."""
+    if name not in {branch.name for branch in chat.branches()}:
+        theirs = commit_names.resolve(chat, name)
+        return theirs[: commit_names.SHOWN_DIGITS], theirs
+    at = chat.branch(name).manifest_id
+    if at is None:
         raise CovaltError(
-            f"nothing has happened on the branch {branch!r} yet",
+            f"nothing has happened on the branch {name!r} yet",
             hint=f"covalt-git chat branch {chat.id} lists the others",
         )
-    return theirs
+    return name, at
 
 
 def _joined(

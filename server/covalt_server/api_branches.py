@@ -7,8 +7,9 @@ from __future__ import annotations
 from pydantic import Field
 
 from covalt_git.models.chats import Branch
-from covalt_git.workspaces import branches, conversation, restoring
+from covalt_git.workspaces import branches, commit_names, restoring
 from covalt_git.workspaces.branches import DeletedBranch
+from covalt_git.workspaces.commit_names import NAMES
 from covalt_server import current
 from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import Answer, Asked, InvalidRequestError, operation
@@ -45,7 +46,7 @@ class RestoreWorkspace(Asked):
     chat_id: str = Field(max_length=200)
     manifest: str = Field(
         max_length=200,
-        description="A branch, HEAD, an id, the beginning of one, or the id of a call or a message.",
+        description=NAMES,
     )
     paths: tuple[str, ...] = Field((), description="Files and folders; none of them means all.")
     keep_files: bool = Field(
@@ -134,7 +135,7 @@ def restore_workspace(asked: RestoreWorkspace) -> WorkspaceRestored:
         raise InvalidRequestError("a branch goes with keep_files")
     chat = current.chat(asked.chat_id)
     with current.writing(chat) as writer:
-        oid = conversation.resolve(chat, asked.manifest)
+        oid = commit_names.resolve(chat, asked.manifest)
         if asked.keep_files:
             done = restoring.keep_files(writer, oid, branch=asked.branch)
         else:

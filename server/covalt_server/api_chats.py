@@ -14,6 +14,7 @@ from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.models.commit_record import Made, Source
 from covalt_git.workspaces import unsaved
+from covalt_git.workspaces.commit_names import NAMES
 from covalt_git.workspaces.conversation import Conversation
 from covalt_server import current
 from covalt_server.changes import Change, Notes, notes, told
@@ -64,7 +65,7 @@ class GetWorkspaceManifest(Asked):
     manifest: str | None = Field(
         None,
         max_length=200,
-        description="A branch, HEAD, an id, the beginning of one, or the id of a call.",
+        description=NAMES,
     )
     message_id: str | None = Field(None, max_length=200)
 

@@ -17,6 +17,7 @@ from covalt_git.files.bundle_files import readable
 from covalt_git.git_objects import EXECUTABLE, LINK, is_binary_content
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import MovedError
+from covalt_git.workspaces.commit_names import NAMES
 from covalt_git.workspaces.edits import check_portable
 from covalt_git.workspaces.uploads import Upload
 from covalt_server import current
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chats import ChatStore
 
-MANIFEST = "A branch, HEAD, an id, the beginning of one, or the id of a call."
 _FORM_BYTES = 16 << 20
 _PATCHED_BYTES = 512 << 10
 _PATCH_BYTES = 2 << 20
@@ -50,7 +50,7 @@ class GetWorkspaceFiles(Asked):
     """Of which manifest."""
 
     chat_id: str = Field(max_length=200)
-    manifest: str = Field("HEAD", max_length=200, description=MANIFEST)
+    manifest: str = Field("HEAD", max_length=200, description=NAMES)
 
 
 class GetWorkspaceFile(Asked):
@@ -58,7 +58,7 @@ class GetWorkspaceFile(Asked):
 
     chat_id: str = Field(max_length=200)
     path: str
-    manifest: str = Field("HEAD", max_length=200, description=MANIFEST)
+    manifest: str = Field("HEAD", max_length=200, description=NAMES)
     download: bool = Field(default=False, description="To be saved, whatever it holds.")
 
 
@@ -67,11 +67,9 @@ class GetWorkspaceDiff(Asked):
 
     chat_id: str = Field(max_length=200)
     old: str = Field(
-        max_length=200, description=f"{MANIFEST} Empty: the state before there was any file."
+        max_length=200, description=f"{NAMES} Empty: the state before there was any file."
     )
-    new: str = Field(
-        "HEAD", max_length=200, description=f"{MANIFEST} Empty: the folder as it is now."
-    )
+    new: str = Field("HEAD", max_length=200, description=f"{NAMES} Empty: the folder as it is now.")
     patches: int = Field(
         2_000, ge=0, le=2_000, description="How many files come with their patch; others are named."
     )

@@ -10,6 +10,7 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.workspaces.chats import HEADS, ChatStore
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import anew, chats_of, finish, open_index, say, synced
@@ -204,13 +205,13 @@ def test_names_mean_what_they_mean_to_the_store(index: Index, chat: ChatStore) -
     blob = git(chat, "rev-parse", "main:a.txt")
 
     for name in [*names, lost, lost[:10], blob, blob[:10]]:
-        assert outcome(index.resolve, chat, name) == outcome(chat.resolve, name)
+        assert outcome(index.resolve, chat, name) == outcome(resolve, chat, name)
 
 
 def test_names_of_an_empty_chat_are_told_as_the_store_does(index: Index, root: Path) -> None:
     with chats_of(root).open("empty") as chat:
         for name in ("HEAD", "main", "0123456", "nothing"):
-            assert outcome(index.resolve, chat, name) == outcome(chat.resolve, name)
+            assert outcome(index.resolve, chat, name) == outcome(resolve, chat, name)
 
 
 def test_a_name_of_what_happened_just_now_is_known(index: Index, chat: ChatStore) -> None:

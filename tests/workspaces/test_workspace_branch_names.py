@@ -17,6 +17,7 @@ from covalt_git.workspaces.branches import (
     OnlyThereError,
 )
 from covalt_git.workspaces.chats import MovedError, finished_call, write_stored
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.renaming import Rename
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -224,7 +225,7 @@ def test_a_deleted_branch_comes_back_with_all_it_had(three: ChatStore) -> None:
     assert branches.deleted(three) == [gone]
     git(three.folder / "store.git", "gc", "--prune=now", "--quiet")
     with writing(three) as writer:
-        writer.create_branch("idea", three.resolve(at[:12]))
+        writer.create_branch("idea", resolve(three, at[:12]))
     assert len(list(three.log(three.branch("idea").manifest_id))) == 3
     assert three.read_file(at, "a") == b"3"
     assert branches.deleted(three) == []

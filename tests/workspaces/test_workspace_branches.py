@@ -15,6 +15,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError
 from covalt_git.paths import typed
 from covalt_git.workspaces.branches import BranchExistsError
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.materialize import InTheWayError, UnsafeTreeError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -487,6 +488,6 @@ def test_packed_refs_and_objects_are_read_like_loose_ones(chat: ChatStore) -> No
     upload(chat, "c", b"3")
     checkout(chat, "main")
 
-    assert chat.manifest(chat.resolve("idea")).parent_id == head
+    assert chat.manifest(resolve(chat, "idea")).parent_id == head
     assert layout_of(chat.workspace) == {"a": ("file", b"1")}
     assert fsck(chat) == ""

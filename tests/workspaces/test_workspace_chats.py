@@ -17,6 +17,7 @@ from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat_folders import ChatExistsError
 from covalt_git.workspaces.chats import ABOUT, OneChat, write_stored
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     branch_off,
@@ -148,12 +149,12 @@ def story(chat: ChatStore) -> dict[str, str]:
 def test_manifest_is_found_by_branch_head_id_prefix_and_call(
     chat: ChatStore, story: dict[str, str]
 ) -> None:
-    assert chat.resolve("main") == story["first"]
-    assert chat.resolve("idea") == story["call"]
-    assert chat.resolve("HEAD") == story["call"]
-    assert chat.resolve(story["first"]) == story["first"]
-    assert chat.resolve(story["first"][:7]) == story["first"]
-    assert chat.resolve(story["call id"]) == story["call"]
+    assert resolve(chat, "main") == story["first"]
+    assert resolve(chat, "idea") == story["call"]
+    assert resolve(chat, "HEAD") == story["call"]
+    assert resolve(chat, story["first"]) == story["first"]
+    assert resolve(chat, story["first"][:7]) == story["first"]
+    assert resolve(chat, story["call id"]) == story["call"]
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
@@ -166,7 +167,7 @@ def test_every_prefix_of_an_id_finds_it(chats: Chats, object_format: str, *, pac
         if packed:
             git(chat.folder / "store.git", "repack", "-adq")
 
-        assert {chat.resolve(oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
+        assert {resolve(chat, oid[:length]) for length in range(4, len(oid) + 1)} == {oid}
 
 
 def test_branch_whose_name_reads_like_an_id_is_a_branch(chat: ChatStore) -> None:
@@ -175,7 +176,7 @@ def test_branch_whose_name_reads_like_an_id_is_a_branch(chat: ChatStore) -> None
         writer.create_branch("beef", first)
     save_one(chat, b"2")
 
-    assert chat.resolve("beef") == first
+    assert resolve(chat, "beef") == first
 
 
 def save_one(chat: ChatStore, content: bytes) -> str:
@@ -191,9 +192,11 @@ def test_prefix_of_several_manifests_lists_them(chat: ChatStore) -> None:
         if other != oid:
             break
 
-    with pytest.raises(CovaltError, match=f"'{oid[:4]}' begins several manifests") as caught:
-        chat.resolve(oid[:4])
-    assert {oid[:12], other[:12]} <= set(caught.value.hint.removeprefix("one of ").split(", "))
+    with pytest.raises(CovaltError, match=f"'{oid[:4]}' means 2 commits") as caught:
+        resolve(chat, oid[:4])
+    assert {oid[:12], other[:12]} <= set(
+        caught.value.hint.removeprefix("write one of ").split(", ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -211,7 +214,7 @@ def test_prefix_of_several_manifests_lists_them(chat: ChatStore) -> None:
 @pytest.mark.usefixtures("story")
 def test_unknown_manifest_names_the_nearest(chat: ChatStore, text: str, hint: str) -> None:
     with pytest.raises(UnknownNameError) as caught:
-        chat.resolve(text)
+        resolve(chat, text)
     assert caught.value.message == f"no manifest {text!r}"
     assert hint in caught.value.hint
     assert "covalt-git chat log c1 --all" in caught.value.hint
@@ -225,7 +228,7 @@ def test_id_of_a_file_or_an_unreachable_commit_names_no_manifest(chat: ChatStore
 
     for oid in (blob, lost):
         with pytest.raises(UnknownNameError):
-            chat.resolve(oid)
+            resolve(chat, oid)
 
 
 def test_mistyped_id_names_the_nearest(chat: ChatStore, story: dict[str, str]) -> None:
@@ -233,14 +236,14 @@ def test_mistyped_id_names_the_nearest(chat: ChatStore, story: dict[str, str]) -
     typo = oid[:9] + ("0" if oid[9] != "0" else "1")
 
     with pytest.raises(UnknownNameError) as caught:
-        chat.resolve(typo)
+        resolve(chat, typo)
     assert f"did you mean {oid[:10]!r}?" in caught.value.hint
 
 
 def test_chat_without_a_manifest_says_how_to_make_one(chat: ChatStore) -> None:
     for text in ("HEAD", "main", "0123456"):
         with pytest.raises(CovaltError, match="'c1' has no manifest yet") as caught:
-            chat.resolve(text)
+            resolve(chat, text)
         assert "covalt-git chat upload c1 FILE" in caught.value.hint
 
 
@@ -262,7 +265,8 @@ def test_chat_goes_on_from_the_newest_message_above_its_head(chat: ChatStore) ->
     assert chat.about().active_leaf_message_id == record.id
     assert chat.about().active_manifest_id == pushed
     assert chat.manifest(pushed).title == "push (made elsewhere): message: of git"
-    assert chat.resolve(record.id) == said
+    assert resolve(chat, record.id) == pushed
+    assert resolve(chat, said) == said
 
 
 def test_file_of_a_state_is_read_from_the_store_never_from_the_folder(
@@ -314,7 +318,7 @@ def test_damaged_object_is_named_in_plain_words(
         path.write_bytes(damage(path.read_bytes()))
     with chats.open("c1") as chat:
         with pytest.raises(BrokenStoreError, match=oid) as caught:
-            chat.read_file(chat.resolve("main"), "a")
+            chat.read_file(resolve(chat, "main"), "a")
         assert "\n" not in caught.value.message
         assert chat.branch("main").manifest_id == head
 
@@ -365,7 +369,7 @@ def test_damaged_branch_is_named_and_never_begun_anew(chats: Chats, content: byt
             chat.branches,
             chat.head,
             chat.about,
-            lambda: chat.resolve("main"),
+            lambda: resolve(chat, "main"),
             lambda: upload(chat, "b", b"2"),
         ]
         for use in uses:
@@ -425,7 +429,7 @@ def test_damaged_pack_is_told_in_plain_words(
     pack.chmod(0o644)
     pack.write_bytes(damage(pack.read_bytes()))
     with chats.open("c1") as chat, pytest.raises(BrokenStoreError):
-        chat.read_file(chat.resolve("main"), "a")
+        chat.read_file(resolve(chat, "main"), "a")
 
 
 def test_an_agent_has_the_chats_that_it_made_and_a_person_all(tmp_path: Path) -> None:

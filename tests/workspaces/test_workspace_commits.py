@@ -22,6 +22,7 @@ from covalt_git.models.commit_record import (
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -344,7 +345,7 @@ def test_work_that_somebody_did_with_stock_git_is_part_of_the_chat(chat: ChatSto
     git(clone, "push", "--quiet", "origin", "main")
     with writing(chat) as writer:
         writer.checkout("main")
-    manifest = chat.manifest(chat.resolve("main"))
+    manifest = chat.manifest(resolve(chat, "main"))
 
     assert manifest.source == "push"
     assert len(manifest.parents) == 2

@@ -159,7 +159,7 @@ def test_histories_with_nothing_in_common_are_merged_from_nothing(chat: ChatStor
 
 def test_a_branch_that_does_not_exist_is_named(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
-    with writing(chat) as writer, pytest.raises(UnknownNameError, match="no branch 'ide'"):
+    with writing(chat) as writer, pytest.raises(UnknownNameError, match="no manifest 'ide'"):
         merging.merge(writer, "ide")
 
 

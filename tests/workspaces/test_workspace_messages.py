@@ -12,6 +12,7 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import BadNameError, new_id
 from covalt_git.workspaces import commits, conversation, messages
 from covalt_git.workspaces.branches import BranchExistsError
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.conversation import (
     Conversation,
     MessageElsewhereError,
@@ -127,7 +128,7 @@ def test_a_messages_manifest_is_the_last_of_its_calls(chat: ChatStore) -> None:
     work(chat, None, "a", b"of no message")
 
     assert find(chat, first).manifest_id == last
-    assert conversation.resolve(chat, first) == last
+    assert resolve(chat, first) == last
 
 
 def test_a_call_that_failed_is_linked_to_its_message_with_what_it_changed(chat: ChatStore) -> None:

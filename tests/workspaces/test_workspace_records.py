@@ -13,6 +13,7 @@ from covalt_git.models.commit_record import CommitRecord, MessageRecord, Uploade
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.records import LARGE, MissingRecordError
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
@@ -190,13 +191,13 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         (chat.workspace / f"{'e' * 60}{number}").mkdir()
     save(chat)
     with plain_clone(chats, chat) as copy:
-        log = list(copy.log(copy.resolve("main")))
+        log = list(copy.log(resolve(copy, "main")))
         shown = copy.manifest(first).record.call
         done = finished_call(copy.manifest(first))
 
         assert [one.source for one in log] == ["edit", "message", "tool_run"]
         assert [one.record.id for one in log] == [
-            one.record.id for one in chat.log(chat.resolve("main"))
+            one.record.id for one in chat.log(resolve(chat, "main"))
         ]
         assert shown is not None
         assert shown.args == line_of(chat, first)["call"]["args"]
@@ -210,7 +211,7 @@ def test_history_without_the_records_stays_readable(chats: Chats, chat: ChatStor
         message = log[1].record.message
         assert message is not None
         assert "is not in this store" in str(message.text)
-        assert copy.resolve(done.id) == first
+        assert resolve(copy, done.id) == first
         assert upload(copy, "b", b"2") == "b"
         assert (copy.workspace / "a").read_bytes() == b"1"
 

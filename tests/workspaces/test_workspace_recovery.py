@@ -10,6 +10,7 @@ from covalt_git.models.calls import Approval
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chats import MovedError, finished_call
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.workspaces.stores import (
     DIGEST,
@@ -286,7 +287,7 @@ def test_waiting_call_of_another_branch_is_settled_there(chat: ChatStore) -> Non
 
     assert ending_of(chat, call) == ("error", "expired")
     assert chat.head() == head
-    assert set(chat.files(chat.resolve("main"))) == {"a"}
+    assert set(chat.files(resolve(chat, "main"))) == {"a"}
     assert layout_of(chat.workspace).keys() == {"a", "idea"}
 
 

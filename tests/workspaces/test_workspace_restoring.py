@@ -13,6 +13,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.workspaces import conversation, messages, restoring
 from covalt_git.workspaces.branches import BranchExistsError
+from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.materialize import InTheWayError
 from covalt_git.workspaces.writing import writing
 from tests.examples import examples
@@ -306,12 +307,10 @@ def test_a_message_names_its_last_manifest(chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     added = chat.head()
 
-    assert {conversation.resolve(chat, str(name)) for name in (first.message_id, "m1", added)} == {
-        added
-    }
-    assert conversation.resolve(chat, "main") == conversation.resolve(chat, "HEAD") == added
+    assert {resolve(chat, str(name)) for name in (first.message_id, "m1", added)} == {added}
+    assert resolve(chat, "main") == resolve(chat, "HEAD") == added
     with pytest.raises(CovaltError):
-        conversation.resolve(chat, "m2")
+        resolve(chat, "m2")
 
 
 # The law
