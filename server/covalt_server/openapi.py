@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
@@ -11,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from covalt_git import __version__
 from covalt_server.contract import BODY_REFUSALS, REFUSALS, TROUBLE
 from covalt_server.media_types import SENT
+from covalt_server.refusals import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -176,7 +176,7 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     refused |= {*BODY_REFUSALS} if one.method == "POST" else set()
     for status in sorted(refused):
         answers[str(status)] = {
-            "description": HTTPStatus(status).phrase,
+            "description": phrase(status),
             "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
         }
     return answers

@@ -23,6 +23,14 @@ _WORDS = {
     HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: ("the file has no such range", "ask for the whole"),
 }
 
+_PHRASES = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Request Entity Too Large",
+    HTTPStatus.REQUEST_URI_TOO_LONG: "Request-URI Too Long",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "Requested Range Not Satisfiable",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Unprocessable Entity",
+}
+"""Phrases that Python 3.13 changed (to those of RFC 9110); error codes are made of the phrases."""
+
 
 def install(app: Flask, operations: Iterable[str]) -> None:
     """Have an app tell every error so; ``operations`` are the names that a typo may have meant."""
@@ -43,7 +51,7 @@ def told(error: CovaltError, cause: HTTPException | None = None) -> Response:
         answer = jsonify(error.as_json())
     else:
         template = "no_token.html" if status == HTTPStatus.UNAUTHORIZED else "error.html"
-        words = HTTPStatus(status).phrase
+        words = phrase(status)
         answer = make_response(render_template(template, error=error, status=status, words=words))
     answer.status_code = status
     for name, value in cause.get_headers() if cause is not None else ():
@@ -60,14 +68,20 @@ def wants_json() -> bool:
     return request.path.startswith("/api/") or request.accept_mimetypes.best == "application/json"
 
 
+def phrase(status: int) -> str:
+    """Return the phrase of an HTTP status, the same on every version of Python."""
+    found = HTTPStatus(status)
+    return _PHRASES.get(found, found.phrase)
+
+
 def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltError:
     status = HTTPStatus(error.code or HTTPStatus.INTERNAL_SERVER_ERROR)
     if status == HTTPStatus.NOT_FOUND and request.path.startswith("/api/"):
         name = request.path.removeprefix("/api/")
         return UnknownNameError("operation", name, operations, list_with="/api/openapi.json")
-    words, hint = _WORDS.get(status, (status.phrase.lower(), ""))
+    words, hint = _WORDS.get(status, (phrase(status).lower(), ""))
     found = CovaltError(words, hint=hint)
-    found.code = status.phrase.lower().replace(" ", "_").replace("-", "_")
+    found.code = phrase(status).lower().replace(" ", "_").replace("-", "_")
     found.http_status = status
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -423,6 +424,17 @@ def test_only_an_upload_may_be_that_large(api: Api) -> None:
     answered(api.upload(("large", b"x" * (17 << 20))))
 
     refused(edit(api, "a", "x" * (17 << 20), None), 413, "request_entity_too_large")
+
+
+@pytest.mark.parametrize("phrase", ["Request Entity Too Large", "Content Too Large"])
+def test_too_large_a_body_has_one_code_on_every_python(
+    api: Api, phrase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "phrase", phrase)
+
+    refused(edit(api, "a", "x" * (17 << 20), None), 413, "request_entity_too_large")
+    answers = api.get("openapi.json")["paths"]["/api/update_workspace_file"]["post"]["responses"]
+    assert answers["413"]["description"] == "Request Entity Too Large"
 
 
 def test_a_form_without_a_file_says_so(api: Api) -> None:
