@@ -145,7 +145,7 @@ def normal_host(text: str) -> str:
         address = _ip(text[1:-1])
         if not isinstance(address, IPv6Address):
             raise BadHostError(f"{_shown(text)} is not an IPv6 address")
-        return str(address)
+        return ip_text(address)
     host = text.lower() if text.isascii() else _to_ascii(text)
     host = host.removesuffix(".")
     if not _NAME.fullmatch(host):
@@ -158,6 +158,25 @@ def normal_host(text: str) -> str:
     return host
 
 
+def ip_text(ip: Ip) -> str:
+    """Return an address in its one form; an IPv4-mapped one as ``::ffff:102:304``, as in the URLs of browsers.
+
+    Grants and token stores hold this form. ``str()`` writes ``::ffff:1.2.3.4`` from Python 3.13 on.
+    """
+    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
+        low = int(ip) & 0xFFFF_FFFF
+        return f"::ffff:{low >> 16:x}:{low & 0xFFFF:x}"
+    return str(ip)
+
+
+def unmapped(ip: Ip) -> Ip:
+    """Return the IPv4 address of an IPv4-mapped one (``::ffff:127.0.0.1``), and any other as it is.
+
+    ``is_loopback`` and its like answer for the IPv4 address only from Python 3.13 on.
+    """
+    return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
+
+
 def is_local(host: str) -> bool:
     """Tell whether a normal host means this machine or a private network by its very name."""
     ip = _ip(host)
@@ -167,7 +186,7 @@ def is_local(host: str) -> bool:
 def is_loopback(host: str) -> bool:
     """Tell whether a normal host, or an address, means this very machine and nothing else."""
     ip = _ip(host)
-    return _is_localhost(host) if ip is None else _plain(ip).is_loopback
+    return _is_localhost(host) if ip is None else unmapped(ip).is_loopback
 
 
 class HostRule(NamedTuple):
@@ -237,7 +256,7 @@ class HostRule(NamedTuple):
             return False
         if self.network is not None:
             ip = _ip(origin.host)
-            return ip is not None and _plain(ip) in self.network
+            return ip is not None and unmapped(ip) in self.network
         if self.host.startswith("*."):
             return origin.host.endswith(self.host[1:]) and _ip(origin.host) is None
         return origin.host == self.host
@@ -276,12 +295,12 @@ class Reach(NamedTuple):
         why = _why_kept(ip)
         if not why:
             return ""
-        plain = _plain(ip)
+        plain = unmapped(ip)
         for rule in self.rules:
             if rule.network is not None and plain in rule.network:
                 return ""
             literal = _ip(rule.host)
-            if literal is not None and host == rule.host and _plain(literal) == plain:
+            if literal is not None and host == rule.host and unmapped(literal) == plain:
                 return ""
         granted = any(_is_localhost(rule.host.removeprefix("*.")) for rule in self.rules)
         if granted and _is_localhost(host) and plain.is_loopback:
@@ -292,7 +311,7 @@ class Reach(NamedTuple):
 
 
 def _why_kept(ip: Ip) -> str:
-    ip = _plain(ip)
+    ip = unmapped(ip)
     if isinstance(ip, IPv4Address):
         return next((why for network, why in _KEPT_V4.items() if ip in network), "")
     if ip in _NAT64:
@@ -303,11 +322,6 @@ def _why_kept(ip: Ip) -> str:
     if not why and int(ip) >> 32 & 0xFFFF_FFFF in _ISATAP:
         return "a tunnel"
     return why
-
-
-def _plain(ip: Ip) -> Ip:
-    """Return an IPv4 address that was written as IPv6 (``::ffff:127.0.0.1``) as what it is."""
-    return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
 
 
 def _ip(text: str) -> Ip | None:

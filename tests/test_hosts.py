@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,30 @@ from covalt_git.hosts import (
 )
 def test_a_host_has_one_form(text: str, normal: str) -> None:
     assert normal_host(text) == normal
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        pytest.param(
+            lambda ip: f"::ffff:{int(ip) >> 16 & 0xFFFF:x}:{int(ip) & 0xFFFF:x}", id="3.11"
+        ),
+        pytest.param(lambda ip: f"::ffff:{ip.ipv4_mapped}", id="3.13"),
+    ],
+)
+@pytest.mark.parametrize("text", ["::ffff:1.2.3.4", "::FFFF:102:304", "0:0:0:0:0:ffff:102:304"])
+def test_an_ipv4_mapped_host_has_one_form_on_every_python(
+    text: str,
+    spelled: Callable[[ipaddress.IPv6Address], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ipaddress.IPv6Address, "__str__", spelled)
+
+    origin = origin_of(f"https://[{text}]/")[0]
+
+    assert str(origin) == "https://[::ffff:102:304]"
+    assert HostRule.parse(f"[{text}]").host == origin.host
+    assert Reach.of("[::ffff:102:304]").covers(origin)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from covalt_git.errors import CovaltError
+from covalt_git.hosts import ip_text, unmapped
 
 if TYPE_CHECKING:
     from covalt_git.models.project_config import ServerConfig
@@ -68,7 +69,7 @@ def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Liste
     name = config.host if host is None else host
     wanted = config.port if port is None else port
     target = _resolve(name)
-    address = ip_address(target[2][0])
+    address = unmapped(ip_address(target[2][0]))
     if not address.is_loopback and host is None:
         raise CannotListenError(
             f"covalt.yaml puts the server on {name!r}, where others can reach it",
@@ -101,10 +102,10 @@ def _resolve(host: str) -> _Target:
 def _in_url(name: str, target: _Target) -> str:
     """Return the host by which what listens on ``target`` is asked for."""
     address = ip_address(target[2][0])
-    if address.is_unspecified:  # on every address of the machine, so on this one too
+    if unmapped(address).is_unspecified:  # on every address of the machine, so on this one too
         return OWN_HOSTS[target[0] is socket.AF_INET6]
-    if address.is_loopback or ":" in name:
-        return f"[{address}]" if target[0] is socket.AF_INET6 else str(address)
+    if unmapped(address).is_loopback or ":" in name:
+        return f"[{ip_text(address)}]" if target[0] is socket.AF_INET6 else str(address)
     return name
 
 

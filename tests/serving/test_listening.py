@@ -168,6 +168,14 @@ def test_on_every_address_it_is_found_on_this_machine(asked: str, host: str) -> 
         socket.create_connection((host.strip("[]"), found.port)).close()
 
 
+def test_an_ipv4_mapped_loopback_address_is_not_open_to_others() -> None:
+    if not has_ipv6():
+        pytest.skip("this machine has no IPv6")
+    config = {"host": "::ffff:127.0.0.1", "port": 0, "allowed_hosts": ["[::ffff:7f00:1]"]}
+    with listening(config) as found:
+        assert (found.host, found.open_to_others) == ("[::ffff:7f00:1]", False)
+
+
 def has_ipv6() -> bool:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
