@@ -1,0 +1,1 @@
+"""What texts are made of, and how people see them."""

@@ -1,0 +1,177 @@
+"""Which characters are written as escapes where, for all code points."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covalt_git.text import display
+
+EVERY = [chr(number) for number in range(0x110000)]
+# From DerivedCoreProperties.txt and PropList.txt of Unicode 16.0.0.
+DEFAULT_IGNORABLE = (
+    "ad 34f 61c 115f-1160 17b4-17b5 180b-180f 200b-200f 202a-202e 2060-206f 3164 fe00-fe0f feff ffa0"
+    " fff0-fff8 1bca0-1bca3 1d173-1d17a e0000-e0fff"
+)
+BIDI_CONTROL = "61c 200e-200f 202a-202e 2066-2069"
+OTHER_FORMATS = "fff9-fffb 13430-1343f"
+BLANK_SYMBOLS = {*"\u2800\U00016fe4\U0001d159"}
+KINDS = [display.kind(one) for one in EVERY]
+CATEGORIES = [unicodedata.category(one) for one in EVERY]
+"""Those of this Python's version of Unicode."""
+
+NEW_IN_16 = "\U000105c0"
+RESERVED_FOR_EMOJI = "\U0001fac8"
+NEW_IN_17 = "\u20c1"
+
+
+def of_ranges(text: str) -> set[str]:
+    ends = [one.partition("-") for one in text.split()]
+    return {
+        chr(number)
+        for first, _, last in ends
+        for number in range(int(first, 16), int(last or first, 16) + 1)
+    }
+
+
+def of_kind(*kinds: display.Kind) -> set[str]:
+    return {one for one, kind in zip(EVERY, KINDS, strict=True) if kind in kinds}
+
+
+def of_category(*categories: str) -> set[str]:
+    return {one for one, category in zip(EVERY, CATEGORIES, strict=True) if category in categories}
+
+
+def test_every_default_ignorable_or_bidi_code_point_is_invisible_or_bidi() -> None:
+    bidi = of_ranges(BIDI_CONTROL)
+
+    assert of_kind("bidi") == bidi
+    assert of_kind("invisible") == of_ranges(f"{DEFAULT_IGNORABLE} {OTHER_FORMATS}") - bidi
+
+
+def test_every_control_and_line_break_is_one() -> None:
+    assert of_kind("line-break") == {*"\n\v\f\r\x85\u2028\u2029"}
+    assert of_kind("line-break", "control") == of_category("Cc", "Zl", "Zp")
+
+
+def test_controls_of_patterns_are_those_of_the_table() -> None:
+    assert of_ranges("0-1f 7f-9f 2028-2029") == of_kind("control", "line-break")
+    assert display.CONTROLS == r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+
+
+def test_every_space_but_the_ascii_one_is_blank() -> None:
+    assert of_kind("blank") == of_category("Zs") - {" "} | BLANK_SYMBOLS
+
+
+def test_surrogates_private_use_and_noncharacters_have_no_glyph() -> None:
+    noncharacters = {chr(plane << 16 | end) for plane in range(17) for end in (0xFFFE, 0xFFFF)}
+
+    assert of_category("Cs", "Co") | noncharacters <= of_kind("no-glyph")
+
+
+def test_unicode_16_decides_in_every_python() -> None:
+    assert display.kind(NEW_IN_16) == "letter"
+    assert display.kind(RESERVED_FOR_EMOJI) == "pictograph"
+    assert display.kind(NEW_IN_17) == "no-glyph"
+
+
+def test_letters_are_those_outside_of_ascii() -> None:
+    letters = of_category("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me")
+    hidden = of_kind("invisible", "blank", "pictograph")
+
+    assert of_kind("letter") - of_category("Cn") == {
+        one for one in letters if not one.isascii() and one not in hidden
+    }
+
+
+def test_visible_code_points_have_a_glyph() -> None:
+    without = of_category("Cc", "Cs", "Co", "Zs", "Zl", "Zp") - {" "}
+
+    assert of_kind("visible", "letter", "pictograph").isdisjoint(without)
+
+
+@pytest.mark.parametrize(
+    ("view", "also"),
+    [
+        pytest.param(display.in_line, set(), id="line"),
+        pytest.param(display.in_lines, {*"\t\n"}, id="lines"),
+        pytest.param(display.running, {*"\t\n"} | of_kind("blank"), id="prose"),
+    ],
+)
+def test_every_code_point_is_kept_or_escaped_by_its_kind(
+    view: Callable[[str], str], also: set[str]
+) -> None:
+    kept = of_kind("visible", "letter", "pictograph") | also
+
+    assert view("x".join(EVERY)) == "x".join(
+        one if one in kept else f"\\u{{{ord(one):x}}}" for one in EVERY
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", id="persian"),
+        pytest.param("\u0d28\u0d4d\u200d\u0d2e", id="joiner-after-a-mark"),
+        pytest.param("\U0001f469\u200d\U0001f4bb", id="joined-emoji"),
+        pytest.param("\U0001f9d1\U0001f3fd\u200d\U0001f680", id="joined-with-skin-tone"),
+        pytest.param("\U0001f3f3\ufe0f\u200d\U0001f308", id="joined-after-a-selector"),
+        pytest.param("\u2764\ufe0f", id="emoji-selector"),
+        pytest.param("1\ufe0f\u20e3", id="keycap"),
+        pytest.param("one\n\ttwo\u00a0three\u3000", id="spaces-and-lines"),
+    ],
+)
+def test_prose_keeps_what_people_write(text: str) -> None:
+    assert display.running(text) == text
+    assert display.in_line(text).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("a\u200db", "a\\u{200d}b", id="joiner-in-latin"),
+        pytest.param("\u0646\u200c", "\u0646\\u{200c}", id="joiner-at-the-end"),
+        pytest.param("\u200d\u0646", "\\u{200d}\u0646", id="joiner-at-the-beginning"),
+        pytest.param(
+            "\u0646\u200c\u200c\u0646", "\u0646\\u{200c}\\u{200c}\u0646", id="two-joiners"
+        ),
+        pytest.param("\u0646\u200d\u2764", "\u0646\\u{200d}\u2764", id="letter-and-emoji"),
+        pytest.param("\u2764\ufe0f\ufe0f", "\u2764\ufe0f\\u{fe0f}", id="two-selectors"),
+        pytest.param("a\ufe0f", "a\\u{fe0f}", id="selector-after-a-letter"),
+        pytest.param("1\ufe0f", "1\\u{fe0f}", id="digit-without-a-keycap"),
+        pytest.param("\ufe0f\u20e3", "\\u{fe0f}\u20e3", id="keycap-without-a-digit"),
+        pytest.param("a\ufe0f\u200d\u2764", "a\\u{fe0f}\\u{200d}\u2764", id="joiner-after-nothing"),
+        pytest.param("a\r\nb\u2028", "a\\u{d}\nb\\u{2028}", id="other-line-breaks"),
+        pytest.param("\u202eevil\U000e0041", "\\u{202e}evil\\u{e0041}", id="direction-and-tag"),
+    ],
+)
+def test_prose_shows_what_hides(text: str, shown: str) -> None:
+    assert display.running(text) == shown
+
+
+def test_a_command_shows_a_tail_of_tag_characters_and_its_second_line() -> None:
+    hidden = "".join(chr(0xE0000 + ord(one)) for one in "; rm")
+
+    assert display.in_line(f"ls{hidden}\nok") == (
+        "ls\\u{e003b}\\u{e0020}\\u{e0072}\\u{e006d}\\u{a}ok"
+    )
+
+
+@given(st.text(st.characters() | st.sampled_from("\u200c\u200d\ufe0f\u2764\u0646\u202e\n1\u20e3")))
+def test_prose_without_its_joined_characters_is_shown_as_lines_with_spaces(text: str) -> None:
+    joined = [place for place in range(len(text)) if display.is_joined(text, place)]
+
+    assert [text[place] for place in joined] == [
+        one for one in display.running(text) if one in "\u200c\u200d\ufe0f"
+    ]
+    assert display.running(text, written=lambda _: "") == "".join(
+        one
+        for place, one in enumerate(text)
+        if place in joined
+        or one in "\t\n"
+        or display.kind(one) in {"visible", "letter", "pictograph", "blank"}
+    )
