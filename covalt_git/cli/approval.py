@@ -13,6 +13,7 @@ from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
 from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import indexed, json_option, project, synced, waiting
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
@@ -51,9 +52,12 @@ def show(execution_id: str, *, as_json: bool) -> None:
     if as_json:
         output.as_json(approval.model_dump(mode="json"))
         return
-    output.say(f"{approval.tool_id} in {approval.chat_id} on {approval.branch}", bold=True)
-    output.say(f"arguments: {canonical_json.dumps(approval.args).decode()}")
-    output.say(f"asked by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}")
+    where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
+    arguments = f"arguments: {canonical_json.dumps(approval.args).decode()}"
+    why = f"asked by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
+    output.say(display.in_line(where), bold=True)
+    output.say(display.in_line(arguments))
+    output.say(display.in_line(why))
     decided = f" by {approval.decided_by} at {approval.decided_at}" if approval.decided_by else ""
     output.say(f"{approval.state}{decided}, expires {approval.expires_at}")
 

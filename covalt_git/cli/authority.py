@@ -16,6 +16,7 @@ from covalt_git.errors import WrongCallError
 from covalt_git.files.project_files import find_root
 from covalt_git.git_objects.revisions import merge_base
 from covalt_git.reports import repository_prefix
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +123,7 @@ def _print(found: Comparison, form: str, root: Path) -> None:
     elif form == "sarif":
         click.echo(json.dumps(sarif(found, repository_prefix(root)), indent=2))
     elif form == "markdown":
-        click.echo(output.safe(markdown(found)))
+        click.echo(display.in_lines(markdown(found)))
     else:
         for line, change in text_lines(found):
             colour = None

@@ -15,6 +15,7 @@ from covalt_git.cli.call_progress import following
 from covalt_git.cli.session import given_text, indexed, json_option, project, waiting, wrong_call
 from covalt_git.models.calls import RenderPlan
 from covalt_git.runtime import python_tool
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
@@ -144,7 +145,8 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     if outcome.repeated:
         output.say(f"the call {call.id} was made before, so nothing ran now", dim=True)
     if outcome.approval is not None:
-        output.say(f"{call.tool_id} waits for a person: {', '.join(outcome.approval.reasons)}")
+        reasons = display.in_line(", ".join(outcome.approval.reasons))
+        output.say(f"{call.tool_id} waits for a person: {reasons}")
         output.say(f"  covalt-git approval approve {outcome.approval.execution_id}")
         return
     output.say(f"{call.tool_id} {call.status}", fg="green" if call.status == "success" else "red")
@@ -152,7 +154,7 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     output.notes(outcome.notes)
     shows_plan = opened and call.render_plan is not None
     if outcome.output and call.status != "success" and not shows_plan:
-        output.say(outcome.output.rstrip("\n"), err=True)
+        output.say(outcome.output.rstrip("\n"), prose=True, err=True)
     if outcome.error is not None:
         output.say(str(outcome.error), fg="red", err=True)
         for line in outcome.error.traceback.splitlines():
@@ -163,7 +165,7 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     manifest = chat.manifest(call.post_manifest_id)
     if opened and call.render_plan is not None:
         if outcome.output:
-            output.say(outcome.output.rstrip("\n"))
+            output.say(outcome.output.rstrip("\n"), prose=True)
         render_text.plan(chat, manifest, RenderPlan.model_validate(call.render_plan))
     elif call.status == "success":
         render_text.result(call.result, outcome.output)
@@ -176,8 +178,9 @@ def _says(approval: Approval, *, yes: bool, as_json: bool) -> Literal["yes", "no
         return "yes"
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "nothing"
-    output.say(f"{approval.tool_id} with {canonical_json.dumps(approval.args).decode()}", bold=True)
-    output.say(f"{', '.join(approval.reasons)}")
+    arguments = canonical_json.dumps(approval.args).decode()
+    output.say(display.in_line(f"{approval.tool_id} with {arguments}"), bold=True)
+    output.say(display.in_line(", ".join(approval.reasons)))
     return "yes" if click.confirm("run it?") else "no"
 
 

@@ -31,6 +31,7 @@ from covalt_git.cli.session import (
     written,
     wrong_call,
 )
+from covalt_git.text import display
 from covalt_git.workspaces import commit_names, resolving, unsaved
 from covalt_git.workspaces.uploads import Upload, check_size
 
@@ -133,7 +134,7 @@ def status(chat_id: str, *, as_json: bool) -> None:
         output.changes(changes)
         output.notes(seen.notes)
         if seen.ignored:
-            ignored = ", ".join(map(output.in_line, seen.ignored))
+            ignored = ", ".join(map(display.in_line, seen.ignored))
             output.say(f"ignored, and kept through every switch: {ignored}", dim=True)
         if conflicts:
             output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
@@ -167,7 +168,7 @@ def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
         if as_json:
             output.as_json({"manifest_id": oid, "files": found})
         for path, digest in found.items() if not as_json else ():
-            output.say(f"{digest[: output.SHORT]}  {output.in_line(path)}")
+            output.say(f"{digest[: output.SHORT]}  {display.in_line(path)}")
 
 
 @command.command("diff")
@@ -223,8 +224,8 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
             output.as_json({"manifest_id": chat.head(), "files": files} | notes_json(writer))
             return
         for one in placed:
-            path = output.in_line(one.path)
-            taken = f" ({output.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
+            path = display.in_line(one.path)
+            taken = f" ({display.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
             if one.was_there:
                 output.say(f"  = {path} was there already{taken}", dim=True)
             else:

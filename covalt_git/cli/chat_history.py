@@ -162,7 +162,7 @@ def _say_message(manifest: WorkspaceManifest) -> None:
     if words.ref is not None:
         output.say(f"the application's id: {words.ref}")
     if words.text is not None:
-        output.say(f"{words.role}: {words.text}")
+        output.say(f"{words.role}: {words.text}", prose=True)
 
 
 def _facts(chat: ChatStore, manifest: WorkspaceManifest) -> str:

@@ -11,6 +11,7 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.session import chat_argument, json_option, project, written, wrong_call
 from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.text import display
 from covalt_git.workspaces import merging, resolving
 from covalt_git.workspaces.merge_conflicts import Choice, Choices, Rest, told
 
@@ -153,7 +154,7 @@ def say_waiting(waiting: Iterable[Waiting], ours: str) -> None:
     for one in waiting:
         about = told(one, ours=ours, theirs=one.branch)
         output.say(
-            f"  ! {output.in_line(f'{one.path}: {about}; the other version is {one.saved_as}')}",
+            f"  ! {display.in_line(f'{one.path}: {about}; the other version is {one.saved_as}')}",
             fg="yellow",
         )
 
@@ -177,7 +178,7 @@ def _say(chat_id: str, done: Merge, *, dry_run: bool, fresh: WorkspaceNotes) -> 
     if done.status == "merged":
         output.notes(done.notes.beyond(fresh))
     for conflict in done.conflicts:
-        output.say(f"  ! {output.in_line(_about(conflict, done))}", fg="yellow")
+        output.say(f"  ! {display.in_line(_about(conflict, done))}", fg="yellow")
     if done.status == "conflicts":
         again = f"covalt-git chat merge {chat_id} {done.branch}"
         output.say(f"keep both versions, to decide later:  {again} --keep-both")

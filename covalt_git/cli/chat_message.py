@@ -118,7 +118,7 @@ def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
     output.changes(changes)
     if found.text is not None:
         output.say()
-        output.say(found.text)
+        output.say(found.text, prose=True)
 
 
 @command.command("retry")

@@ -17,6 +17,7 @@ from covalt_git.cli.session import (
     waiting,
     wrong_call,
 )
+from covalt_git.text import display
 from covalt_git.workspaces import commit_names
 
 if TYPE_CHECKING:
@@ -86,11 +87,11 @@ def _say(chat_id: str, original: str, done: Replay) -> None:
     output.say(f"{done.tool_id}: {result}, {files}", fg="green" if done.same else "red")
     for one in done.differences:
         output.say(
-            f"  {output.in_line(one.path)}: {one.then or 'nothing'} then, {one.now or 'nothing'} now"
+            f"  {display.in_line(one.path)}: {one.then or 'nothing'} then, {one.now or 'nothing'} now"
         )
     output.changes(done.changes)
     for path in done.empty_folders:
-        output.say(f"  the empty folder {output.in_line(path)} is there only once")
+        output.say(f"  the empty folder {display.in_line(path)} is there only once")
     if not done.printed_the_same:
         output.say("it printed something else", dim=True)
     if done.then.toolset.digest != done.now.toolset.digest:
@@ -99,7 +100,7 @@ def _say(chat_id: str, original: str, done: Replay) -> None:
         output.say(f"the sandbox was {done.then.sandbox} then, {done.now.sandbox} now")
     for note in done.missing:
         output.say(
-            f"  ! {output.in_line(note.path)} was there and not stored: {note.reason}", fg="yellow"
+            f"  ! {display.in_line(note.path)} was there and not stored: {note.reason}", fg="yellow"
         )
     if done.branch is not None:
         short = original[: output.SHORT]

@@ -23,6 +23,7 @@ from covalt_git.cli.session import (
     wrong_call,
 )
 from covalt_git.errors import CovaltError
+from covalt_git.text import display
 from covalt_git.workspaces import collecting, commit_names, deleting, exporting, forking, importing
 
 if TYPE_CHECKING:
@@ -125,12 +126,12 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
         output.say(f"{found.chat_id}{taken}: {states} on {', '.join(found.branches)}")
         for note in found.unportable[:_MOST_NOTES]:
             output.say(
-                f"  ! {output.in_line(note.path)} is not for every system: {note.reason}",
+                f"  ! {display.in_line(note.path)} is not for every system: {note.reason}",
                 fg="yellow",
             )
         for note in left_out[:_MOST_NOTES]:
             output.say(
-                f"  ! {output.in_line(note.path)} will not be in later states: {note.reason}",
+                f"  ! {display.in_line(note.path)} will not be in later states: {note.reason}",
                 fg="yellow",
             )
         if found.left_out:
@@ -208,7 +209,7 @@ def title_of(row: JsonObject) -> str:
 def _say_lacking(paths: Sequence[str]) -> None:
     """Say what a copy of a chat lacks of the folder, if anything."""
     if paths:
-        named = ", ".join(map(output.in_line, paths[:_MOST_NOTES]))
+        named = ", ".join(map(display.in_line, paths[:_MOST_NOTES]))
         more = f" and {len(paths) - _MOST_NOTES} more" if len(paths) > _MOST_NOTES else ""
         output.say(f"the copy lacks what no state holds: {named}{more}", fg="yellow", err=True)
 

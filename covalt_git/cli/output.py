@@ -1,17 +1,18 @@
 """Printing: tables, JSON and errors, all of it safe to show on a terminal.
 
-What came from a tool, a file name or a chat may hold control characters; they are shown, not obeyed.
+Texts of tools, file names and chats may hold control characters; they are escaped, not obeyed.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
 
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_MORE_LINES = re.compile("[\t\n\u2028\u2029]")
 SHORT = 12
 """Digits of a manifest's id that are printed: enough to type, and unique in any real chat."""
 
@@ -41,24 +40,17 @@ _moving: list[str] = []
 """What stands in the line that moves, if anything does."""
 
 
-def safe(text: str) -> str:
-    """Return ``text`` with control and direction characters written out."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def say(text: str = "", *, prose: bool = False, **style: Any) -> None:
+    """Print a text with its hidden characters escaped; ``style`` is click's, used on a terminal only.
 
-
-def in_line(text: str) -> str:
-    """Return ``text`` as a part of a line: a file's name, say, that would begin a line of its own."""
-    return safe(_MORE_LINES.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
-
-
-def say(text: str = "", **style: Any) -> None:
-    """Print a line; ``style`` is click's, used on a terminal only."""
+    ``prose`` is for what is read only: messages, descriptions and results.
+    """
     if style.get("err") and lines is not None:
         lines(text, level=_LEVELS.get(style.get("fg", ""), "info"))
         return
     below = "".join(_moving)
     move()
-    click.secho(safe(text), **style)
+    click.secho(display.running(text) if prose else display.in_lines(text), **style)
     move(below)
 
 
@@ -67,7 +59,7 @@ def move(text: str = "") -> None:
     if not is_watched() or not (text or _moving):
         return
     room = shutil.get_terminal_size((80, 24)).columns - 1
-    shown = safe(text).replace("\n", " ")[:room]
+    shown = display.in_line(text.replace("\n", " "))[:room]
     _moving[:] = [shown] if shown else []
     click.echo(_BACK, err=True, nl=False, color=True)  # it is no colour, which NO_COLOR forbids
     if shown:
@@ -86,7 +78,7 @@ def as_json(value: Any) -> None:
 
 def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
     """Print rows under their titles, the last column cut at the terminal's edge."""
-    shown = [[safe(cell).replace("\n", " ") for cell in row] for row in rows]
+    shown = [[display.in_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in [list(titles), *shown]) for at in range(len(titles))]
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
     for number, row in enumerate([list(titles), *shown]):
@@ -105,15 +97,14 @@ def error(problem: CovaltError, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(problem.as_json(), indent=2, ensure_ascii=False), err=True)
         return
-    for line in str(problem).splitlines():
-        click.echo(safe(line), err=True)
+    click.echo(display.in_lines(str(problem)), err=True)
 
 
 def changes(found: Iterable[FileChange]) -> None:
     """Print the paths that changed, each with its mark."""
     for change in found:
         mark, colour = MARKS[change.kind]
-        say(f"  {mark} {in_line(change.path)}", fg=colour)
+        say(f"  {mark} {display.in_line(change.path)}", fg=colour)
 
 
 def change_json(change: FileChange) -> JsonObject:
@@ -124,10 +115,10 @@ def change_json(change: FileChange) -> JsonObject:
 def notes(found: WorkspaceNotes) -> None:
     """Print what could not be stored, or not everywhere."""
     for note in found.not_stored:
-        say(f"  ! {in_line(note.path)} is not stored: {note.reason}", fg="yellow", err=True)
+        say(f"  ! {display.in_line(note.path)} is not stored: {note.reason}", fg="yellow", err=True)
     for note in found.unportable:
         say(
-            f"  ! {in_line(note.path)} is stored, but not for every system: {note.reason}",
+            f"  ! {display.in_line(note.path)} is stored, but not for every system: {note.reason}",
             fg="yellow",
             err=True,
         )

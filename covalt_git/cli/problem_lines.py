@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.files.credentials import blotted
 from covalt_git.reports.excerpts import Excerpt, Sources
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ def print_problems(found: Iterable[Problem], root: Path) -> None:
     for problem in found:
         shown = replace(problem, path=os.path.relpath(root / problem.path))
         if not watched:
-            click.echo(output.safe(str(shown)))
+            click.echo(display.in_lines(str(shown)))
             continue
         click.echo(_head(shown))
         margin = len(str(problem.line)) + 3
@@ -39,16 +39,16 @@ def print_problems(found: Iterable[Problem], root: Path) -> None:
         if excerpt:
             click.echo(_drawn(excerpt, problem.severity))
         if problem.hint:
-            click.echo(f"  {click.style('hint', fg='cyan')}: {output.safe(problem.hint)}")
+            click.echo(f"  {click.style('hint', fg='cyan')}: {display.in_lines(problem.hint)}")
         click.echo()
 
 
 def _head(problem: Problem) -> str:
     place = f":{problem.line}:{problem.col}" if problem.line else ""
-    path = click.style(output.safe(problem.path), bold=True)
+    path = click.style(display.in_line(problem.path), bold=True)
     code = click.style(problem.code, fg=_colour(problem.severity), bold=True)
     warning = "warning: " if problem.severity == "warning" else ""
-    return f"{path}{place}: {code} {warning}{output.safe(problem.message)}"
+    return f"{path}{place}: {code} {warning}{display.in_lines(problem.message)}"
 
 
 def _drawn(excerpt: Excerpt, severity: str) -> str:

@@ -19,6 +19,7 @@ from covalt_git import canonical_json
 from covalt_git.asking import NOBODY, InvalidAnswerError, NotAskedError, Respondent
 from covalt_git.cli import output
 from covalt_git.question_forms import BadFormError, FormField, form_fields
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.asking import Inquiry
@@ -81,7 +82,7 @@ def _answer(inquiry: Inquiry, key: str, question: Question) -> None:
 
 def _opened(inquiry: Inquiry, question: Question) -> JsonObject:
     """Show an address, which we never open ourselves, and return whether the person agrees."""
-    output.say(f"  {question.params.get('url')}", err=True)
+    output.say(f"  {display.in_line(str(question.params.get('url')))}", err=True)
     return {"action": _agreed(inquiry, "  open it in a browser; agree? [Y/n]: ")}
 
 
@@ -110,7 +111,8 @@ def _value(inquiry: Inquiry, field: FormField) -> Any:
     default = "" if field.default is None else _written(field.default)
     label = f"  {words}" + (f" [{kind}]" if kind else "") + (f" [{default}]" if default else "")
     for value, title in field.options:
-        output.say(f"    {value}" + (f"  {title}" if title != value else ""), err=True)
+        shown = f"    {value}" + (f"  {title}" if title != value else "")
+        output.say(display.in_line(shown), err=True)
     while True:
         text = _line(inquiry, f"{label}: ") or default
         if not text and not field.is_required:
@@ -128,7 +130,7 @@ def _line(inquiry: Inquiry, label: str) -> str:
         EOFError: for the end of the input, Ctrl-D.
         NotAskedError: once it is not asked any more.
     """
-    click.echo(output.safe(label), err=True, nl=False)
+    click.echo(display.in_line(label), err=True, nl=False)
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], _LOOK_S)[0]:
         if inquiry.is_over:

@@ -9,6 +9,7 @@ from covalt_git.cli import output
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import is_binary_content
 from covalt_git.models.calls import RenderPlan
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.models.chats import WorkspaceManifest
@@ -30,7 +31,7 @@ def call(chat: ChatStore, manifest: WorkspaceManifest) -> None:
         if record.error.hint:
             output.say(f"  hint: {record.error.hint}")
     else:
-        output.say(f"result: {_inline(record.result)}")
+        output.say(f"result: {_inline(record.result)}", prose=True)
     if record.output:
         output.say("printed:")
         _text(record.output)
@@ -42,7 +43,7 @@ def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> Non
     """Print what a render plan shows."""
     output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
     if shown.error:
-        output.say(f"cannot be shown as configured: {output.in_line(shown.error)}", fg="yellow")
+        output.say(f"cannot be shown as configured: {display.in_line(shown.error)}", fg="yellow")
     config = dict(shown.config)
     path = config.pop("file", None) or config.pop("path", None)
     if isinstance(path, str) and path.startswith("workspace:"):
@@ -52,11 +53,11 @@ def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> Non
         _text(content if isinstance(content, str) else json.dumps(content, indent=2))
     elif shown.renderer == "html":
         size = f", {shown.artifact.size} bytes" if shown.artifact else ""
-        output.say(output.in_line(f"page: {config.get('artifact', 'the result')}{size}"))
+        output.say(display.in_line(f"page: {config.get('artifact', 'the result')}{size}"))
         output.say("its data, as window.__TOOL_DATA__:")
         _text(json.dumps(config.get("data"), indent=2, ensure_ascii=False), most=_FEW_LINES)
     elif "url" in config:
-        output.say(output.in_line(f"open {config['url']}"))
+        output.say(display.in_line(f"open {config['url']}"))
 
 
 def patch(text: str) -> None:
@@ -64,11 +65,11 @@ def patch(text: str) -> None:
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for line in text.splitlines():
         header = line.startswith(("+++", "---", "diff ", "index "))
-        output.say(line, fg=None if header else colours.get(line[:1]), bold=header)
+        output.say(line, prose=True, fg=None if header else colours.get(line[:1]), bold=header)
 
 
 def _file(chat: ChatStore, manifest: WorkspaceManifest, path: str) -> None:
-    output.say(output.in_line(path), bold=True)
+    output.say(display.in_line(path), bold=True)
     try:
         content = chat.read_file(manifest.id, path)
     except CovaltError as error:
@@ -83,7 +84,7 @@ def _file(chat: ChatStore, manifest: WorkspaceManifest, path: str) -> None:
 def _text(text: str, *, most: int = MOST_LINES) -> None:
     lines = text.splitlines()
     for line in lines[:most]:
-        output.say(f"  {line}")
+        output.say(f"  {line}", prose=True)
     if len(lines) > most:
         output.say(f"  ... {len(lines) - most} lines more", dim=True)
 

@@ -89,7 +89,7 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
         output.as_json(_detail(tool) | {"local": local})
         return
     output.say(f"{tool.tool_id}  {tool.name}", bold=True)
-    output.say(tool.description)
+    output.say(tool.description, prose=True)
     for name, schema in tool.input_schema.get("properties", {}).items():
         needed = "needed" if name in tool.input_schema.get("required", []) else "optional"
         kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"

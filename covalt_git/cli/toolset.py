@@ -84,7 +84,7 @@ def list_toolsets(*, as_json: bool) -> None:
                 row["version"] or "-",
                 str(row["tools"]),
                 _state(row),
-                row["description"] or "",
+                (row["description"] or "").replace("\n", " "),
             )
             for row in rows
         ],
@@ -108,7 +108,7 @@ def show_toolset(toolset_id: str, *, as_json: bool) -> None:
     manifest = toolset.manifest
     if manifest is not None:
         output.say(f"{manifest.id} {manifest.version}  {manifest.name}", bold=True)
-        output.say(manifest.description)
+        output.say(manifest.description, prose=True)
     output.say(f"state: {'on' if toolset.enabled else 'off'}, {toolset.digest}")
     output.say(f"tools: {', '.join(tool.id.name for tool in tools) or 'none'}")
     if everything:

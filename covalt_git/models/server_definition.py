@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
 from covalt_git.references import Reference, references
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -65,13 +66,8 @@ def references_of(server: McpServer) -> tuple[Reference, ...]:
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """Return a command as a shell would take it, on one line: what nobody sees is written out."""
-    return "".join(one if one.isprintable() else _escape(one) for one in shlex.join(argv))
-
-
-def _escape(character: str) -> str:
-    number = ord(character)
-    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004
+    """Return a command as a shell takes it, on one line, its hidden characters escaped."""
+    return display.in_line(shlex.join(argv))
 
 
 def _files_of(server: McpServer, files: Mapping[str, str]) -> list[str]:

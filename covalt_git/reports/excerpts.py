@@ -11,6 +11,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.text import display
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -108,6 +110,4 @@ def _shown(character: str, at: int) -> str:
     """Return a character as it is shown at a cell."""
     if character == "\t":
         return " " * (_TAB - at % _TAB)
-    if not character.isprintable():
-        return f"\\u{ord(character):04x}"
-    return character
+    return display.in_line(character)

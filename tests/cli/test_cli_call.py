@@ -129,7 +129,7 @@ def test_following_prints_a_line_for_each_event(root: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         "[#####...............] 1/4 first",
-        "warning: careful \\u001b[2J",
+        "warning: careful \\u{1b}[2J",
         "[####################] 4/4",
     ]
     assert '"status": "success"' in done.stdout
@@ -176,7 +176,7 @@ def test_at_a_terminal_logs_stay_and_progress_moves_below_them(root: Path) -> No
     shown = at_a_terminal(root, "--json")
 
     assert "\r\x1b[K" + dim("[#####...............] 1/4 first") in shown
-    assert "\x1b[33mwarning: careful \\u001b[2J\x1b[0m\r\n" in shown
+    assert "\x1b[33mwarning: careful \\u{1b}[2J\x1b[0m\r\n" in shown
     below = shown.partition("\n")[2]
     assert below.startswith("\r\x1b[K" + dim("[#####...............] 1/4 first"))
     assert shown.count("\n") == 1

@@ -115,7 +115,7 @@ def test_a_copy_of_another_branch_lacks_nothing_of_the_folder(root: Path) -> Non
 def test_a_name_cannot_forge_a_line(root: Path) -> None:
     (root / "data/chats/c1/workspace" / FORGED).write_text("")
     (root / "data/chats/c1/workspace/__pycache__\n  + b.txt").mkdir()
-    written = "  ! x\\u000a  ! all is well\\u000a\\u001b[31mred is not stored: "
+    written = "  ! x\\u{a}  ! all is well\\u{a}\\u{1b}[31mred is not stored: "
 
     for args in (["status", "c1"], ["branch", "c1", "other"], ["show", "c1"], ["fork", "c1"]):
         out, said = chat(root, *args)

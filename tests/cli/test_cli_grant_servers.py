@@ -225,7 +225,7 @@ def test_hostile_words_of_a_command_are_shown_and_not_obeyed(
     hostile = r'"\e[2K\rls", "a\nfile: good.py", "x; rm -rf /"'
     rewrite(root, "args: [server/main.py]", f"args: [{hostile}]")
 
-    shown = r"""python '\u001b[2K\u000dls' 'a\u000afile: good.py' 'x; rm -rf /'"""
+    shown = r"""python '\u{1b}[2K\u{d}ls' 'a\u{a}file: good.py' 'x; rm -rf /'"""
     assert f"  command: {shown}\n" in covalt("grant", "add", "demo", "process", "maps")[1]
     assert shown in covalt("grant", "list")[1]
     rewrite(root, "rm -rf", "rm -fr")

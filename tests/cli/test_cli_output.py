@@ -15,20 +15,26 @@ from covalt_git.files.new_project import create_project
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        pytest.param("\x1b[2Jgone", "\\u001b[2Jgone", id="escape-sequence"),
-        pytest.param("a\rb", "a\\u000db", id="carriage-return"),
-        pytest.param("evil\u202etxt.exe", "evil\\u202etxt.exe", id="direction"),
-        pytest.param("a\u200bb", "a\\u200bb", id="zero-width"),
-        pytest.param("tab\there", "tab\there", id="tab"),
+        pytest.param("\x1b[2Jgone", "\\u{1b}[2Jgone", id="escape-sequence"),
+        pytest.param("a\rb", "a\\u{d}b", id="carriage-return"),
+        pytest.param("evil\u202etxt.exe", "evil\\u{202e}txt.exe", id="direction"),
+        pytest.param("a\U000e0041b", "a\\u{e0041}b", id="tag"),
+        pytest.param("tab\there\nand a line", "tab\there\nand a line", id="tab-and-line"),
         pytest.param("naïve ✓ 日本", "naïve ✓ 日本", id="plain-unicode"),
     ],
 )
-def test_control_characters_are_shown_not_obeyed(text: str, shown: str) -> None:
-    assert output.safe(text) == shown
+def test_hidden_characters_are_escaped_not_obeyed(
+    text: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.say(text)
+
+    assert capsys.readouterr().out == f"{shown}\n"
 
 
-def test_a_part_of_a_line_begins_no_other() -> None:
-    assert output.in_line("a\n\tb\u2028c\r") == "a\\u000a\\u0009b\\u2028c\\u000d"
+def test_a_cell_of_a_table_begins_no_other_line(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table([("a\n\tb\u2028c\r",)], titles=("NAME",))
+
+    assert capsys.readouterr().out == "NAME\na\\u{a}\\u{9}b\\u{2028}c\\u{d}\n"
 
 
 def test_a_table_lines_up(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def recorded(root: Path) -> Any:
 
 def test_a_person_fills_in_a_form(root: Path) -> None:
     person = Terminal(root, "order")
-    person.until("Your \\u001b[2J order")
+    person.until("Your \\u{1b}[2J order")
     person.answers("answer it?", "")
     person.answers("name (whose it is):", "Ada")
     person.answers("size [a whole number, may be empty] [3]:", "many")

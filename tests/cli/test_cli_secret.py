@@ -129,7 +129,7 @@ def test_only_a_person_who_looks_sees_what_a_failing_command_said(
     assert isinstance(result.exception, CovaltError)
     assert "exit code 2" in result.exception.message
     assert "vault" not in str(result.exception)
-    assert result.stderr == ("the vault is \\u001b[31mlocked\n" if watched else "")
+    assert result.stderr == ("the vault is \\u{1b}[31mlocked\n" if watched else "")
 
 
 def test_export_neither_asks_nor_minds_the_command(root: Path, tmp_path: Path) -> None:

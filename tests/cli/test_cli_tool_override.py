@@ -60,7 +60,7 @@ def test_without_options_it_tells_who_says_what(covalt: Callable[..., tuple[int,
     _, said = covalt("tool", "override", "demo:web")
     rows = {line.split()[0]: line for line in said.splitlines()}
     assert rows["FIELD"] == "FIELD            THIS PROJECT    ITS TOOLSET"
-    assert rows["name"] == "name             Ours \\u001b[2K  Theirs"
+    assert rows["name"] == "name             Ours \\u{1b}[2K  Theirs"
     assert rows["enabled"].split() == ["enabled", "false", "true"]
     assert rows["renderer"].split() == ["renderer", "-", "code"]
 

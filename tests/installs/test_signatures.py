@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.cli.output import safe
 from covalt_git.errors import CovaltError
 from covalt_git.files.project_files import BrokenConfigError
 from covalt_git.files.toolsets import read_toolset
@@ -24,6 +23,7 @@ from covalt_git.installs.signatures import (
 )
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
+from covalt_git.text.display import in_lines
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.ssh_keys import Key, make_key
 
@@ -51,7 +51,7 @@ def refused(content: bytes, signature: bytes, signers: list[str]) -> SignatureEr
     with pytest.raises(SignatureError) as caught:
         verify(content, signature, signers)
     assert caught.value.hint
-    assert str(caught.value) == safe(str(caught.value))
+    assert str(caught.value) == in_lines(str(caught.value))
     return caught.value
 
 
@@ -233,7 +233,7 @@ def test_what_signs_nothing_is_told_without_what_a_terminal_obeys(tmp_path: Path
         with pytest.raises(SignatureError) as caught:
             sign(CONTENT, tmp_path / name)
         assert caught.value.code == "not_signed"
-        assert str(caught.value) == safe(str(caught.value))
+        assert str(caught.value) == in_lines(str(caught.value))
 
 
 def test_a_passphrase_is_asked_by_ssh_keygen_itself(
