@@ -14,6 +14,7 @@ from covalt_git.asking import CannotAskError, NotAnsweredError, inquire
 from covalt_git.gateway.resuming import StillRunningError, as_it_stands
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.questions import Question
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,8 @@ def approved(
 
 
 def _question(approval: Approval, page: str) -> Question:
-    message = f"{approval.tool_id} waits for a person: {', '.join(approval.reasons)}"
+    reasons = display.in_line(", ".join(approval.reasons))
+    message = f"{approval.tool_id} waits for a person: {reasons}"
     params = {"mode": "url", "message": message, "url": page}
     return Question(method="elicitation/create", params=params)
 

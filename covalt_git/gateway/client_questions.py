@@ -20,6 +20,7 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import TypeAdapter, ValidationError
 
 from covalt_git.asking import CannotAskError, InvalidAnswerError, NotAskedError
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -167,6 +168,8 @@ def input_required(call: str, inquiry: Inquiry) -> types.InputRequiredResult | N
 
 def _request(question: Question, **more: str) -> Any:
     params = {**more, **question.params}
+    if question.method == "elicitation/create" and isinstance(params.get("message"), str):
+        params["message"] = display.in_lines(params["message"])
     return _REQUEST.validate_python({"method": question.method, "params": params})
 
 

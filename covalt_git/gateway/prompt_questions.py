@@ -13,6 +13,7 @@ import mcp_types as types
 
 from covalt_git.gateway.client_questions import kinds_of
 from covalt_git.gateway.eras import is_modern
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
@@ -48,7 +49,7 @@ async def answered(
 
 def _question(argument: PromptArgument) -> types.ElicitRequest:
     params = types.ElicitRequestFormParams(
-        message=argument.ask or "", requested_schema=_form(argument)
+        message=display.in_lines(argument.ask or ""), requested_schema=_form(argument)
     )
     return types.ElicitRequest(params=params)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 
 from covalt_git.gateway import addresses, contents, shown_files
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,10 +98,11 @@ def waiting(approval: Approval, chat: ClientChat | None) -> types.CallToolResult
 
     It is an error to the protocol: there is no result yet, and none that an output schema promises.
     """
+    reasons = display.in_line(", ".join(approval.reasons))
     command = f"covalt-git approval approve {approval.execution_id}"
     told = [
         _text(
-            f"{approval.tool_id} waits for a person: {', '.join(approval.reasons)}\n"
+            f"{approval.tool_id} waits for a person: {reasons}\n"
             f"a person approves it with: {command}\n"
             f'then call resume with {{"execution_id": "{approval.execution_id}"}}'
         ),

@@ -40,6 +40,16 @@ def runs(root: Path) -> int:
 
 
 @eras
+def test_a_question_hides_nothing_from_the_person_at_the_client(root: Path, era: str) -> None:
+    person = Person(accept(name="Ada"))
+
+    asking = called("quiz.name", {"ask": "Name?\n(\U000e0041\u2060)"})
+    talk(root, asking, era=era, can=person.callbacks())
+
+    assert person.asked[0].message == "Name?\n(\\u{e0041}\\u{2060})"
+
+
+@eras
 def test_a_person_at_the_client_answers(root: Path, era: str) -> None:
     person = Person(accept(name="Ada"))
 
