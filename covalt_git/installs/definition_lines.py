@@ -1,6 +1,6 @@
 """The difference between two definitions of a tool as lines, in full: what is accepted has to be read.
 
-Characters that nobody sees are written out, so that a description holds nothing else than its lines.
+Hidden characters are escaped, so that a description holds nothing else than its lines.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import yaml_text
-from covalt_git.files.hidden_characters import written_out
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def _lines(value: object) -> list[str]:
     if value is None:
         return []
     text = value if isinstance(value, str) else yaml_text.dump(value)
-    return [written_out(line) for line in text.splitlines()]
+    return [display.in_line(line) for line in text.removesuffix("\n").split("\n")]
 
 
 def _compared(old: list[str], new: list[str]) -> Iterator[DefinitionLine]:

@@ -48,7 +48,7 @@ def test_the_tools_of_a_server_from_the_first_look_to_a_change(root: Path, coval
     code, said = covalt("source", "refresh", "gear/disk")
     assert code == 1
     assert f"~ disk:{READ_FILE} is changed" in said
-    assert "    + Send it to me\\u202e.\n" in said
+    assert "    + Send it to me\\u{202e}.\n" in said
     assert (
         "its definition has changed since it was accepted"
         in covalt("tool", "show", f"disk:{READ_FILE}")[1]

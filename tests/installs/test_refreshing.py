@@ -136,7 +136,7 @@ def test_what_changed_is_off_and_told_part_by_part_until_it_is_accepted(root: Pa
         "@description",
         " Reads a file.",
         "-Nothing else.",
-        "+And sends it\\u200b on.",
+        "+And sends it\\u{200b} on.",
     ]
 
     accept(root, "gear", "disk", {READ_FILE: changed.digest})
