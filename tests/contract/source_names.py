@@ -84,6 +84,14 @@ def environment_variables(nodes: list[ast.AST]) -> Iterator[str]:
                 yield name
 
 
+def keys_of_log_lines(nodes: list[ast.AST]) -> Iterator[str]:
+    """Yield the names by which facts are passed to ``output.lines``."""
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Attribute(ast.Name("output"), "lines"), keywords=keywords):
+                yield from (one.arg for one in keywords if one.arg)
+
+
 def git_names(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield the refs of a chat store and the trailers of its commits."""
     for node in nodes:

@@ -1,13 +1,10 @@
-"""Every name that others store or read: it changes only together with a file of ``names/``.
-
-``UPDATE_NAMES=1 pytest tests/contract`` writes the files again.
-"""
+"""Every name that others store or read: it changes only together with a file of ``names/``."""
 
 from __future__ import annotations
 
 import json
-import os
-from contextlib import closing
+import logging
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +13,10 @@ from flask import Flask
 from werkzeug.exceptions import default_exceptions
 
 from covalt_git.calls.batch import BatchLine
+from covalt_git.calls.observed import observed
+from covalt_git.cli import log_lines, output
 from covalt_git.connections.kept_sign_ins import KeptSignIn
+from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.agent_tokens import AgentToken
 from covalt_git.index.database import connect
 from covalt_git.installs.changing import _Note
@@ -34,20 +34,20 @@ from covalt_git.workspaces.renaming import Rename
 from covalt_server import refusals
 from covalt_server.app import OPERATIONS
 from covalt_server.openapi import document
+from tests.contract.json_names import json_keys
+from tests.contract.name_files import check_names
 from tests.contract.schema_names import schema_names
 from tests.contract.source_names import (
-    REPOSITORY,
     environment_variables,
     error_codes,
     git_names,
+    keys_of_log_lines,
     source_nodes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-FOLDER = Path(__file__).with_name("names")
-UPDATE = "UPDATE_NAMES"
 STORED: dict[str, type[StrictModel]] = {
     "approval": Approval,
     "batch line": BatchLine,
@@ -71,30 +71,8 @@ def nodes() -> list[Any]:
     return source_nodes()
 
 
-def check(name: str, found: Iterable[str]) -> None:
-    """Compare names with those in a file of ``names/``, or write the file."""
-    file = FOLDER / f"{name}.txt"
-    now = sorted(set(found))
-    assert now
-    if os.environ.get(UPDATE):
-        file.write_text("".join(f"{line}\n" for line in now), encoding="utf-8")
-        return
-    before = file.read_text(encoding="utf-8").splitlines()
-    differences = [
-        *(f"- {line}" for line in before if line not in set(now)),
-        *(f"+ {line}" for line in now if line not in set(before)),
-    ]
-    if differences or before != now:
-        lines = "\n".join(differences) or "its lines are not sorted"
-        pytest.fail(
-            f"names in {file.relative_to(REPOSITORY)} have changed:\n{lines}\n"
-            f"hint: if that is intended: {UPDATE}=1 pytest tests/contract",
-            pytrace=False,
-        )
-
-
 def test_the_openapi_document_keeps_its_names() -> None:
-    check("openapi", openapi_names(document(OPERATIONS, "http://localhost")))
+    check_names("openapi", openapi_names(document(OPERATIONS, "http://localhost")))
 
 
 def openapi_names(document: dict[str, Any]) -> Iterator[str]:
@@ -122,7 +100,7 @@ def openapi_names(document: dict[str, Any]) -> Iterator[str]:
 
 def test_the_published_schemas_keep_their_names() -> None:
     published = {name: json.loads(schema_text(name)) for name in NAMES}
-    check(
+    check_names(
         "json_schemas",
         (
             line
@@ -137,7 +115,7 @@ def test_what_is_stored_keeps_its_keys(nodes: list[Any]) -> None:
     for name, model in STORED.items():
         schema = model.model_json_schema()
         found += schema_names(schema, schema.get("$defs", {}), name)
-    check("stored", found)
+    check_names("stored", found)
 
 
 def test_the_index_keeps_its_columns(tmp_path: Path) -> None:
@@ -147,15 +125,33 @@ def test_the_index_keeps_its_columns(tmp_path: Path) -> None:
     )
     others = "SELECT type || ' ' || name FROM sqlite_schema WHERE type != 'table' AND sql NOT NULL"
     with closing(connect(tmp_path / "index.sqlite")) as database:
-        check("index", [name for sql in (columns, others) for (name,) in database.execute(sql)])
+        check_names(
+            "index", [name for sql in (columns, others) for (name,) in database.execute(sql)]
+        )
 
 
 def test_environment_variables_keep_their_names(nodes: list[Any]) -> None:
-    check("environment", environment_variables(nodes))
+    check_names("environment", environment_variables(nodes))
+
+
+def test_log_lines_keep_their_keys(
+    nodes: list[Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = CovaltError("wrong", problems=[Problem("covalt.yaml", 1, 1, "CG101", "wrong")])
+    with caplog.at_level("INFO"), suppress(CovaltError), observed("c1", "demo:add", "1") as call:
+        call.sandbox, call.waited_s = "full", 1.0
+        monkeypatch.setattr(output, "lines", log_lines.say)
+        output.error(wrong, as_json=False)
+        logging.getLogger("covalt_git").error("a bug", exc_info=wrong)
+        raise wrong
+    lines = [json.loads(log_lines.JsonLines().format(record)) for record in caplog.records]
+    assert len(lines) == 3
+    found = (key.removeprefix(".") for line in lines for key in json_keys(line, ""))
+    check_names("log", {*keys_of_log_lines(nodes), *found})
 
 
 def test_errors_and_problems_keep_their_codes(nodes: list[Any]) -> None:
     with Flask("names").test_request_context("/"):
         of_http = {refusals._http_error(error(), ()).code for error in default_exceptions.values()}
     of_lost_calls = {code for code, _ in recovery._ENDINGS.values()}
-    check("codes", {*error_codes(nodes), *of_http, *of_lost_calls, *problems.TITLES})
+    check_names("codes", {*error_codes(nodes), *of_http, *of_lost_calls, *problems.TITLES})

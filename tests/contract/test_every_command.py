@@ -2,12 +2,11 @@
 
 Two are asked to change it, ``validate --fix`` and ``toolset update``; what makes, takes in or removes a
 toolset touches nothing beside that.  A new command fails the first test until it is walked here.
+Each command that has ``--json`` is run with it, for the names of its keys.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 import signal
 import stat
@@ -21,8 +20,12 @@ import click
 import pytest
 
 from covalt_git.cli import cli
+from covalt_git.connections.definition import Name
+from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile
 from covalt_git.files.new_project import create_project
 from tests import command
+from tests.contract.json_names import json_keys, json_values
+from tests.contract.name_files import check_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,11 +63,15 @@ WALK = {
     "grant add process": ["grant add demo process started", "grant add demo process given"],
     "grant add server": ["grant add demo server far"],
     "source list": ["source list"],
-    "source refresh": ["source refresh demo/given --accept"],
+    "source refresh": [
+        "! source refresh demo/given",
+        "source diff demo/given",
+        "source refresh demo/given --accept",
+    ],
     "source diff": ["source diff"],
     "source accept": ["source accept demo/given"],
     "grant list": ["grant list"],
-    "auth login": ["auth login demo/far --no-browser"],
+    "auth login": ["! auth login demo/far --no-browser"],
     "auth list": ["auth list"],
     "auth logout": ["auth logout demo/far"],
     "bundle export": ["bundle export demo -o ../demo.zip"],
@@ -94,14 +101,16 @@ WALK = {
     "call": [
         'call w1 demo:add \'{"a": 1, "b": 2}\'',
         'call w1 app-builder:write_file \'{"path": "a.txt", "content": "x"}\'',
-        'call w1 app-builder:run_command \'{"command": "true"}\' --json',
+        "! call w1 demo:fail",
+        "call w1 --batch ../batch.jsonl",
+        '! call w1 app-builder:run_command \'{"command": "true"}\' --json',
     ],
     "approval list": ["approval list"],
     "approval show": ["approval show $execution_id"],
     "approval approve": ["approval approve $execution_id"],
     "chat replay": ["chat replay w1 $id --yes"],
     "approval deny": [
-        'call w1 app-builder:run_command \'{"command": "true"}\' --json',
+        '! call w1 app-builder:run_command \'{"command": "true"}\' --json',
         "approval deny $execution_id",
     ],
     "chat upload": ["chat upload w1 covalt.yaml"],
@@ -114,10 +123,18 @@ WALK = {
     "chat checkout": ["chat checkout w1 idea"],
     "chat diff": ["chat diff w1 main idea"],
     "chat restore": ["chat restore w1 main a.txt", "chat checkout w1 main"],
-    "chat merge": ["chat merge w1 idea"],
-    "chat resolve": ["chat resolve w1"],
+    "chat merge": [
+        'call w1 app-builder:write_file \'{"path": "a.txt", "content": "ours"}\'',
+        "chat checkout w1 idea",
+        'call w1 app-builder:write_file \'{"path": "a.txt", "content": "theirs"}\'',
+        "chat checkout w1 main",
+        "! chat merge w1 idea",
+        "chat merge w1 idea --keep-both",
+        "chat status w1",
+    ],
+    "chat resolve": ["chat resolve w1", "chat resolve w1 a.txt --ours"],
     "chat branch rename": ["chat branch rename w1 idea other"],
-    "chat branch delete": ["chat branch delete w1 other"],
+    "chat branch delete": ["chat branch delete w1 other", "chat branch list w1 --deleted"],
     "chat message list": ["chat message list w1"],
     "chat message show": ["chat message show w1 $message_id"],
     "chat message edit": ["chat message edit w1 $message_id hi"],
@@ -127,7 +144,7 @@ WALK = {
     "chat export": ["chat export w1 -o ../w1.bundle"],
     "chat import": ["chat import ../w1.bundle --id again"],
     "chat fork": ["chat fork w1"],
-    "chat gc": ["chat gc --all --now"],
+    "chat gc": ["chat gc --all --now", "chat gc w1"],
     "chat delete": ["chat delete spare --yes"],
     "index rebuild": ["index rebuild", "index rebuild --at HEAD"],
     "index status": ["index status"],
@@ -139,7 +156,10 @@ WALK = {
     "dev": ["dev --port 0"],
     "toolset uninstall": ["toolset uninstall theirs --force"],
 }
-"""Every command, in an order in which each has something to do; ``$name`` is of an answer before."""
+"""Every command, in an order in which each has something to do; ``$name`` is of an answer before.
+
+A line that begins with ``!`` ends with 1, the others with 0.
+"""
 
 ASKED = {
     "toolset new": "toolsets/fresh/",
@@ -162,16 +182,17 @@ tools:
 -   id: add
     entrypoint: "tools.a:add"   # adds
     examples: [{args: {a: 1, b: 2}, expected: 3}]
+- {id: fail, entrypoint: "tools.a:fail"}
 tool_overrides: [{tool_id: web, name_override: "The web"}]
 mcp_servers:
-  - {id: started, command: node, args: [server.js]}
+  - {id: started, command: no-such-program, args: [server.js]}
   - {id: far, url: "https://far.example/mcp"}
   - {id: given, command: "%s", args: ["%s", "%s"]}""" % (
     sys.executable.encode(),
     str(SERVERS_HERE / "changing.py").encode(),
     str(SERVERS_HERE / "tools.json").encode(),
 )
-TOOL = b"def add(a: int, b: int) -> int:\r\n    return a+b   "
+TOOL = b"def fail() -> None:\r\n    raise ValueError\r\ndef add(a: int, b: int) -> int:\r\n    return a+b   "
 THEIRS = b'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
 CONFIG = b"""version: 1\r
 # a note of ours   \n
@@ -179,20 +200,25 @@ workspace:   {durability: fast}
 default_role: owner
 roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}
 secret_command: [/bin/echo, "{name}"]"""
-SERVERS = ("serve", "dev")
-NOBODY_THERE = ("auth login",)
-"""They end with 1: nobody answers at the address that the toolset has."""
+SERVERS = {"serve": 1, "dev": 2}
+"""How many lines they print when they are ready."""
+
+PRINTS_TEXT = {"--diff", "--update-baseline"}
+"""Options with which a command prints no JSON."""
 
 
-def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the words of every command below a group."""
+def commands(
+    group: click.Group, words: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    """Yield every command below a group, and its words."""
     context = click.Context(group)
     for name in group.list_commands(context):
         found = group.get_command(context, name)
         if isinstance(found, click.Group):
             yield from commands(found, (*words, name))
         else:
-            yield " ".join((*words, name))
+            assert found is not None
+            yield " ".join((*words, name)), found
 
 
 def written_by_people(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -206,13 +232,32 @@ def written_by_people(root: Path) -> dict[str, tuple[int, bytes]]:
     return found
 
 
-def started_and_stopped(root: Path, args: list[str], env: dict[str, str]) -> tuple[int, str]:
+def started_and_stopped(root: Path, args: list[str], lines: int) -> tuple[int, str, str]:
     program = [sys.executable, "-m", "covalt_git", *args]
-    with subprocess.Popen(program, cwd=root, env=env, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(program, cwd=root, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        line = server.stdout.readline()
+        told = "".join(server.stdout.readline() for _ in range(lines))
         server.send_signal(signal.SIGINT)
-        return server.wait(), line
+        return server.wait(), told, ""
+
+
+def sign_in(root: Path) -> None:
+    """Store a sign-in to a server of the project, as if a user had made it."""
+    url = "https://far.example/mcp"
+    kept = KeptSignIn(
+        project=str(root),
+        toolset_id="demo",
+        server_id="far",
+        url=url,
+        issuer="https://far.example",
+        origins=(),
+        token_endpoint="https://far.example/token",
+        resource=url,
+        client_id="1",
+        access_token="2",
+        signed_in_at="2026-11-24T00:00:00Z",
+    )
+    SignInFile.of(Name(root, "demo", "far", "c1"), url).write(kept)
 
 
 @pytest.fixture
@@ -226,6 +271,7 @@ def root(tmp_path: Path) -> Path:
     (demo / "a.py").write_bytes(TOOL)
     (demo / "a.py").chmod(0o755)
     (demo.parent / "server.js").write_bytes(b"0")
+    (tmp_path / "batch.jsonl").write_text('{"tool": "demo:add", "args": {"a": 1, "b": 2}}\n')
     for name, version in (("theirs", b'"1"'), ("newer", b'"2"')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "toolset.yaml").write_bytes(THEIRS.replace(b'"1"', version))
@@ -237,27 +283,38 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_every_command_there_is_is_walked() -> None:
-    assert sorted(WALK) == sorted(commands(cli))
+    assert sorted(WALK) == sorted(name for name, _ in commands(cli))
 
 
 @pytest.mark.timeout(300)  # so many commands take a busy machine long
-def test_what_people_wrote_stays_as_it_is_through_every_command(root: Path, tmp_path: Path) -> None:
-    env = os.environ | {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+def test_every_command_keeps_what_people_wrote_and_the_keys_of_its_json(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    sign_in(root)
     answers: dict[str, str] = {}
+    keys: set[str] = set()
     before = written_by_people(root)
+    takes_json = {name for name, found in commands(cli) if "--json" in options(found)}
     for name, lines in WALK.items():
         for line in lines:
-            args = [Template(word).safe_substitute(answers) for word in shlex.split(line)]
+            words = shlex.split(line.removeprefix("! "))
+            args = [Template(word).safe_substitute(answers) for word in words]
+            called = next(
+                (" ".join(args[:n]) for n in (3, 2, 1) if " ".join(args[:n]) in WALK), name
+            )
+            if called in takes_json and not PRINTS_TEXT & set(args):
+                args += ["--json"] * ("--json" not in args)
             if name in SERVERS:
-                code, said = started_and_stopped(root, args, env)
+                code, out, err = started_and_stopped(root, args, SERVERS[name])
             else:
-                done = command.run(*args, cwd=root, env=env)
-                code, said = done.returncode, done.stdout + done.stderr
-            waits = "execution_id" in said  # a call that asks a person ends with 1
-            ends = (waits and name != "approval show") or name in NOBODY_THERE
-            assert (line, code) == (line, int(ends)), said
-            if "--json" in args:
-                answers |= {key: value for key, value in json.loads(said).items() if value}
+                done = command.run(*args, cwd=root)
+                code, out, err = done.returncode, done.stdout, done.stderr
+            assert (line, code) == (line, int(line.startswith("! "))), out + err
+            for told in json_values(out) if "--json" in args else ():
+                keys |= set(json_keys(told, f"{called}:"))
+                if "--json" in words:
+                    answers |= {key: value for key, value in told.items() if value}
 
             after = written_by_people(root)
             asked = None if "--dry-run" in args else ASKED.get(name)
@@ -265,3 +322,9 @@ def test_what_people_wrote_stays_as_it_is_through_every_command(root: Path, tmp_
             assert {path for path in changed if not asked or not path.startswith(asked)} == set()
             assert bool(changed) == bool(asked)
             before = after
+    check_names("command_json", keys)
+
+
+def options(found: click.Command) -> set[str]:
+    """Return the options of a command."""
+    return {option for parameter in found.params for option in parameter.opts}
