@@ -20,6 +20,7 @@ from ipaddress import (
 from typing import NamedTuple
 
 from covalt_git.errors import CovaltError
+from covalt_git.text import display
 
 Ip = IPv4Address | IPv6Address
 
@@ -27,7 +28,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 HOST = r"(?P<scheme>https?)://(?P<host>\[[0-9a-f:.]+\]|[^\s/?#:@\[\]]+)"
 _ADDRESS = re.compile(HOST + r"(?::(?P<port>[0-9]{1,5}))?(?P<rest>(?:[/?#].*)?)", re.IGNORECASE)
-_AMBIGUOUS = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_AMBIGUOUS = re.compile(rf"[\\{display.CONTROLS}]")
 _NAME = re.compile(
     r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?)*"
 )

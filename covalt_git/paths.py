@@ -17,6 +17,8 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from covalt_git.text import display
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
@@ -32,7 +34,7 @@ _PLAIN = re.compile(
     r"(?!.{256})(?!(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z))[a-z0-9_]+(?:[-.][a-z0-9_]+)*",
     re.ASCII | re.IGNORECASE,
 )
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile(f"[{display.CONTROLS}]")
 _RESERVED_CHARACTER = re.compile(r'[<>:"|?*\\]')
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?:\s*\..*)?")
 _SHORT_GIT = re.compile(r"git~[0-9]+")
@@ -45,9 +47,6 @@ _NTFS_HASHES = {
 }
 # What HFS+ leaves out when it compares names (git, utf8.c: next_hfs_char).
 _HFS_IGNORED = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-_INVISIBLE = re.compile(
-    "[\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
-)
 
 
 class Verdict(NamedTuple):
@@ -93,7 +92,7 @@ def normal_path(text: str) -> str:
 def typed(path: Path) -> str:
     """Return a path as it is typed at a shell's prompt in the folder where this process stands."""
     text = os.path.relpath(path)
-    if text.isprintable():
+    if display.is_shown(text):
         return shlex.quote(text)
     bytes_ = (f"\\x{one:02x}" if one in _UNTYPED else chr(one) for one in os.fsencode(text))
     return f"$'{''.join(bytes_)}'"
@@ -167,6 +166,18 @@ def _readings(name: str) -> Iterator[str]:
         yield element
 
 
+def _has_invisible(name: str) -> bool:
+    """Tell whether a name has an invisible or bidirectional character, an emoji's selector apart.
+
+    Joiners count everywhere: HFS+ leaves them out when it compares names.
+    """
+    return any(
+        display.kind(one) in {"bidi", "invisible"}
+        and not (one == "\ufe0f" and display.is_joined(name, place))
+        for place, one in enumerate(name)
+    )
+
+
 def _portability(name: str) -> Verdict:
     if _RESERVED_CHARACTER.search(name):
         return Verdict("unportable", "its name holds a character that Windows does not allow")
@@ -174,7 +185,7 @@ def _portability(name: str) -> Verdict:
         return Verdict("unportable", "its name begins or ends with a space, or ends with a dot")
     if _DEVICE.fullmatch(name.casefold()):
         return Verdict("unportable", "its name is a device on Windows")
-    if _INVISIBLE.search(name):
+    if _has_invisible(name):
         return Verdict("unportable", "its name holds an invisible character")
     if unicodedata.normalize("NFC", name) != name:
         return Verdict("unportable", "its name is not in the composed Unicode form")

@@ -62,6 +62,7 @@ ESCAPING = [row["name"] for row in LAYOUTS if row.get("hostile")] + [
         "ü/ö.txt",
         "日本語",
         "🙂",
+        "❤\ufe0f",
         "console",
         "common.c",
         "x" * 255,
@@ -89,6 +90,10 @@ def test_good_paths(path: str) -> None:
         pytest.param("a\u202eb", "invisible", id="right-to-left"),
         pytest.param("a\u200bb", "invisible", id="zero-width"),
         pytest.param("a\U000e0041", "invisible", id="tag-character"),
+        pytest.param("a\u034fb", "invisible", id="grapheme-joiner"),
+        pytest.param("a\u3164", "invisible", id="filler"),
+        pytest.param("a\ufe0f", "invisible", id="selector-after-a-letter"),
+        pytest.param("\u0646\u200c\u0646", "invisible", id="joiner-that-hfs-leaves-out"),
         pytest.param("u\u0308", "composed", id="decomposed"),
     ],
 )

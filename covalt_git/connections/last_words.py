@@ -7,6 +7,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from covalt_git.text import display
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
@@ -75,4 +77,4 @@ class LastWords:
 
 
 def _plain(line: str) -> str:
-    return "".join(one for one in line.expandtabs() if one.isprintable()).rstrip()
+    return "".join(one for one in line.expandtabs() if display.is_shown(one)).rstrip()

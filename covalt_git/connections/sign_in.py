@@ -36,6 +36,7 @@ from covalt_git.hosts import BadHostError, Origin, Reach, is_local, is_loopback,
 from covalt_git.http_client.auth_requests import CheckedAuth
 from covalt_git.http_client.for_agents import agent_client, why_unreachable
 from covalt_git.secret_values import Mask
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -372,4 +373,4 @@ async def _asked(http: Any, definition: Definition) -> AsyncIterator[int]:
 
 
 def _plain(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)[:_MOST_SHOWN].strip()
+    return "".join(one if display.is_shown(one) else " " for one in text)[:_MOST_SHOWN].strip()

@@ -19,6 +19,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_reading import read_archive
 from covalt_git.installs.signatures import beside, read_signature
 from covalt_git.names import new_id
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ class Bundle:
     @classmethod
     def sent(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
         """Return a file that somebody sent, under the name it had; folders are left out of that."""
-        name = "".join(one if one.isprintable() else "_" for one in _FOLDERS.sub("", filename))
+        name = "".join(one if display.is_shown(one) else "_" for one in _FOLDERS.sub("", filename))
         name = name[-_LONGEST_NAME:] or "bundle.zip"
         return cls(content, name, "zip", name, signature)
 

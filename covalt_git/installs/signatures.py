@@ -27,6 +27,7 @@ from covalt_git.models.allowed_signers import (
     wire_strings,
 )
 from covalt_git.models.toolset_state import Signer
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -226,7 +227,7 @@ def _principal(output: bytes) -> str | None:
     """Return the first name that was found; of a list, as old versions print it, the first."""
     first = output.decode("utf-8", "replace").partition("\n")[0]
     names = [one for one in first.split(",") if one and not one.startswith("!")]
-    return names[0] if names and names[0].isprintable() else None
+    return names[0] if names and display.is_shown(names[0]) else None
 
 
 def _ssh_keygen(

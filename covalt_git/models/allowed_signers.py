@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from covalt_git.text import display
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -58,7 +60,7 @@ class AllowedSigner:
             BadSignerLineError: when it is none, or can sign nothing of ours.
         """
         line = line.strip()
-        if not line.isprintable():
+        if not display.is_shown(line):
             raise BadSignerLineError(
                 "must be one line without control characters", "start each line with `- `"
             )

@@ -25,6 +25,7 @@ from covalt_git.models.base import (
     WholeToolId,
 )
 from covalt_git.models.renderers import RendererType
+from covalt_git.text import display
 
 
 def _check_host(text: str) -> str:
@@ -37,7 +38,7 @@ def _check_host(text: str) -> str:
 
 
 def _check_shown(text: str) -> str:
-    if text.strip() and text.isprintable():
+    if text.strip() and display.is_shown(text):
         return text
     raise PydanticCustomError(
         "one_of", "{text} is no name", {"text": repr(text), "hint": "write ann@example.com"}

@@ -70,6 +70,11 @@ def kind(character: str) -> Kind:
     return kinds[bisect_right(starts, ord(character)) - 1]
 
 
+def is_shown(text: str) -> bool:
+    """Tell whether a text on one line has no character that ``in_line`` would escape."""
+    return in_line(text) == text
+
+
 def escape(character: str) -> str:
     r"""Return ``\u{200b}`` for U+200B."""
     return f"\\u{{{ord(character):x}}}"
@@ -80,16 +85,16 @@ def in_line(text: str) -> str:
     return _escaped(text, "", _SEEN, escape)
 
 
-def in_lines(text: str) -> str:
-    """Return a text of several lines, such as a log: only tabs and line feeds are kept."""
-    return _escaped(text, "\t\n", _SEEN, escape)
-
-
-def running(text: str, written: Callable[[str], str] = escape) -> str:
-    """Return prose: it also keeps spaces, and joiners and emoji selectors where they have an effect.
+def in_lines(text: str, written: Callable[[str], str] = escape) -> str:
+    """Return a text of several lines, such as a log: only tabs and line feeds are kept.
 
     ``written`` returns the escape of a character.
     """
+    return _escaped(text, "\t\n", _SEEN, written)
+
+
+def running(text: str, written: Callable[[str], str] = escape) -> str:
+    """Return prose: it also keeps spaces, and joiners and emoji selectors where they have an effect."""
     seen = {*_SEEN, "blank"}
     shown, end = [], 0
     for found in _JOINER.finditer(text):

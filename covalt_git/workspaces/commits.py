@@ -30,6 +30,7 @@ from covalt_git.git_objects import CommitObject
 from covalt_git.models.calls import RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CommitRecord, Source
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.records import Records
@@ -38,7 +39,7 @@ COMMITTER = "covalt-git <covalt-git@covalt.invalid>"
 _SOURCES: tuple[str, ...] = get_args(Source)
 _SOURCE_TRAILER = "Covalt-Source: "
 _MAX_SUBJECT = 100
-_BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029]+")
+_BLANK = re.compile(f"[{display.CONTROLS} \xa0]+")
 _ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
 
 
