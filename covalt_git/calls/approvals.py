@@ -15,6 +15,7 @@ from covalt_git.access import Principal
 from covalt_git.calls.engine import Engine, check_found
 from covalt_git.calls.observed import observed
 from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.calls.python_calls import check_space
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.bundle_files import readable
@@ -127,6 +128,7 @@ class Approvals:
             # Read only now: the toolset may have been edited while this waited for the chat.
             found = _still_callable(caller, asked)
             check_found(found)
+            check_space(found.tool, chat)
             if chat.active_branch() != approval.branch:
                 raise CovaltError(
                     f"the call belongs to the branch {approval.branch!r}",

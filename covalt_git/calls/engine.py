@@ -107,6 +107,7 @@ class Engine:
             MessageElsewhereError: when the active branch does not go through the message.
             InvalidArgumentsError: with everything that is wrong; nothing is recorded.
             SandboxNeededError: when the toolset may not run here.
+            DiskFullError: when there is too little space for a tool that writes.
             CannotInstallError: when what the toolset's Python needs cannot be installed.
             CancelledError: when the follower cancels while this waits for the chat.
         """
@@ -162,6 +163,8 @@ class Engine:
         if not self.catalog.holds(found):
             found = self.check(request)
         reasons = self._reasons(found, request)
+        if not reasons:
+            python_calls.check_space(found.tool, writer.chat)
         call = self._new_call(writer.chat, found, request, base=writer.save_edits())
         if reasons:
             return self.ask(writer, call, found.tool, reasons)
@@ -342,6 +345,7 @@ class Engine:
             writer.put_call(started)
             self.follower.tell(Started(call.id))
 
+        held = writer.held()
         with self._running(call):
             outcome = self._outcome(chat, started, found, begin=begin, confirmed=confirmed)
         error = why_failed(outcome, found, self.follower.cancel)
@@ -366,6 +370,9 @@ class Engine:
             seen = writer.look()
             if self._may_set_modes(found):
                 seen.clear_set_id(chat.workspace)
+        if error is None and found.tool.kind == "python":
+            limits = limits_of(found.tool, self.config)
+            error = python_calls.limit_exceeded(limits, held, writer.held())
         if before is not None and not same(seen, before):
             error = wrote_though_read_only(chat, before, seen, error)
             writer.put_back(seen)

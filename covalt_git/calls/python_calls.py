@@ -14,7 +14,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import environments, python_tool
-from covalt_git.runtime.jobs import Outcome
+from covalt_git.runtime.disk_space import DiskSpace
+from covalt_git.runtime.jobs import MIB, Outcome, limit_error
 from covalt_git.secret_values import Mask
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.questions import Question
+    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Progress
     from covalt_git.secret_command import SecretCommand
@@ -41,6 +43,31 @@ def prepare(found: Found, follower: Follower) -> None:
         InstallCancelledError: when the follower cancels meanwhile.
     """
     python_tool.prepare(_interpreter(found, follower))
+
+
+def check_space(tool: Tool, chat: ChatStore) -> None:
+    """Make sure that a tool which may write has space to do so.
+
+    Raises:
+        DiskFullError: where it has not.
+    """
+    if tool.kind == "python" and not tool.annotations.read_only:
+        DiskSpace(chat.workspace).check()
+
+
+def limit_exceeded(
+    limits: Limits, before: tuple[int, int], now: tuple[int, int]
+) -> CallError | None:
+    """Return the error of a call after which the workspace holds too many files or bytes.
+
+    What it held before it may go on holding.
+    """
+    most_files, most_mb = limits.files, limits.workspace_mb
+    if most_files is not None and now[0] > max(most_files, before[0]):
+        return limit_error("limit_files", limits)
+    if most_mb is not None and now[1] > max(most_mb * MIB, before[1]):
+        return limit_error("limit_workspace", limits)
+    return None
 
 
 def _interpreter(found: Found, follower: Follower) -> Path:

@@ -12,8 +12,14 @@ from covalt_git.models.toolset_manifest import Annotations, Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16
+DEFAULT_WRITTEN_MB, DEFAULT_WORKSPACE_MB, DEFAULT_FILES = 1024, 4096, 200_000
 DEFAULT_LIMITS = Limits(
-    timeout_s=DEFAULT_TIMEOUT_S, answer_s=DEFAULT_ANSWER_S, output_mb=DEFAULT_OUTPUT_MB
+    timeout_s=DEFAULT_TIMEOUT_S,
+    answer_s=DEFAULT_ANSWER_S,
+    output_mb=DEFAULT_OUTPUT_MB,
+    written_mb=DEFAULT_WRITTEN_MB,
+    workspace_mb=DEFAULT_WORKSPACE_MB,
+    files=DEFAULT_FILES,
 )
 """What a call may take where neither the tool nor ``covalt.yaml`` says."""
 
@@ -104,7 +110,8 @@ class WorkspaceConfig(StrictModel):
 class LimitsConfig(Limits):
     """The most that calls may take, whatever their tools say, and how long an approval waits.
 
-    A tool may say less.  Where neither says, a call has 60 s and 16 MiB of output.
+    A tool may say less.  Where neither sets a limit, a call has 60 s, 16 MiB of output, files of up to
+    1,024 MiB, and a workspace of up to 4,096 MiB and 200,000 files.
     """
 
     approval_expires_s: Annotated[Int, Field(ge=1)] = Field(

@@ -73,14 +73,22 @@ class Limits(StrictModel):
         None, description="Printed text and result, each, in units of 1,048,576 bytes."
     )
     written_mb: Annotated[Int, Field(ge=1)] | None = Field(
-        None, description="Size of any file written, in units of 1,048,576 bytes."
+        None, description="Size of any file written, in units of 1,048,576 bytes; 1,024 by default."
     )
     files: Annotated[Int, Field(ge=1)] | None = Field(
-        None, description="Files in the workspace, once a call has written to it."
+        None,
+        description="Files in the workspace, once a call has written to it; 200,000 by default.",
     )
     workspace_mb: Annotated[Int, Field(ge=1)] | None = Field(
-        None, description="Size of the workspace then, in units of 1,048,576 bytes."
+        None,
+        description="Size of the workspace then, in units of 1,048,576 bytes; 4,096 by default.",
     )
+
+    @property
+    def file_mb(self) -> int | None:
+        """The most that one file may hold, in units of 1,048,576 bytes."""
+        said = (self.written_mb, self.workspace_mb)
+        return min((one for one in said if one is not None), default=None)
 
 
 class Example(StrictModel):

@@ -22,6 +22,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime import process_tree, wire
+from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.jobs import MIB, Job, Log, LogLevel, Outcome, Progress, limit_error
 from covalt_git.runtime.process_tree import ProcessorTime
@@ -137,6 +138,7 @@ class AwaitedCall:
         self._processor_time = job.limits.cpu_s and ProcessorTime(room.pid)
         self._workspace = FolderSize(job.workspace, job.limits)
         self._private = FolderSize(room.scratch, job.limits)
+        self._disks = DiskSpace(job.workspace, room.scratch)
         self._questions = ToolQuestions(job)
         self._asked: tuple[AskedQuestion, ...] = ()
 
@@ -218,6 +220,8 @@ class AwaitedCall:
                 looked = now
                 if code := self._too_much():
                     return limit_error(code, limits)
+                if full := self._disks.exceeded():
+                    return CallError(code=full.code, message=full.message, hint=full.hint)
         if cancelled:
             return CallError(code="cancelled", message="a person stopped it")
         if self._status is None and not self._room_is_gone:
@@ -387,5 +391,5 @@ def _request(job: Job) -> dict[str, Any]:
         "describe": job.describe,
         "check_result": job.check_result,
         "kinds": sorted(job.kinds),
-        "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.written_mb},
+        "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.file_mb},
     }

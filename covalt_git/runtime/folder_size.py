@@ -1,8 +1,12 @@
-"""How much a workspace, or a tool's private folder, holds: looked at while a tool fills it.
+"""How much a workspace, or a tool's private folder, holds: counted while a tool fills it.
 
-Counting takes as long as there are files.  So it is done at the end, as soon as the file system tells
-that about so much was written since, and else so seldom that it takes little of the time: others remove
-files meanwhile, and hide from the file system what was written.
+Counting takes as long as there are files.  Small limits are exact: the folder is counted before the call
+and after it.  Large limits, as the defaults are, must not cost each call a count: the folder is counted
+only where the file system shows that much was written.
+
+While the tool runs, a folder is counted as soon as half of a limit was written, and else so seldom that
+it takes little of the time: others remove files meanwhile, and hide from the file system what was
+written.
 """
 
 from __future__ import annotations
@@ -22,27 +26,48 @@ MIB = 1 << 20
 _SHARE = 20
 """Of the time that passes, counting takes one part in so many."""
 
+_FIRST_S = 2.0
+"""How long a call runs before a folder with large limits is counted."""
+
+_SMALL = 10_000, 256 * MIB
+"""Files and bytes of the limits that are exact."""
+
+_WORTH = 2_000, 64 * MIB
+"""Files and bytes that were written before large limits are counted: writing them takes much longer."""
+
+_TICK = 20_000_000  # ns by which the clock of a file system may be behind
+
 
 class FolderSize:
     """Judges a folder by the most that it may hold, as the limits of a call say it.
 
-    One that holds more already may go on holding it: else nobody could make it smaller.  Links are not
-    followed, and what stands at several names counts at each.
+    One that holds more already may go on holding it: else nobody could make it smaller.  Where that was
+    not counted before, what has not changed since was there, and up to :data:`_WORTH` may replace other
+    files.  Links are not followed, sparse files count by their length, and what stands at several names
+    counts at each.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
         self._files = limits.files
         self._size = limits.workspace_mb and limits.workspace_mb * MIB
-        self._largest = limits.written_mb and limits.written_mb * MIB
+        self._largest = limits.file_mb and limits.file_mb * MIB
         self._is_limited = any((self._files, self._size, self._largest))
-        if self._is_limited:
-            self._begin_counting()
-            held = list(self._held())
+        self._is_exact = any(
+            most is not None and most <= small
+            for most, small in zip((self._files, self._largest), _SMALL, strict=True)
+        )
+        if not self._is_limited:
+            return
+        self._since = time.time_ns() - _TICK
+        self._begin_counting()
+        self._free_at_start = self._free_before
+        self._next = self._began + _FIRST_S
+        if self._is_exact:
+            held = [size for size, _ in self._held()]
             self._end_counting()
             self._files = self._files and max(self._files, len(held))
-            self._size = self._size and max(self._size, sum(size for _, size in held))
-            self._large = {file for file, size in held if self._largest and size > self._largest}
+            self._size = self._size and max(self._size, sum(held))
 
     def exceeded_soon(self) -> str:
         """Return the limit that is exceeded now, where enough was written to make it worth a look."""
@@ -51,23 +76,38 @@ class FolderSize:
         if time.monotonic() < self._next and not self._was_filled():
             return ""
         self._begin_counting()
-        found = self.exceeded()
+        found = self._counted()
         self._end_counting()
         return found
 
     def exceeded(self) -> str:
-        """Return the limit that is exceeded now."""
-        if not self._is_limited:
+        """Return the limit that is exceeded once the tool has ended."""
+        if not self._is_limited or not (self._is_exact or self._was_written_to()):
             return ""
-        held = 0
-        for files, (file, size) in enumerate(self._held(), 1):
-            held += size
-            if self._largest is not None and size > self._largest and file not in self._large:
+        return self._counted()
+
+    def _counted(self) -> str:
+        """Return the limit that is exceeded, by a count of all files."""
+        files = size = old_files = old_size = 0
+        for length, is_new in self._held():
+            if (
+                is_new and self._largest and length == self._largest + 1
+            ):  # what the kernel lets through
                 return "limit_written"
-            if self._files is not None and files > self._files:
+            files += 1
+            size += length
+            if not (is_new or self._is_exact):
+                old_files += 1
+                old_size += length
+            if self._files and files - old_files > self._files:
                 return "limit_files"
-            if self._size is not None and held > self._size:
+            if self._size and size - old_size > self._size:
                 return "limit_workspace"
+        more_files, more_size = (0, 0) if self._is_exact else _WORTH
+        if self._files and files > max(self._files, old_files + more_files):
+            return "limit_files"
+        if self._size and size > max(self._size, old_size + more_size):
+            return "limit_workspace"
         return ""
 
     def _begin_counting(self) -> None:
@@ -86,8 +126,13 @@ class FolderSize:
             for most, before, now in zip(limits, self._free_before, self._free(), strict=True)
         )
 
-    def _held(self) -> Iterator[tuple[int, int]]:
-        """Yield the inode of each file, and its size."""
+    def _was_written_to(self) -> bool:
+        """Tell whether enough was written since the start to make it worth a count."""
+        found = zip(_WORTH, self._free_at_start, self._free(), strict=True)
+        return any(before - now >= worth for worth, before, now in found)
+
+    def _held(self) -> Iterator[tuple[int, bool]]:
+        """Yield the size of each file, and whether it is new or has changed since the start."""
         waiting = [os.fspath(self._folder)]
         while waiting:
             try:
@@ -97,7 +142,8 @@ class FolderSize:
                             waiting.append(entry.path)
                             continue
                         found = entry.stat(follow_symlinks=False)
-                        yield found.st_ino, found.st_size if stat.S_ISREG(found.st_mode) else 0
+                        size = found.st_size if stat.S_ISREG(found.st_mode) else 0
+                        yield size, found.st_ctime_ns >= self._since
             except OSError:
                 continue  # it went while it was looked at, or is nobody's to read
 

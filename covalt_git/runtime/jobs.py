@@ -102,6 +102,8 @@ class Outcome:
 
 def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:
     """Return the error of a call that took more than its limit ``code`` lets it."""
+    if code == "limit_written" and limits.file_mb != limits.written_mb:
+        code = "limit_workspace"  # the file alone is larger than the workspace may be
     text, key = {
         "limit_time": (f"it ran longer than {limits.timeout_s:g} s", "timeout_s"),
         "limit_cpu": (f"it used {limits.cpu_s or 0:g} s of processor time", "cpu_s"),

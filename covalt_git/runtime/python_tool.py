@@ -72,7 +72,7 @@ def _limits(limits: Limits) -> RunLimits:
         memory_mb=limits.memory_mb,
         # The room that the tool is forked from is not the tool's.
         processes=(limits.processes or RunLimits().processes) + 1,
-        file_mb=limits.written_mb,
+        file_mb=limits.file_mb,
         grouped=limits.memory_mb is not None or limits.processes is not None,
     )
 

@@ -53,6 +53,11 @@ if TYPE_CHECKING:
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 100
+_MOST_HOLES = 256 << 20  # bytes of sparse files that are read in a scan
+_DENSE = (
+    1 << 16,
+    32,
+)  # files are not sparse that are as small, or use one part in so many of their length
 _READS_AT_ONCE = 16  # files: for what the helper reads meanwhile its pipe has room
 _SURELY_SHORT = MAX_PATH_BYTES // 4 - 1  # letters, of which none has more bytes
 _NAME = operator.attrgetter("name")
@@ -110,14 +115,31 @@ class Snapshot:
 
     def unstored(self) -> list[str]:
         """Return the paths that no commit holds, as the file system spells them, sorted."""
-        notes = () if self.root is None else self.root.all_notes()
-        return sorted(path for kind, path, _ in notes if kind in (_IGNORED, _NOT_STORED))
+        return sorted(self._left(_IGNORED, _NOT_STORED))
+
+    def held(self, path: Path) -> tuple[int, int]:
+        """Return how many files were seen and their bytes by length; not those in ignored folders."""
+        if self.root is None:
+            return 0, 0
+        files, size = self.root.count(), self.root.size()
+        with contextlib.suppress(OSError), Folder.opened(path) as root:
+            for left in self._left(_NOT_STORED):
+                with contextlib.suppress(OSError), root.parent_of(left) as (parent, name):
+                    status = os.lstat(name, dir_fd=parent)
+                    files += 1
+                    size += status.st_size if stat.S_ISREG(status.st_mode) else 0
+        return files, size
 
     def clear_set_id(self, path: Path) -> None:
         """Clear set-user-ID and set-group-ID bits in what was left in place, and not scanned."""
         if left := self.unstored():
             with Folder.opened(path) as root:
                 set_id.clear_below(root, left)
+
+    def _left(self, *kinds: str) -> list[str]:
+        """Return the paths of what was left in place, as the system has them."""
+        notes = () if self.root is None else self.root.all_notes()
+        return [path for kind, path, _ in notes if kind in kinds]
 
     def changed_paths(self, store: GitStore, tree: str) -> list[str]:
         """Return the paths of files that differ from those of a tree, sorted."""
@@ -417,6 +439,8 @@ class _Walk:
     _has_asked: bool = False
     _next: dict[int, tuple[_Look, list[os.DirEntry[str]], int]] = field(default_factory=dict)
     _ignored_files: tuple[str, ...] = field(init=False)
+    _linked: dict[tuple[int, int, int, int], bytes] = field(default_factory=dict)
+    _holes: int = 0
 
     def __post_init__(self) -> None:
         """Find the folders in which some name may have changed, or in a folder of which.
@@ -719,6 +743,14 @@ class _Walk:
             self.ahead.listen()  # what is stored now is not left for when the helper has nothing to do
             if not self._has_asked and self.ahead.reads_more(self.read):
                 self.ask_rest(self.ahead)
+        if status is None:
+            with _READING:
+                status = os.lstat(name, dir_fd=look.handle)
+        content_id = (status.st_ino, status.st_ctime_ns, status.st_mtime_ns, status.st_size)
+        if status.st_nlink != 1 and plain and (oid := self._linked.get(content_id)) is not None:
+            look.linked.add(name)
+            return self.seen(status, oid)
+        self.check_sparse(status)
         try:
             with _READING:
                 found = read_entry(look.handle, name, status, most=self.config.max_file_mb << 20)
@@ -735,11 +767,32 @@ class _Walk:
         reason = "" if plain else why_git_refuses(name, mode, content)
         if reason:
             raise _NotStorableError(reason)
+        oid = bytes.fromhex(self.store.write_blob(content))
         if status.st_nlink != 1:
             look.linked.add(name)
-        oid = bytes.fromhex(self.store.write_blob(content))
+            # Its other names are not read: many of a large file would take as long as many large files.
+            self._linked[content_id] = oid
+        return self.seen(status, oid)
+
+    def seen(self, status: os.stat_result, oid: bytes) -> Seen:
+        """Return what is known of a file from now on."""
         changed = self.clock.trusted(status.st_ctime_ns, status.st_dev)
         return changed, status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode, oid
+
+    def check_sparse(self, status: os.stat_result) -> None:
+        """Make sure that a file may be read, though much of it may be no more than its length.
+
+        Such files take no space on the disk, so that no limit stops a tool from making very many.
+        """
+        size, used = status.st_size, status.st_blocks * 512
+        small, share = _DENSE
+        if size <= small or used * share >= size or size > self.config.max_file_mb << 20:
+            return
+        self._holes += size - used
+        if self._holes > _MOST_HOLES:
+            raise _NotStorableError(
+                f"it is sparse, and the scan has read {_MOST_HOLES >> 20} MiB of such files"
+            )
 
     def note_unportable(self, look: _Look) -> bool:
         """Note the names of a folder that some system cannot have; return whether there are any."""

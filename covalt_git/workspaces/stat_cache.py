@@ -113,6 +113,7 @@ class KnownFolder:
     spelled: bytes | None = None
     anchor: Anchor | None = None
     _count: int | None = None
+    _size: int | None = None
     _told: bytes | None = None
 
     def below(self, path: str) -> KnownFolder | None:
@@ -165,6 +166,13 @@ class KnownFolder:
             below = sum([folder.count() for folder in self.folders.values()])
             self._count = len(self.files) + below
         return self._count
+
+    def size(self) -> int:
+        """Return how many bytes those files hold."""
+        if self._size is None:
+            below = sum([folder.size() for folder in self.folders.values()])
+            self._size = sum([seen[3] for seen in self.files.values()]) + below
+        return self._size
 
 
 NOTHING_KNOWN = KnownFolder((0, 0, 0), None, {}, {}, (), odd=False)

@@ -159,6 +159,10 @@ class Writer:
         paths = self.look().unstored()
         return unstored.digest(self.chat.workspace, paths), paths
 
+    def held(self) -> tuple[int, int]:
+        """Return how many files were seen in the folder, and how many bytes they hold."""
+        return (0, 0) if self._seen is None else self._seen.held(self.chat.workspace)
+
     def noted(self, manifest_id: str | None) -> WorkspaceNotes:
         """Return the notes of a manifest as they are for another one that is made of it here and now.
 
