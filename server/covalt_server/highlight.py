@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 from pygments import lexers
 from pygments.formatters.html import HtmlFormatter
 
+from covalt_git.text import display
 from covalt_server.patches import read_patch
 
 if TYPE_CHECKING:
@@ -77,14 +78,6 @@ _NAME = re.compile(r"[a-z0-9_.+#/-]{1,40}")
 # A second document of YAML rarely begins with an empty line or a heading; Markdown does.
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*\n(?=[ \t]*\n|#+ )")
 
-# What nobody would see, or what makes a line read otherwise than it runs ("Trojan Source",
-# CVE-2021-42574): controls, marks of direction, spaces without width, halves of a character.
-# The joiners of scripts and emoji (U+200C, U+200D) stay.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e"
-    "\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
-
 
 def highlighted(
     text: str,
@@ -93,11 +86,13 @@ def highlighted(
     path: str | None = None,
     anchor: str | None = "L",
     until: float | None = None,
+    exact: bool = False,
 ) -> Markup:
     """Return ``text`` as a listing, its language named, or found from its path and itself.
 
     Line 12 is ``#L12``; a page with two listings gives each its own ``anchor``.  Without one the
     lines have no numbers.  ``until`` is the moment, on the monotonic clock, when patience ends.
+    With ``exact``, for what a person decides on, every hidden character is escaped; else as in prose.
     """
     text = _newlines(text)
     shown = _beginning(text)
@@ -110,7 +105,7 @@ def highlighted(
         lines = str(escape(shown)).split("\n")
     if len(lines) > 1 and not lines[-1]:
         del lines[-1]
-    listed: Iterable[str] = (_made_visible(line) + "\n" for line in lines)
+    listed: Iterable[str] = (_made_visible(line, exact=exact) + "\n" for line in lines)
     if anchor is not None:
         listed = _numbered(listed, anchor=str(escape(anchor)), width=len(str(len(lines))))
     return _notice(text, shown) + _BLOCK.format(
@@ -227,10 +222,12 @@ def _numbered(lines: Iterable[str], *, anchor: str, width: int) -> Iterator[str]
         yield f'<span class="line" id="{place}">{link}{line}</span>'
 
 
-def _made_visible(line: str) -> str:
-    return _UNSEEN.sub(
-        lambda one: f'<span class="unseen-character">U+{ord(one[0]):04X}</span>', line
-    )
+def _made_visible(line: str, *, exact: bool = False) -> str:
+    return (display.in_lines if exact else display.running)(line, _marked)
+
+
+def _marked(character: str) -> str:
+    return f'<span class="unseen-character">{display.escape(character)}</span>'
 
 
 def _newlines(text: str) -> str:
@@ -261,7 +258,7 @@ def _patched(file: PatchedFile, shown: list[PatchLine]) -> Markup:
     for kind, sign in _SIGNS.items():
         if count := file.count(kind):
             facts.append(_COUNT.format(kind, sign, count))
-    parts = [_PATCH_HEAD.format(_safe(file.path), Markup(" ").join(facts))]
+    parts = [_PATCH_HEAD.format(display.in_line(file.path), Markup(" ").join(facts))]
     if shown:
         listing = Markup("".join(_patch_lines(shown)))  # noqa: S704 - of escaped lines
         parts.append(_BLOCK.format("code diff", listing))
@@ -283,5 +280,5 @@ def _patch_lines(lines: list[PatchLine]) -> Iterator[str]:
 
 
 def _safe(text: str) -> Markup:
-    """Return a text as HTML that shows all of it, what nobody would see too."""
+    """Return a text as HTML, its hidden characters escaped."""
     return Markup(_made_visible(str(escape(text))))  # noqa: S704 - escaped right here

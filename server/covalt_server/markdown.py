@@ -18,6 +18,7 @@ from markdown_it.renderer import RendererHTML
 from markupsafe import Markup, escape
 from pygments.token import STANDARD_TYPES
 
+from covalt_git.text import display
 from covalt_server import highlight
 
 if TYPE_CHECKING:
@@ -107,6 +108,26 @@ def _kept(tag: str, attribute: str, value: str) -> str | None:
 
 class _Renderer(RendererHTML):
     """What our pages show otherwise than CommonMark's own renderer does."""
+
+    def text(
+        self,
+        tokens: Sequence[Token],
+        idx: int,
+        options: OptionsDict,  # noqa: ARG002 - as below
+        env: EnvType,  # noqa: ARG002 - as below
+    ) -> str:
+        """Escape hidden characters in prose."""
+        return str(escape(display.running(tokens[idx].content)))
+
+    def code_inline(
+        self,
+        tokens: Sequence[Token],
+        idx: int,
+        options: OptionsDict,  # noqa: ARG002 - as below
+        env: EnvType,  # noqa: ARG002 - as below
+    ) -> str:
+        """Escape hidden characters in code within a line."""
+        return f"<code>{escape(display.running(tokens[idx].content))}</code>"
 
     def fence(  # the signature is the renderer's
         self,

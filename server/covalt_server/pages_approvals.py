@@ -40,7 +40,9 @@ def approval(execution_id: str) -> str:
     """Show what one approval is about."""
     asked = api_approvals.GetApproval(execution_id=execution_id)
     shown = api_approvals.get_approval(asked)
-    return render_template("approval.html", approval=shown, arguments=as_code(shown.args))
+    return render_template(
+        "approval.html", approval=shown, arguments=as_code(shown.args, exact=True)
+    )
 
 
 @pages.post("/approvals/<execution_id>/approve")

@@ -34,7 +34,7 @@ def call(chat_id: str, call_id: str) -> str:
         "call.html",
         call=found,
         shown=result,
-        arguments=as_code(found.args),
+        arguments=as_code(found.args, exact=True),
         result=as_code(found.result) if finished else None,
         diff=_changed(found),
         patch=highlight.diff,

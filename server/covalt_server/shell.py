@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 from flask import g, redirect, request, url_for
+from markupsafe import Markup, escape
 
 from covalt_git.errors import CovaltError
+from covalt_git.text import display
 from covalt_server import current
 
 if TYPE_CHECKING:
@@ -89,6 +91,37 @@ def install(app: Flask) -> None:
     app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
     app.add_template_filter(took)
+    escape_hidden(app)
+
+
+def escape_hidden(app: Flask) -> None:
+    """Have the templates of an app escape hidden characters in every text that they print."""
+    app.add_template_filter(_prose, "prose")
+    app.add_template_filter(_lines, "lines")
+    app.jinja_env.finalize = _shown
+
+
+def _shown(value: object) -> object:
+    """Return what a template prints of a value: a text with its hidden characters escaped.
+
+    HTML is printed as it is, so values of attributes and text areas, which come back in forms, go
+    through the filter ``e``.
+    """
+    return display.in_line(value) if isinstance(value, str) and not _is_html(value) else value
+
+
+def _is_html(value: object) -> bool:
+    return hasattr(value, "__html__")
+
+
+def _prose(value: object) -> Markup:
+    """Return a message, description or result for a page."""
+    return escape(value if _is_html(value) else display.running(str(value)))
+
+
+def _lines(value: object) -> Markup:
+    """Return a text whose line breaks belong to it for a page."""
+    return escape(value if _is_html(value) else display.in_lines(str(value)))
 
 
 def back(endpoint: str, *, said: str | None = None, **values: Any) -> Response:

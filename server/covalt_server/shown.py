@@ -112,9 +112,10 @@ def shown(chat: ChatStore, call: CallAnswer, place: Place) -> Shown:
     return found
 
 
-def as_code(value: Any) -> Markup:
-    """Return a JSON value as highlighted text."""
-    return highlight.highlighted(json.dumps(value, indent=2, ensure_ascii=False), language="json")
+def as_code(value: Any, *, exact: bool = False) -> Markup:
+    """Return a JSON value as highlighted text; arguments are ``exact``."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return highlight.highlighted(text, language="json", exact=exact)
 
 
 def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:

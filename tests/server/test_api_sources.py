@@ -88,7 +88,7 @@ def test_the_page_shows_what_differs_and_accepts_exactly_that(api: Api) -> None:
     posted(api, "refresh")
     shown = page(api)
     assert "as accepted; the others are off.</p>" in shown
-    assert re.search(r'class="line add">\+ &lt;b&gt;All\\u200b&lt;/b&gt;', shown)
+    assert re.search(r'class="line add">\+ &lt;b&gt;All\\u\{200b\}&lt;/b&gt;', shown)
     late = posted(api, "accept", tool=fields)
     assert late.status_code == 409
     assert "is not what was shown any more; nothing is accepted" in late.text

@@ -1,0 +1,157 @@
+"""Hidden characters on each face that prints what a person decides on; data keeps them as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.text import display
+from covalt_server import shell
+from tests import command
+from tests.server.api import Api
+from tests.server.visitor import Visitor
+
+HIDDEN = {"control", "line-break", "bidi", "invisible", "blank"}
+WITHOUT_GLYPH = "\u0378\ue000\ufdd0\uffff\U000f0000\U0010fffd"
+RANGES = [
+    now
+    for before, now in pairwise(map(chr, range(0x110000)))
+    if display.kind(now) in HIDDEN and display.kind(now) != display.kind(before)
+]
+TEXT = "".join([*RANGES, *WITHOUT_GLYPH, *(chr(0xE0000 + ord(one)) for one in "; rm")])
+PERSIAN = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+
+
+@pytest.fixture
+def waiting(api: Api) -> Any:
+    """A call with one character of each range in its arguments, which waits for a person."""
+    return api.call("app-builder:run_command", command=f"ls {TEXT}", cwd=".")
+
+
+def covalt(root: Path, *args: str) -> str:
+    return command.run("-C", str(root), *args).stdout
+
+
+def page(root: Path, address: str) -> str:
+    shown = Visitor.of(root).open(address)
+    assert shown.status == 200
+    return unescape(shown.source)
+
+
+def show(face: str, root: Path, call: Any) -> str:
+    """Return what a face prints of a call that waits."""
+    execution_id = call["execution_id"]
+    match face:
+        case "approval list":
+            return covalt(root, "approval", "list")
+        case "approval show":
+            return covalt(root, "approval", "show", execution_id)
+        case "chat show":
+            covalt(root, "approval", "deny", execution_id)
+            return covalt(root, "chat", "show", "c1", "HEAD")
+        case "/approvals":
+            return page(root, "/approvals")
+        case "/approvals/ID":
+            return page(root, f"/approvals/{execution_id}")
+        case _:
+            return page(root, f"/chats/c1/calls/{call['id']}")
+
+
+FACES = [
+    "approval list",
+    "approval show",
+    "chat show",
+    "/approvals",
+    "/approvals/ID",
+    "/chats/ID/calls/ID",
+]
+
+
+def raw(shown: str) -> set[str]:
+    """Return the hidden characters of a text that are not the line feeds between its own lines."""
+    return {one for one in shown if one in TEXT and one != "\n"}
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_arguments_hide_no_character_of_any_range(face: str, root: Path, waiting: Any) -> None:
+    shown = show(face, root, waiting)
+
+    assert raw(shown) == set()
+    # JSON escapes ASCII's controls itself.
+    assert [one for one in TEXT if one >= "\x7f" and display.escape(one) not in shown] == []
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_the_probe_finds_a_face_that_escapes_nothing(
+    face: str, root: Path, waiting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not face.startswith("/"):
+        pytest.skip("a command is a process of its own")
+    monkeypatch.setattr(display, "_escaped", lambda text, *_: text)
+
+    assert raw(show(face, root, waiting))
+
+
+def test_json_and_the_api_keep_arguments_as_they_are(root: Path, api: Api, waiting: Any) -> None:
+    told = json.loads(covalt(root, "approval", "show", waiting["execution_id"], "--json"))
+    listed = json.loads(covalt(root, "approval", "list", "--json"))
+    answer = api.get("get_approval", execution_id=waiting["execution_id"])
+
+    assert {one["args"]["command"] for one in (told, *listed, answer)} == {f"ls {TEXT}"}
+
+
+def test_names_of_files_are_escaped_on_pages_and_come_back_as_they_are(
+    root: Path, api: Api
+) -> None:
+    name = "a\u3000b\u2764\ufe0f.txt"
+    (api.workspace / name).write_text("x", encoding="utf-8")
+    visitor = Visitor.of(root)
+
+    listed = page(root, "/chats/c1/files")
+    status = covalt(root, "chat", "status", "c1")
+    edited = visitor.open("/chats/c1/files/" + name + "?view=edit")
+    (form,) = [one for one in edited.forms if "content" in one.fields]
+    visitor.send(form, "Save", content="y\u2060\u202e")
+    again = visitor.open("/chats/c1/files/" + name + "?view=edit")
+    (form_again,) = [one for one in again.forms if "content" in one.fields]
+
+    for shown in (listed, status, edited.text):
+        assert "a\\u{3000}b\u2764\\u{fe0f}.txt" in shown
+    assert raw(status) == set()
+    assert (api.workspace / name).read_text(encoding="utf-8").strip() == "y\u2060\u202e"
+    assert form_again.fields["content"][0].strip() == "y\u2060\u202e"
+
+
+@pytest.mark.parametrize("face", ["terminal", "page"])
+@pytest.mark.usefixtures("api")
+def test_a_message_keeps_its_joiners_and_hides_nothing(face: str, root: Path) -> None:
+    covalt(root, "chat", "message", "add", "c1", f"{PERSIAN} \u2764\ufe0f a\U000e0041")
+    (message,) = json.loads(covalt(root, "chat", "message", "list", "c1", "--json"))
+
+    if face == "terminal":
+        shown = covalt(root, "chat", "message", "show", "c1", message["id"])
+    else:
+        shown = page(root, f"/chats/c1/states/{message['manifest_id']}")
+
+    assert f"{PERSIAN} \u2764\ufe0f a\\u{{e0041}}" in shown
+
+
+def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
+    """A field's name or value with an escape in it would be another one when it is sent."""
+    attribute = re.compile(r'\s(?:value|name|data-[a-z-]+)="([^"<>]*)"|([^"<>]*)</textarea>')
+    constant = re.compile(r"loop\.\w+|url_for\(.*|'[a-z]+' if .* else '[a-z]+'")
+    changed = [
+        f"{file.name}: {printed}"
+        for file in Path(shell.__file__).with_name("templates").glob("*.html")
+        for found in attribute.finditer(file.read_text(encoding="utf-8"))
+        for printed in re.findall(r"\{\{ (.*?) \}\}", found[1] or found[2] or "")
+        if not printed.endswith(" | e") and not constant.fullmatch(printed)
+    ]
+
+    assert changed == []
