@@ -11,7 +11,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test proof check browser servers format clean
+.PHONY: run test proof faults check browser servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
@@ -23,6 +23,10 @@ test: check browser servers
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/proof.md).
 proof: $(READY)
 	$(BIN)/python -m proof
+
+# Plant faults one by one, and run the tests that run their lines until one fails (tests/faults/).
+faults: $(READY)
+	$(BIN)/python -m tests.faults
 
 # Chromium, for the tests that look at pages; where it cannot be installed they skip and say so.
 # Its shell without windows, which Debian has as well, takes half the time for most of them.

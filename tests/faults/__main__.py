@@ -1,0 +1,155 @@
+"""Plant each fault in a copy of the checkout, and run the tests that run its lines.
+
+``python -m tests.faults [ID ...]`` plants them; the status is 1 when one is no longer found.
+``python -m tests.faults record [TEST ...]`` runs tests, or all, to record which of them run which fault.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from coverage import CoverageData
+
+from tests.faults.planting import HERE, REPOSITORY, Fault, read_faults
+
+RECORDED = HERE / "tests.json"
+FOUND = HERE / "found.json"
+_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_TESTS_FAILED, _NOTHING_RUN = 1, 5
+_LONGEST_S = 1800
+
+
+def main(args: list[str]) -> int:
+    """Do what the arguments say."""
+    if args[:1] == ["record"]:
+        record(args[1:])
+        return 0
+    faults = read_faults()
+    unknown = sorted(set(args) - {one.id for one in faults})
+    if unknown:
+        sys.exit(f"unknown faults: {', '.join(unknown)}")
+    return plant([one for one in faults if not args or one.id in args])
+
+
+def record(tests: list[str]) -> None:
+    """Add the tests that run the lines of each fault to those that are recorded."""
+    recorded = _read(RECORDED)
+    with TemporaryDirectory() as folder:
+        data_file = Path(folder) / "coverage"
+        program = [sys.executable, "-m", "coverage", "run", f"--data-file={data_file}"]
+        program += ["--source=covalt_git,server/covalt_server", "-m", "pytest", "-q"]
+        argv = [*program, "-p", "tests.faults.contexts", *tests]
+        done = subprocess.run(argv, cwd=REPOSITORY, check=False)
+        if done.returncode not in {0, _TESTS_FAILED}:
+            sys.exit("nothing is recorded: the tests did not run to their end")
+        data = CoverageData(str(data_file))
+        data.read()
+        for fault in read_faults():
+            place = fault.planted(REPOSITORY)
+            lines = data.contexts_by_lineno(str(place.file))
+            found = {
+                test
+                for line in range(place.first_line, place.last_line + 1)
+                for test in lines.get(line, ())
+            }
+            recorded[fault.id] = sorted({*recorded.get(fault.id, ()), *found} - {""})
+    _write(RECORDED, recorded)
+    for fault_id, ids in recorded.items():
+        print(f"{len(ids):6} tests run {fault_id}")
+
+
+def plant(faults: list[Fault]) -> int:
+    """Plant faults one after the other, print and keep by which tests they are found."""
+    recorded, before = _read(RECORDED), _read(FOUND)
+    now: dict[str, str | None] = {}
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "checkout"
+        _copy(copy)
+        for fault in faults:
+            ids = [*fault.tests, *recorded.get(fault.id, ())]
+            began = time.monotonic()
+            now[fault.id] = _found_by(fault, copy, ids)
+            took = time.monotonic() - began
+            print(f"{took:6.0f} s  {fault.id}: {now[fault.id] or 'NOT FOUND'}", flush=True)
+    _write(FOUND, before | now)
+    lost = [fault_id for fault_id, test in now.items() if before.get(fault_id) and not test]
+    print(f"found {sum(map(bool, now.values()))} of {len(now)}")
+    for fault_id in lost:
+        print(f"no longer found: {fault_id}; before by {before[fault_id]}")
+    return int(bool(lost))
+
+
+def _found_by(fault: Fault, copy: Path, ids: list[str]) -> str | None:
+    """Return the first test that fails with the fault, and passes without it."""
+    place = fault.planted(copy)
+    sound = place.file.read_text(encoding="utf-8")
+    # Nearest first: the tests of the package that has the fault.
+    package = place.file.relative_to(copy).parts[1].removesuffix(".py")
+    waiting = sorted(ids, key=lambda one: (package not in one, ids.index(one)))
+    while waiting:
+        place.file.write_text(place.text, encoding="utf-8")
+        try:
+            failed = _first_failure(copy, waiting)
+        finally:
+            place.file.write_text(sound, encoding="utf-8")
+        if failed is None or failed not in waiting or _first_failure(copy, [failed]) is None:
+            return failed
+        waiting = waiting[waiting.index(failed) + 1 :]  # it fails here anyway
+    return None
+
+
+def _first_failure(copy: Path, ids: list[str]) -> str | None:
+    """Run tests in a copy until one fails; return that one, or None."""
+    chosen = copy / ".chosen-tests"
+    chosen.write_text("".join(f"{one}\n" for one in ids), encoding="utf-8")
+    paths = os.pathsep.join([str(copy), str(copy / "server")])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{chosen}"],
+            cwd=copy,
+            env=os.environ | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            timeout=_LONGEST_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no end within {_LONGEST_S} s"
+    if done.returncode == 0:
+        return None
+    failed = _FAILED.search(done.stdout)
+    if failed is None or done.returncode == _NOTHING_RUN:
+        sys.exit(f"the tests cannot run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return failed[1]
+
+
+def _copy(copy: Path) -> None:
+    """Copy what Git would check in, as it is now."""
+    argv = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(argv, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    for name in listed.stdout.split("\0")[:-1]:
+        if (REPOSITORY / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, copy / name, follow_symlinks=False)
+    (copy / ".venv").symlink_to(Path(sys.prefix))
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+
+
+def _write(file: Path, values: object) -> None:
+    file.write_text(json.dumps(values, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,40 @@
+"""Every recorded fault can still be planted, where its record says or wherever its function went."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.faults.planting import REPOSITORY, Fault, LostFaultError, read_faults
+
+FAULTS = read_faults()
+
+
+def test_ids_of_faults_differ() -> None:
+    assert len({one.id for one in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[one.id for one in FAULTS])
+def test_a_fault_changes_its_file_and_leaves_it_python(fault: Fault) -> None:
+    place = fault.planted(REPOSITORY)
+
+    assert place.text != place.file.read_text(encoding="utf-8")
+    assert ast.dump(ast.parse(place.text)) != ast.dump(ast.parse(place.file.read_text("utf-8")))
+
+
+def test_a_fault_follows_its_function_to_another_file(tmp_path: Path) -> None:
+    moved = tmp_path / "covalt_git/new/home.py"
+    moved.parent.mkdir(parents=True)
+    moved.write_text("x = 1\n\n\ndef f(a):\n    return (\n        a > 1\n    )\n")
+    fault = Fault("f", "covalt_git/old.py", "f", "a > 1", "a >= 1")
+
+    place = fault.planted(tmp_path)
+
+    assert place.file == moved
+    assert place.text == moved.read_text().replace("a > 1", "a >= 1")
+    assert (place.first_line, place.last_line) == (5, 6)
+    with pytest.raises(LostFaultError):
+        replace(fault, function="g").planted(tmp_path)
