@@ -13,6 +13,7 @@ from mcp.server.stdio import stdio_server
 
 from covalt_git.gateway.server import Faces
 from covalt_git.runtime import python_tool
+from covalt_git.text.log_format import escape_logs
 from covalt_git.workspaces import watches
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def serve(gateway: Gateway) -> None:
 
     While it is served, whatever else is printed goes to the error stream.
     """
+    escape_logs()
     anyio.run(_serve, gateway)
 
 

@@ -10,11 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flask import current_app, g
+from flask.logging import default_handler
 
 from covalt_git.files.project_files import CONFIG
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.signatures import signature
 from covalt_git.project import Project
+from covalt_git.text.log_format import LogFormatter, escape_logs
 from covalt_server.call_streams import CallStreams
 
 if TYPE_CHECKING:
@@ -30,12 +32,18 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writing import Writer
 
 
+_LOG_LINE = "[%(asctime)s] %(levelname)s in %(module)s: %(message)s"
+"""As Flask writes it."""
+
+
 def install(app: Flask, root: Path, role: str | None) -> None:
     """Let the requests of an app work on the project at ``root``."""
     app.config["COVALT_ROOT"] = root
     app.config["COVALT_ROLE"] = role
     app.config["COVALT_STREAMS"] = CallStreams()
     app.teardown_request(_close)
+    escape_logs()
+    default_handler.setFormatter(LogFormatter(_LOG_LINE))
 
 
 def project() -> Project:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from covalt_git.cli import cli
 from covalt_git.text import display
 from covalt_server import shell
 from tests import command
@@ -89,10 +92,17 @@ def test_arguments_hide_no_character_of_any_range(face: str, root: Path, waiting
 
 @pytest.mark.parametrize("face", FACES)
 def test_the_probe_finds_a_face_that_escapes_nothing(
-    face: str, root: Path, waiting: Any, monkeypatch: pytest.MonkeyPatch
+    face: str,
+    root: Path,
+    waiting: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if not face.startswith("/"):
-        pytest.skip("a command is a process of its own")
+    def in_this_process(folder: Path, *args: str) -> str:
+        cli.main(["-C", str(folder), *args], standalone_mode=False)
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(sys.modules[__name__], "covalt", in_this_process)
     monkeypatch.setattr(display, "_escaped", lambda text, *_: text)
 
     assert raw(show(face, root, waiting))
@@ -140,6 +150,24 @@ def test_a_message_keeps_its_joiners_and_hides_nothing(face: str, root: Path) ->
         shown = page(root, f"/chats/c1/states/{message['manifest_id']}")
 
     assert f"{PERSIAN} \u2764\ufe0f a\\u{{e0041}}" in shown
+
+
+def test_logs_hide_nothing(root: Path) -> None:
+    program = (
+        "import logging, pathlib, sys\n"
+        "from covalt_server.app import create_app\n"
+        "create_app(pathlib.Path(sys.argv[1]), token='t' * 40, port=1).logger.error(sys.argv[2])\n"
+        "logging.getLogger('covalt_git').warning(sys.argv[2])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, root, "a\U000e0041\u2060"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stderr.count("a\\u{e0041}\\u{2060}\n") == 2
+    assert raw(done.stderr) == set()
 
 
 def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
