@@ -135,7 +135,7 @@ def test_a_branch_moves_on_and_the_index_knows(parted: Api) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
-        ({"branch": "no"}, 404, "unknown_branch"),
+        ({"branch": "no"}, 404, "unknown_manifest"),
         ({"branch": "idea", "resolutions": [{"path": "x", "decision": "ours"}]}, 404, "unknown_conflict"),
         ({"branch": "idea", "resolutions": [{"path": "p.png", "decision": "union"}]}, 400, "not_mergeable"),
         ({"branch": "idea", "resolutions": [{"path": "p.png", "decision": "content"}]}, 400, "invalid_request"),
