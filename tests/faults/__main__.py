@@ -1,7 +1,8 @@
 """Plant each fault in a copy of the checkout, and run the tests that run its lines.
 
 ``python -m tests.faults [ID ...]`` plants them; the status is 1 when one is no longer found.
-``python -m tests.faults record [TEST ...]`` runs tests, or all, to record which of them run which fault.
+``python -m tests.faults record [PATH ...]`` runs test files, or all, to record which of their tests run
+which fault.
 """
 
 from __future__ import annotations
@@ -40,31 +41,33 @@ def main(args: list[str]) -> int:
     return plant([one for one in faults if not args or one.id in args])
 
 
-def record(tests: list[str]) -> None:
-    """Add the tests that run the lines of each fault to those that are recorded."""
-    recorded = _read(RECORDED)
-    with TemporaryDirectory() as folder:
-        data_file = Path(folder) / "coverage"
-        program = [sys.executable, "-m", "coverage", "run", f"--data-file={data_file}"]
-        program += ["--source=covalt_git,server/covalt_server", "-m", "pytest", "-q"]
-        argv = [*program, "-p", "tests.faults.contexts", *tests]
-        done = subprocess.run(argv, cwd=REPOSITORY, check=False)
-        if done.returncode not in {0, _TESTS_FAILED}:
-            sys.exit("nothing is recorded: the tests did not run to their end")
-        data = CoverageData(str(data_file))
-        data.read()
-        for fault in read_faults():
-            place = fault.planted(REPOSITORY)
-            lines = data.contexts_by_lineno(str(place.file))
-            found = {
-                test
-                for line in range(place.first_line, place.last_line + 1)
-                for test in lines.get(line, ())
-            }
-            recorded[fault.id] = sorted({*recorded.get(fault.id, ()), *found} - {""})
-    _write(RECORDED, recorded)
-    for fault_id, ids in recorded.items():
-        print(f"{len(ids):6} tests run {fault_id}")
+def record(paths: list[str]) -> None:
+    """Add the tests that run the lines of each fault to those that are recorded, one path at a time."""
+    places = {fault.id: fault.planted(REPOSITORY) for fault in read_faults()}
+    for path in paths or sorted(map(str, (REPOSITORY / "tests").rglob("test_*.py"))):
+        recorded = _read(RECORDED)
+        with TemporaryDirectory() as folder:
+            data_file = Path(folder) / "coverage"
+            program = [sys.executable, "-m", "coverage", "run", f"--data-file={data_file}"]
+            program += ["--source=covalt_git,server/covalt_server", "-m", "pytest", "-q"]
+            argv = [*program, "-p", "tests.faults.contexts", path]
+            done = subprocess.run(argv, cwd=REPOSITORY, check=False)
+            if done.returncode not in {0, _TESTS_FAILED}:
+                print(f"NOT RECORDED: {path} ended with {done.returncode}", flush=True)
+                continue
+            data = CoverageData(str(data_file))
+            data.read()
+            for fault_id, place in places.items():
+                lines = data.contexts_by_lineno(str(place.file))
+                found = {
+                    test
+                    for line in range(place.first_line, place.last_line + 1)
+                    for test in lines.get(line, ())
+                }
+                recorded[fault_id] = sorted({*recorded.get(fault_id, ()), *found} - {""})
+        _write(RECORDED, recorded)
+    for fault_id, tests in _read(RECORDED).items():
+        print(f"{len(tests):6} tests run {fault_id}")
 
 
 def plant(faults: list[Fault]) -> int:
