@@ -107,34 +107,24 @@ def test_many_sparse_files_are_not_read(chat: ChatStore, monkeypatch: pytest.Mon
     assert seen.held(chat.workspace) == (31, 31 << 20)
 
 
-@pytest.mark.parametrize(
-    ("body", "limits", "code"),
-    [
-        (
-            "for n in range(20_001): os.close(os.open(f'{n}', os.O_CREAT))",
-            {"files": 20_000},
-            "limit_files",
-        ),
-        (
-            "for n in range(31): open(f'{n}', 'wb').write(bytes(10 << 20))",
-            {"workspace_mb": 300},
-            "limit_workspace",
-        ),
-        (
-            "for n in range(31): open(os.environ['TMPDIR'] + f'/{n}', 'wb').write(bytes(10 << 20)); time.sleep(0.2)",
-            {"workspace_mb": 300},
-            "limit_tmp",
-        ),
-    ],
-)
-def test_large_limits_hold_though_the_folder_was_not_counted_before(
-    workshop: Workshop, body: str, limits: dict[str, int], code: str
-) -> None:
-    """A tool writes a little more than a large limit lets it."""
-    outcome = workshop.run(f"import os, time\ndef run():\n    {body}\n", limits=limits)
+def test_files_are_counted_by_the_scan_after_the_call(world: World) -> None:
+    """A tool makes a few files more than a large limit, too quickly to be counted meanwhile."""
+    world.configure("limits: {files: 20000}")
+
+    outcome = fill(world, "for n in range(20_001): os.close(os.open(f'{n}', os.O_CREAT))")
+
+    assert code(outcome) == "limit_files"
+
+
+def test_a_private_folder_is_counted_while_the_tool_runs(workshop: Workshop) -> None:
+    """A tool writes a little more than a large limit to its /tmp, while others free as much."""
+    write = "open(os.environ['TMPDIR'] + f'/{n}', 'wb').truncate(10 << 20)"
+    source = f"import os, time\ndef run():\n    for n in range(31): {write}\n    time.sleep(30)\n"
+
+    outcome = workshop.run(source, limits={"workspace_mb": 300})
 
     assert outcome.error is not None
-    assert outcome.error.code == code
+    assert outcome.error.code == "limit_tmp"
 
 
 def test_a_workspace_that_holds_more_than_a_large_limit_can_be_changed(workshop: Workshop) -> None:
