@@ -167,7 +167,7 @@ def _readings(name: str) -> Iterator[str]:
 
 
 def _has_invisible(name: str) -> bool:
-    """Tell whether a name has an invisible or bidirectional character, an emoji's selector apart.
+    """Return whether a name has an invisible or bidirectional character; U+FE0F after an emoji is allowed.
 
     Joiners count everywhere: HFS+ leaves them out when it compares names.
     """

@@ -410,7 +410,7 @@ class Engine:
         return self.level or sandbox.level()
 
     def _may_set_modes(self, found: Found) -> bool:
-        """Tell whether a call may leave set-user-ID files: its code runs without the seccomp filter."""
+        """Return whether the code of a call runs without the seccomp filter, so that it can set mode bits."""
         if found.tool.kind == "mcp":
             return mcp_calls.server_of(found.toolset, found.tool.server).command is not None
         return found.tool.kind == "python" and self._level() not in {"full", "landlock"}

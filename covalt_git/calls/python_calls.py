@@ -60,7 +60,7 @@ def limit_exceeded(
 ) -> CallError | None:
     """Return the error of a call after which the workspace holds too many files or bytes.
 
-    What it held before it may go on holding.
+    A workspace that was over a limit before the call may stay as large as it was, but not grow.
     """
     most_files, most_mb = limits.files, limits.workspace_mb
     if most_files is not None and now[0] > max(most_files, before[0]):

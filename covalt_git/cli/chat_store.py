@@ -109,7 +109,7 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
     """Take in a chat that was exported, or any history of git's.
 
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
-    repository.  Every object, path and link is looked at before; nothing that comes in is run.  Its
+    repository.  Every object, path and link is checked first; nothing of it is run.  Its
     commits count as made elsewhere: the chat begins with no calls or messages of its own.
     """
     opened = project()

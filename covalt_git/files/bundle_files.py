@@ -195,7 +195,7 @@ def _walk(
 
 
 def is_bytecode(path: str) -> bool:
-    """Tell whether a path is one that Python may load compiled code from."""
+    """Return whether Python may load compiled code from a path."""
     return PYCACHE in path.split("/") or path.lower().endswith((".pyc", ".pyo"))
 
 

@@ -91,7 +91,7 @@ class ToolsetCopy:
 
     @classmethod
     def of(cls, toolset: Toolset) -> ToolsetCopy:
-        """Return the copy that belongs to a toolset as it was read."""
+        """Return the copy for the digest that a toolset had when it was read."""
         source = toolset.folder.absolute()
         cache = source.parent.parent / "data" / "cache" / "toolsets"
         return cls(cache, toolset.id, toolset.digest, source, toolset.files.files)

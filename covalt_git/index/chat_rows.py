@@ -114,9 +114,10 @@ def _new_manifests(
 
 
 def _is_another_chat(connection: sqlite3.Connection, chat: ChatStore) -> bool:
-    """Tell whether the foreign commits of a chat cannot be those of the chat that the index has.
+    """Return whether the index has rows of an earlier chat with the same id.
 
-    A list only gets longer, by commits that are new.
+    The list of foreign commits never loses an id, and gets only ids of new commits. So an empty list that
+    was not empty, or a listed commit that the index has as made here, is proof of another chat.
     """
     foreign = chat.foreign.ids()
     query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source != 'push'"

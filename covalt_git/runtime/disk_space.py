@@ -1,4 +1,4 @@
-"""Free space of the file systems that tools write to, of which calls leave some to everything else."""
+"""Free space of the file systems that tools write to: a call is stopped before it uses all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from covalt_git.paths import typed
 
 _LEFT = 1 << 30
 _SHARE = 8
-"""Of a small file system, such as a /tmp in memory, one part in so many is left."""
+"""The reserve of a file system smaller than 8 GiB, such as a /tmp in memory: this fraction of its size."""
 
 
 class DiskFullError(CovaltError):
@@ -30,7 +30,7 @@ class DiskFullError(CovaltError):
 
 
 class DiskSpace:
-    """Judges the file systems of a workspace and of private folders by the space that is to be left."""
+    """The reserve of free space on the file systems of a workspace and of a private folder."""
 
     def __init__(self, workspace: Path, private: Path | None = None) -> None:
         self._workspace = workspace
@@ -39,17 +39,17 @@ class DiskSpace:
         self._places = [(what, folder, *_space(folder)) for what, folder in places]
 
     def check(self) -> None:
-        """Make sure that there is space for a tool that writes.
+        """Check that the free space is at least the reserve.
 
         Raises:
-            DiskFullError: naming the place.
+            DiskFullError: with the file system that has less.
         """
         for what, folder, available, left in self._places:
             if available < left:
                 raise DiskFullError(what, folder, left)
 
     def exceeded(self) -> DiskFullError | None:
-        """Return what is wrong where a call leaves too little.
+        """Return the error of a call that used the reserve, or None.
 
         The chat's store takes as much again as the call wrote to the workspace.  A call that began with
         too little, as a tool that only reads may, can use half of what there was.
@@ -64,9 +64,10 @@ class DiskSpace:
 
 
 def _space(folder: Path) -> tuple[int, int]:
-    """Return how many bytes are available at a folder, and how many of them are to be left: 0 if unknown."""
+    """Return the available bytes of a folder's file system and its reserve; both are 0 if unknown."""
     try:
-        told = os.statvfs(folder)
+        status = os.statvfs(folder)
     except OSError:  # the tool has removed it
         return 0, 0
-    return told.f_bavail * told.f_frsize, min(_LEFT, told.f_blocks * told.f_frsize // _SHARE)
+    size = status.f_blocks * status.f_frsize
+    return status.f_bavail * status.f_frsize, min(_LEFT, size // _SHARE)

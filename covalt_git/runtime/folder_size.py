@@ -41,10 +41,10 @@ _TICK = 20_000_000  # ns by which the clock of a file system may be behind
 class FolderSize:
     """Judges a folder by the most that it may hold, as the limits of a call say it.
 
-    One that holds more already may go on holding it: else nobody could make it smaller.  Where that was
-    not counted before, what has not changed since was there, and up to :data:`_WORTH` may replace other
-    files.  Links are not followed, sparse files count by their length, and what stands at several names
-    counts at each.
+    A folder that was over a limit before the call may stay as large as it was, so that a call can make it
+    smaller.  If it was not counted before the call, the files that have not changed since are taken as
+    its old content, and up to :data:`_WORTH` more are allowed for replaced files.  Links are not followed,
+    sparse files count by their length, and a hard link counts at each of its names.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
@@ -127,7 +127,7 @@ class FolderSize:
         )
 
     def _was_written_to(self) -> bool:
-        """Tell whether enough was written since the start to make it worth a count."""
+        """Return whether enough was written since the start to justify a count."""
         found = zip(_WORTH, self._free_at_start, self._free(), strict=True)
         return any(before - now >= worth for worth, before, now in found)
 

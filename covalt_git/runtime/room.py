@@ -149,7 +149,7 @@ class Room:
 
 
 class _SourceLoader(SourceFileLoader):
-    """A loader that compiles the source, whatever bytecode lies beside it."""
+    """Source loader that ignores bytecode: it always compiles the source."""
 
     def path_stats(self, path: str) -> NoReturn:
         """Refuse, as a loader does that has no bytecode (``importlib.abc.SourceLoader``)."""
@@ -157,10 +157,10 @@ class _SourceLoader(SourceFileLoader):
 
 
 def _read_no_bytecode(trusted: tuple[Path, ...]) -> None:
-    """Import source and extension modules alone, but from ``trusted`` folders.
+    """Load bytecode from ``trusted`` folders only; elsewhere, compile the source at each import.
 
-    Bytecode in a workspace or beside it is in no digest, and wins over the source.  What is installed
-    would take seconds to compile anew.
+    No digest covers bytecode in a workspace, and Python prefers it to the source.  Installed packages
+    are trusted because compiling them takes seconds.
     """
     sourced = FileFinder.path_hook(
         (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES)
