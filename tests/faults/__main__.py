@@ -77,8 +77,11 @@ def plant(faults: list[Fault]) -> int:
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "checkout"
         _copy(copy)
+        known = _collected(copy)
         for fault in faults:
-            ids = [*fault.tests, *recorded.get(fault.id, ())]
+            ids = [one for one in (*fault.tests, *recorded.get(fault.id, ())) if one in known]
+            if not ids:
+                print(f"no test is recorded for {fault.id}: python -m tests.faults record PATH")
             began = time.monotonic()
             now[fault.id] = _found_by(fault, copy, ids)
             took = time.monotonic() - began
@@ -110,21 +113,30 @@ def _found_by(fault: Fault, copy: Path, ids: list[str]) -> str | None:
     return None
 
 
+def _collected(copy: Path) -> set[str]:
+    """Return the ids of the tests that exist: a recorded one may have been renamed since."""
+    return set(_pytest(copy, "--collect-only", "tests").stdout.splitlines())
+
+
+def _pytest(copy: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(copy), str(copy / "server")])
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *args],
+        cwd=copy,
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=_LONGEST_S,
+        check=False,
+    )
+
+
 def _first_failure(copy: Path, ids: list[str]) -> str | None:
     """Run tests in a copy until one fails; return that one, or None."""
     chosen = copy / ".chosen-tests"
     chosen.write_text("".join(f"{one}\n" for one in ids), encoding="utf-8")
-    paths = os.pathsep.join([str(copy), str(copy / "server")])
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", f"@{chosen}"],
-            cwd=copy,
-            env=os.environ | {"PYTHONPATH": paths},
-            capture_output=True,
-            text=True,
-            timeout=_LONGEST_S,
-            check=False,
-        )
+        done = _pytest(copy, "-x", f"@{chosen}")
     except subprocess.TimeoutExpired:
         return f"no end within {_LONGEST_S} s"
     if done.returncode == 0:
