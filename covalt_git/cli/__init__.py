@@ -150,7 +150,9 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def _show_usage(error: click.ClickException) -> None:
     from covalt_git.cli import output  # noqa: PLC0415 - only for an error
+    from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
+    error.message = display.in_lines(error.message)  # it repeats what was typed or pasted
     if output.lines is not None:
         output.lines(error.format_message(), level="error", error="usage")
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.cli import output
+from covalt_git.cli import main, output
 from covalt_git.files.new_project import create_project
 
 
@@ -29,6 +29,18 @@ def test_hidden_characters_are_escaped_not_obeyed(
     output.say(text)
 
     assert capsys.readouterr().out == f"{shown}\n"
+
+
+@pytest.mark.parametrize("args", [["ch\u200bat"], ["--log-format", "j\u200b", "chat"]])
+def test_a_usage_error_escapes_what_was_typed(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(args)
+
+    shown = capsys.readouterr().err
+    assert "\u200b" not in shown
+    assert "u{200b}" in shown or r"\u200b" in shown  # click escapes the values of a choice itself
 
 
 def test_a_cell_of_a_table_begins_no_other_line(capsys: pytest.CaptureFixture[str]) -> None:
