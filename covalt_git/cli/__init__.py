@@ -152,9 +152,12 @@ def _show_usage(error: click.ClickException) -> None:
     from covalt_git.cli import output  # noqa: PLC0415 - only for an error
     from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
-    error.message = display.in_lines(error.message)  # it repeats what was typed or pasted
+    message = error.format_message()
+    shown = display.in_lines(message)  # it repeats what was typed or pasted
     if output.lines is not None:
-        output.lines(error.format_message(), level="error", error="usage")
+        output.lines(shown, level="error", error="usage")
+    elif shown != message:
+        click.UsageError(shown, getattr(error, "ctx", None)).show()
     else:
         error.show()
 
