@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
-from covalt_git.personal_files import personal_folder, read_personal, write_personal
+from covalt_git.system import atomic_write
+from covalt_git.system.private_files import read_private, user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +80,7 @@ class SecretCommand:
         Raises:
             SecretCommandError: when others may read or write what says so.
         """
-        return read_personal(self._consent, SecretCommandError) == self._text
+        return read_private(self._consent, SecretCommandError) == self._text
 
     def allow(self) -> None:
         """Note that it may run for this project, as it is now.
@@ -88,7 +89,7 @@ class SecretCommand:
             SecretCommandError: when what it runs is not there, or lies in the project.
         """
         self._program()
-        write_personal(self._consent, self._text)
+        atomic_write.replace(self._consent, self._text, private=True)
 
     def forbid(self) -> bool:
         """Take that back; return whether it was allowed."""
@@ -129,7 +130,7 @@ class SecretCommand:
     @property
     def _consent(self) -> Path:
         digest = canonical_json.digest({"argv": list(self.argv), "project": str(self.root)})
-        return personal_folder() / _FOLDER / f"{digest.partition(':')[2]}.json"
+        return user_folder() / _FOLDER / f"{digest.partition(':')[2]}.json"
 
     def _program(self) -> str:
         """Return the file that runs, after a look at where it and its arguments lie."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, quote_plus
 
 from covalt_git.errors import CovaltError
-from covalt_git.personal_files import personal_folder, read_personal
+from covalt_git.system.private_files import read_private, user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,7 +56,7 @@ class SecretStore:
     @classmethod
     def of_this_machine(cls, ask: Callable[[str], str | None] | None = None) -> SecretStore:
         """Return the store of whoever runs this process; ``ask`` knows what neither place has."""
-        return cls(os.environ, personal_folder() / "secrets.env", ask)
+        return cls(os.environ, user_folder() / "secrets.env", ask)
 
     def value(self, name: str, place: Place = "any") -> str | None:
         """Return the value of that name, or None where nobody set it.
@@ -163,7 +163,7 @@ def _forms(value: str) -> Iterable[str]:
 
 
 def _read(file: Path) -> dict[str, str]:
-    return dict(_entries(file, read_personal(file, SecretsFileError) or ""))
+    return dict(_entries(file, read_private(file, SecretsFileError) or ""))
 
 
 def _entries(file: Path, text: str) -> Iterable[tuple[str, str]]:

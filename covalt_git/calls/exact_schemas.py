@@ -23,7 +23,7 @@ from covalt_git.calls.engine import check_runnable, limits_of
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import JsonObject, StrictModel
 from covalt_git.runtime import sandbox
-from covalt_git.whole_files import write_whole
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
@@ -89,7 +89,7 @@ def exact_schema(engine: Engine, tool_id: str) -> ExactSchema:
     if said is None:
         said = _asked(engine, found)
         with suppress(OSError):  # a cache that cannot be written is only slower
-            write_whole(file, said.model_dump_json() + "\n")
+            atomic_write.replace(file, said.model_dump_json() + "\n")
     differing = differences(tool.input_schema, said.input_schema)
     return ExactSchema(said.input_schema, said.output_schema, differing, cached)
 

@@ -17,8 +17,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.bundles import bundle_name, pack_bundle
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.signatures import beside, sign
-from covalt_git.new_file import new_file
 from covalt_git.secret_values import SecretStore
+from covalt_git.system import atomic_write
 
 
 @click.group()
@@ -77,10 +77,10 @@ def export(
     version = toolset.manifest.version if toolset.manifest else ""
     path = path or Path(bundle_name(toolset))
     with ExitStack() as made:
-        made.enter_context(new_file(path)).write(content)
+        made.enter_context(atomic_write.create(path)).write(content)
         if key:
             # Last in, first out: the bundle is never there without its signature.
-            made.enter_context(new_file(beside(path))).write(sign(content, key))
+            made.enter_context(atomic_write.create(beside(path))).write(sign(content, key))
     files = toolset.files.files
     if as_json:
         output.as_json(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from covalt_git.cli import output
 from covalt_git.errors import CovaltError
 from covalt_git.files.fixes import Fixed, fix_text, fixable_files
-from covalt_git.whole_files import write_whole
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def mend_files(root: Path, found: Sequence[Problem], *, write: bool) -> int:
                 f"{path!r} changed while it was mended, and was left as it is",
                 hint="covalt-git validate --fix",
             )
-        write_whole(root / path, fixed.text)
+        atomic_write.replace(root / path, fixed.text)
         for one in fixed.mended:
             here = os.path.relpath(root / path)
             told = f"mended {here}:{one.line}:{one.col}: {one.code} {one.message}"

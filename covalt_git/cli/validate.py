@@ -24,7 +24,7 @@ from covalt_git.reports.baselines import (
     updated,
 )
 from covalt_git.reports.github_commands import github_command
-from covalt_git.whole_files import write_whole
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -171,7 +171,7 @@ def _compared(
 def _update(baseline: Path, found: list[Problem], wanted: Callable[[str], bool]) -> None:
     before = read_baseline(baseline) if baseline.exists() else Counter()
     entries = updated(found, before, wanted)
-    write_whole(baseline, baseline_text(entries))
+    atomic_write.replace(baseline, baseline_text(entries))
     output.say(f"{output.plural(entries.total(), 'problem')} written to {baseline}")
 
 

@@ -18,7 +18,8 @@ from pydantic import Field, ValidationError
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import StrictModel
-from covalt_git.personal_files import personal_folder, read_personal, write_personal
+from covalt_git.system import atomic_write
+from covalt_git.system.private_files import read_private, user_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -101,7 +102,7 @@ class SignInFile:
         """Return the file for the server at an address, as a toolset of a project has it."""
         told = {"project": _project(name), "toolset": name.toolset_id, "server": name.server_id}
         digest = canonical_json.digest(told | {"url": url}).partition(":")[2]
-        return cls(personal_folder() / _FOLDER / f"{digest}.json", name, url)
+        return cls(user_folder() / _FOLDER / f"{digest}.json", name, url)
 
     def read(self) -> KeptSignIn | None:
         """Return what is kept, or None where nobody has signed in.
@@ -122,7 +123,8 @@ class SignInFile:
 
     def write(self, kept: KeptSignIn) -> None:
         """Keep that in place of what was."""
-        write_personal(self.path, kept.model_dump_json(indent=2, exclude_none=True) + "\n")
+        text = kept.model_dump_json(indent=2, exclude_none=True) + "\n"
+        atomic_write.replace(self.path, text, private=True)
 
     def forget(self) -> bool:
         """Remove it; return whether there was one."""
@@ -152,7 +154,7 @@ def kept_sign_ins(root: Path) -> Iterator[tuple[SignInFile, KeptSignIn]]:
     from covalt_git.connections.definition import Name  # noqa: PLC0415 - it reads our files
 
     found = []
-    for path in (personal_folder() / _FOLDER).glob("*.json"):
+    for path in (user_folder() / _FOLDER).glob("*.json"):
         kept = _read(path)
         if kept is not None and kept.project == str(root.resolve()):
             file = SignInFile(path, Name(root, kept.toolset_id, kept.server_id), kept.url)
@@ -161,7 +163,7 @@ def kept_sign_ins(root: Path) -> Iterator[tuple[SignInFile, KeptSignIn]]:
 
 
 def _read(path: Path) -> KeptSignIn | None:
-    text = read_personal(path, SignInFileError)
+    text = read_private(path, SignInFileError)
     if text is None:
         return None
     try:

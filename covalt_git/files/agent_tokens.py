@@ -29,10 +29,10 @@ from pydantic import ValidationError
 
 from covalt_git import canonical_json, times
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.flushing import flush
 from covalt_git.models.base import Digest, Id, One, StrictModel, Time
 from covalt_git.names import check_id, is_id, new_id
-from covalt_git.personal_files import read_personal
+from covalt_git.system import atomic_write
+from covalt_git.system.private_files import read_private
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -142,7 +142,7 @@ class AgentTokens:
             raise UnknownNameError("token", named, names, list_with="covalt-git token list")
         try:
             self._file(token.name).unlink(missing_ok=True)
-            flush(self._folder)
+            atomic_write.fsync(self._folder)
         except OSError as error:
             raise _failed(self._file(token.name), error) from None
         return token
@@ -168,17 +168,9 @@ class AgentTokens:
         return same[0] if same else None
 
     def _write(self, token: AgentToken) -> None:
-        temporary = self._folder / f".{token.id}"
         said = canonical_json.dumps(token.model_dump(mode="json", exclude_none=True)) + b"\n"
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(said)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, self._file(token.name))
-            flush(self._folder)
+            atomic_write.create_private(self._file(token.name), said)
         except FileExistsError:
             raise AgentTokenError(
                 f"there is a token {token.name!r}",
@@ -186,8 +178,6 @@ class AgentTokens:
             ) from None
         except OSError as error:
             raise _failed(self._file(token.name), error) from None
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.json"
@@ -208,7 +198,7 @@ def _read(file: Path) -> AgentToken:
     Raises:
         AgentTokenError: when others may read it, or it is none of ours.
     """
-    said = read_personal(file, AgentTokenError)
+    said = read_private(file, AgentTokenError)
     try:
         token = AgentToken.model_validate(canonical_json.loads(said or ""))
     except (ValidationError, canonical_json.NotJsonError):

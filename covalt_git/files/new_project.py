@@ -10,6 +10,7 @@ from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.project_files import CONFIG
 from covalt_git.git_objects import create_work_repository
 from covalt_git.models.json_schemas import NAMES, file_name, modeline, schema_text
+from covalt_git.system import atomic_write
 
 SAMPLES = ("app-builder", "data-lab", "text-kit")
 
@@ -141,7 +142,7 @@ def _copy_whole(source: Path, target: Path) -> None:
     manifest.write_text(f"{toolset_modeline()}\n{text}", encoding="utf-8", newline="\n")
     for path in (unfinished, *unfinished.rglob("*")):
         path.chmod(path.stat().st_mode | 0o600 | (0o100 if path.is_dir() else 0))
-    unfinished.rename(target)
+    atomic_write.rename(unfinished, target)
 
 
 def _leftovers(_folder: str, names: list[str]) -> set[str]:

@@ -27,6 +27,7 @@ from covalt_git.names import (
     new_id,
     suggest_id,
 )
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
             (unfinished / path).write_text(_filled(text, toolset_id, name), encoding="utf-8")
             made.append(f"toolsets/{toolset_id}/{path.as_posix()}")
         try:
-            unfinished.rename(toolsets / toolset_id)
+            atomic_write.rename(unfinished, toolsets / toolset_id)
         except OSError:  # somebody was faster: a folder with something in it is never replaced
             raise _taken(toolset_id, taken) from None
     finally:

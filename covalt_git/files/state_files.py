@@ -9,7 +9,7 @@ from covalt_git import yaml_text
 from covalt_git.files.reading import Reading, check, read_yaml
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.whole_files import write_whole
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def parsed_lock(content: bytes, shown: str) -> Reading[ToolLock]:
 def write_lock(file: Path, lock: ToolLock) -> None:
     """Write what a server or a source gave, sorted; the same answer makes the same file."""
     facts = lock.model_dump(mode="json", exclude_defaults=True) | {"version": 1}
-    write_whole(file, yaml_text.dump(facts, LOCK_HEADER))
+    atomic_write.replace(file, yaml_text.dump(facts, LOCK_HEADER))
 
 
 def write_state(file: Path, state: ToolsetState) -> None:
@@ -75,4 +75,4 @@ def write_state(file: Path, state: ToolsetState) -> None:
         file.unlink(missing_ok=True)
         return
     parts = [yaml_text.dump({name: facts[name]}) for name in sorted(facts)]
-    write_whole(file, "\n".join([yaml_text.comment(HEADER), *parts]))
+    atomic_write.replace(file, "\n".join([yaml_text.comment(HEADER), *parts]))

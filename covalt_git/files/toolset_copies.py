@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.names import new_id
 from covalt_git.remove_tree import remove_tree
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +186,7 @@ class ToolsetCopy:
             for folder, _, _ in os.walk(made):
                 Path(folder).chmod(0o555)
             remove_tree(self.folder)
-            made.rename(self.folder)
+            atomic_write.rename(made, self.folder)
             _VERIFIED[self.folder] = _list(self.folder)
         finally:
             remove_tree(made)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
-from covalt_git.whole_files import write_whole
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def write(file: HostFile) -> None:
     if _read(file.path) != file.before:
         raise HostFileError(f"{str(file.path)!r} has changed meanwhile", hint="try again")
     try:
-        write_whole(file.path, file.after)
+        atomic_write.replace(file.path, file.after)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise HostFileError(f"{str(file.path)!r} cannot be written: {why}") from None

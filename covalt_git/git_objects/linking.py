@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import BrokenStoreError
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from covalt_git.git_objects.object_folder import ObjectFolder
@@ -49,7 +49,7 @@ def link_objects(objects: ObjectFolder, target: Path, *, durable: bool) -> None:
         folders.add(folder)
         _link(path, folder / path.name)
     for folder in folders if durable else ():
-        flush(str(folder))
+        fsync(str(folder))
 
 
 def _link(path: Path, target: Path) -> None:
@@ -59,4 +59,4 @@ def _link(path: Path, target: Path) -> None:
         if error.errno not in _CANNOT_LINK:
             raise
         shutil.copy(path, target)
-        flush(str(target))
+        fsync(str(target))

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from covalt_git.flushing import flush
 from covalt_git.git_objects.compression import inflate, inflate_start
 from covalt_git.git_objects.gathering import Gathering
 from covalt_git.git_objects.new_store import loose_stream
@@ -28,6 +27,7 @@ from covalt_git.git_objects.pack_writing import (
 from covalt_git.git_objects.packs import Pack
 from covalt_git.git_objects.ref_files import write_new
 from covalt_git.names import new_id
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -379,12 +379,12 @@ class ObjectFolder:
         """Make the names durable of all objects that have one, and were written or found."""
         if self._touched and self.durable:
             for folder in self._touched:
-                flush(folder)
+                fsync(folder)
             if self.pack_folder in self._touched:
                 self._safe = self._listed
             # The folder of packs stays where it is; one of loose objects may have come and gone.
             if self._touched - self._settled:
-                flush(self.at)
+                fsync(self.at)
                 self._settled.update(self._touched & {self.pack_folder})
         self._touched.clear()
 
@@ -392,7 +392,7 @@ class ObjectFolder:
         """Make durable which packs and folders there are."""
         for folder in (self.pack_folder, self.at):
             if os.path.isdir(folder):  # noqa: PTH112 - it is a string
-                flush(folder)
+                fsync(folder)
 
     def loose_kind(self, oid: str) -> bytes:
         """Return the kind of an object that lies loose; nothing where it is none or damaged."""

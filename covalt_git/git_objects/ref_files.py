@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from dulwich.refs import Ref, check_ref_format
 
-from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import is_object_id
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -112,7 +112,7 @@ def put_id(store: str, ref: str, oid: str) -> None:
     lock = f"{path}.lock"
     write_new(lock, f"{oid}\n".encode())
     try:
-        flush(lock)
+        fsync(lock)
         os.rename(lock, path)  # noqa: PTH104
     except BaseException:
         with contextlib.suppress(FileNotFoundError):  # stopped when it had become the ref

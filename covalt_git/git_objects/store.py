@@ -28,7 +28,6 @@ from dulwich.patch import is_binary, write_object_diff
 from dulwich.refs import Ref
 from dulwich.repo import Repo, UnsupportedExtension, UnsupportedVersion
 
-from covalt_git.flushing import flush
 from covalt_git.git_objects import packing
 from covalt_git.git_objects.checking import why_bad_commit, why_bad_tree
 from covalt_git.git_objects.file_patches import with_modes_as_git_says
@@ -66,6 +65,7 @@ from covalt_git.git_objects.ref_files import (
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
 from covalt_git.git_objects.write_ahead import MOST, Record, WriteAheadLog, this_boot
 from covalt_git.names import new_id
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
@@ -147,7 +147,7 @@ class GitStore:
         make_store(str(path), object_format)
         if durable:
             for made in ("config", "HEAD", "objects", "refs", "."):
-                flush(f"{path}/{made}")
+                fsync(f"{path}/{made}")
         return cls(path, durable=durable)
 
     def close(self) -> None:
@@ -417,7 +417,7 @@ class GitStore:
         """
         with self.new_head(ref) as head:
             if self.durable:
-                flush(head.lock)
+                fsync(head.lock)
             head.put()
         self._sync_folder(self.path)
 
@@ -670,7 +670,7 @@ class GitStore:
 
     def _sync_folder(self, folder: Path | str) -> None:
         if self.durable:
-            flush(folder)
+            fsync(folder)
 
 
 @dataclass(slots=True)

@@ -14,10 +14,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.flushing import flush
 from covalt_git.git_objects.objects import DamagedObjectError
 from covalt_git.git_objects.pack_writing import Entry, PackWriter, copied_entry, object_entry
 from covalt_git.git_objects.packing import is_ours, remove_pack
+from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator
@@ -87,7 +87,7 @@ def _sweep_pack(objects: ObjectFolder, pack: Pack, live: Container[str]) -> None
                 writer.append(ids[place], _copied(writer, pack, entry, end, ids))
         if len(writer):
             writer.finish(durable=True)
-            flush(pack.folder)
+            fsync(pack.folder)
     except DamagedObjectError:
         return
     finally:

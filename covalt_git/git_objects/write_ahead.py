@@ -31,8 +31,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.flushing import flush, flush_content, flush_many
 from covalt_git.git_objects.ref_files import write_new
+from covalt_git.system.atomic_write import fsync, fsync_data, fsync_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -135,9 +135,9 @@ class WriteAheadLog:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)  # noqa: PTH108
         write_new(temporary, b"".join(_spelled(one, _DECIDED, one.at) for one in records))
-        flush(temporary)
+        fsync(temporary)
         os.rename(temporary, self._path)  # noqa: PTH104
-        flush(self.store)
+        fsync(self.store)
 
     def append(self, record: Record) -> None:
         """Have a record on the disk; where that cannot be, none of it stays in the log.
@@ -158,9 +158,9 @@ class WriteAheadLog:
             padding = bytes(-new_end % _STEP) if new_end > size else b""
             try:
                 _write_at(handle, written + padding, end)
-                flush_content(handle)
+                fsync_data(handle)
                 if end == 0:  # it may have no durable name yet
-                    flush(self.store)
+                    fsync(self.store)
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.ftruncate(handle, end)
@@ -206,7 +206,7 @@ class WriteAheadLog:
         records = _records(_content_of(handle))
         self._flush(path for record in records for path in (*record.files, record.ref))
         os.ftruncate(handle, 0)
-        flush_content(handle)
+        fsync_data(handle)
 
     def _flush(self, paths: Iterable[str]) -> None:
         """Have files of the store durable, as far as they are there, and their names."""
@@ -215,8 +215,8 @@ class WriteAheadLog:
             while path:
                 found[f"{self.store}/{path}"] = None
                 path = path.rpartition("/")[0]  # noqa: PLW2901 - the folders above hold the names
-        flush_many([path for path in found if os.path.exists(path)])  # noqa: PTH110
-        flush(self.store)
+        fsync_many([path for path in found if os.path.exists(path)])  # noqa: PTH110
+        fsync(self.store)
 
 
 def _spelled(record: Record, boot: str, at: int) -> bytes:

@@ -24,11 +24,10 @@ from pydantic import ValidationError
 from covalt_git.files.bundle_files import read_bundle_files
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER
-from covalt_git.flushing import flush
 from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
-from covalt_git.whole_files import write_whole
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,9 +97,9 @@ def replace(root: Path, toolset_id: str, new: Path, state: ToolsetState) -> None
     folder, note = root / "toolsets" / toolset_id, root / "toolsets" / f"{_NOTE}{toolset_id}.json"
     digest = read_bundle_files(new, "").digest
     told = _Note(digest=digest, folder=new.relative_to(root).as_posix(), state=state)
-    write_whole(note, told.model_dump_json(exclude_defaults=True))
+    atomic_write.replace(note, told.model_dump_json(exclude_defaults=True))
     _exchange(new, folder)
-    flush(folder.parent)
+    atomic_write.fsync(folder.parent)
     _finish(root)
 
 
@@ -116,8 +115,7 @@ def _finish(root: Path) -> None:
                 note.unlink()
             continue
         if not folder.exists() and new.is_dir():  # where folders cannot be exchanged at once
-            new.rename(folder)
-            flush(toolsets)
+            atomic_write.rename(new, folder)
         if folder.is_dir() and read_bundle_files(folder, "").digest == told.digest:
             write_state(toolsets / STATE_FOLDER / f"{toolset_id}.yaml", told.state)
         note.unlink()
@@ -163,9 +161,8 @@ def _exchange(one: Path, other: Path) -> None:
         _exchange_at_once(os.fsencode(one), os.fsencode(other))
         return
     aside = one.with_name(f"{one.name}.old")
-    other.rename(aside)
-    one.rename(other)
-    aside.rename(one)
+    for old, new in ((other, aside), (one, other), (aside, one)):
+        atomic_write.rename(old, new)
 
 
 def _exchange_at_once(one: bytes, other: bytes) -> None:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git.errors import CovaltError
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER, toolset_ids
-from covalt_git.flushing import flush
 from covalt_git.installs.changing import changing
 from covalt_git.installs.decisions import find_toolset
-from covalt_git.installs.staging import flush_all, incoming
+from covalt_git.installs.staging import fsync_all, incoming
 from covalt_git.installs.updating import merge_incoming, state_of
 from covalt_git.installs.versions import keep
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,9 +106,8 @@ def _check_free(root: Path, toolset_id: str) -> None:
 def _put(root: Path, found: Incoming) -> None:
     folder = root / "toolsets"
     keep(root, found.toolset.id, found.entries)
-    flush_all(found.toolset.folder)
+    fsync_all(found.toolset.folder)
     # That it is off is said, so that switching it on changes a line, at which no grant stands.
     state = state_of(found, ToolsetState(enabled=False))
     write_state(folder / STATE_FOLDER / f"{found.toolset.id}.yaml", state)
-    found.toolset.folder.rename(folder / found.toolset.id)
-    flush(folder)
+    atomic_write.rename(found.toolset.folder, folder / found.toolset.id)

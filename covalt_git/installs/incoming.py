@@ -18,7 +18,7 @@ from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_reading import read_archive
 from covalt_git.installs.signatures import beside, read_signature
-from covalt_git.names import new_id
+from covalt_git.system import atomic_write
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def keep(root: Path, bundle: Bundle) -> str:
     }
     whole = canonical_json.dumps(told) + b"\n" + bundle.content
     bundle_id = hashlib.sha256(whole).hexdigest()
-    temporary = folder / f".{new_id()}"
-    temporary.write_bytes(whole)
-    temporary.replace(folder / bundle_id)
+    atomic_write.replace(folder / bundle_id, whole)
     return bundle_id
 
 

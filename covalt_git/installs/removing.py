@@ -16,11 +16,11 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_files import read_bundle_files
 from covalt_git.files.tool_locks import locks_said_to_be_of
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset
-from covalt_git.flushing import flush
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.installs.changing import GONE, one_at_a_time
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.names import new_id
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,11 +53,10 @@ def uninstall(root: Path, toolset_id: str, *, force: bool = False) -> Toolset:
     kept = [root / path for path in paths_of(root, toolset_id)[1:]]
     gone = toolsets / f"{GONE}{new_id()}"
     try:
-        toolset.folder.rename(gone)
+        atomic_write.rename(toolset.folder, gone)
         # Not before: without its state, somebody else's would be taken for one of our own.
         for file in kept:
             file.unlink(missing_ok=True)
-        flush(toolsets)
     except OSError as error:
         reason = (error.strerror or "no reason given").lower()
         raise CovaltError(f"{toolset_id!r} cannot be removed: {reason}") from None

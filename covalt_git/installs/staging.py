@@ -19,12 +19,12 @@ from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, unpack
 from covalt_git.files.project_files import read_config
 from covalt_git.files.toolsets import Toolset, read_toolset
-from covalt_git.flushing import flush
 from covalt_git.installs.changing import STAGED
 from covalt_git.installs.incoming import Bundle, shown_source
 from covalt_git.installs.signatures import verify
 from covalt_git.models import problems as codes
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -108,10 +108,10 @@ def write_entries(folder: Path, entries: Iterable[Entry]) -> None:
         path.chmod(0o755 if one.executable else 0o644)
 
 
-def flush_all(folder: Path) -> None:
-    """Have a folder on the disk with all that is in it."""
+def fsync_all(folder: Path) -> None:
+    """Wait until a folder and all that is in it are on the disk."""
     for path in (*folder.rglob("*"), folder):
-        flush(path)
+        atomic_write.fsync(path)
 
 
 class _Source(NamedTuple):

@@ -18,7 +18,7 @@ from covalt_git.files.toolsets import Toolset, read_toolset
 from covalt_git.installs.changing import changing, replace
 from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.signatures import check_signer
-from covalt_git.installs.staging import flush_all, incoming, staging, write_entries
+from covalt_git.installs.staging import fsync_all, incoming, staging, write_entries
 from covalt_git.installs.standing import changes
 from covalt_git.installs.three_way import Step, merge_files, take_theirs
 from covalt_git.installs.versions import find_version, keep
@@ -136,7 +136,7 @@ def merge_incoming(
             if force and digest not in {old.state.digest, new.toolset.digest}:
                 replaced = keep(root, old.id, ours)
             keep(root, old.id, new.entries)
-            flush_all(staged)
+            fsync_all(staged)
             replace(root, old.id, staged, state_of(new, old.state))
         return Update(
             old_version=old.state.version,

@@ -21,9 +21,8 @@ from covalt_git.files.bundle_reading import (
     unpack,
 )
 from covalt_git.files.bundles import pack_files
-from covalt_git.flushing import flush
 from covalt_git.git_objects.revisions import UnknownRevisionError, folder_versions
-from covalt_git.names import new_id
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,17 +41,8 @@ def keep(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path:
     if path.exists():
         os.utime(path)
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / f".{new_id()}"
-    try:
-        temporary.write_bytes(
-            pack_files((one.path, one.content, one.executable) for one in entries)
-        )
-        flush(temporary)
-        temporary.rename(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    flush(folder)
+    content = pack_files((one.path, one.content, one.executable) for one in entries)
+    atomic_write.replace(path, content)
     for old in sorted(folder.glob("*.zip"), key=lambda one: one.stat().st_mtime)[:-_MOST]:
         old.unlink(missing_ok=True)
     return path

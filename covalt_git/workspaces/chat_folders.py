@@ -21,8 +21,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError
-from covalt_git.flushing import flush
 from covalt_git.names import check_id, id_key, is_id, new_id
+from covalt_git.system.atomic_write import fsync
 from covalt_git.workspaces.syncing import sync_many
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def place(
         chat_id = wanted or _free_id(chats, _names_in(chats), preferred)
         name(chat_id)
         if durable:
-            flush(made)
+            fsync(made)
         made.rename(chats / chat_id)
         if durable:
             os.fsync(above)

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import write_bundle
-from covalt_git.new_file import new_file
+from covalt_git.system import atomic_write
 from covalt_git.workspaces import records, used_records
 from covalt_git.workspaces.chats import ABOUT, HEADS
 
@@ -79,7 +79,7 @@ def export_to(
     Raises:
         CovaltError: when there is a file already, or none can be made; and as :func:`export`.
     """
-    with new_file(path) as file:
+    with atomic_write.create(path) as file:
         return export(chat, file, branch=branch, progress=progress)
 
 

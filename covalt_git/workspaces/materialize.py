@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
-from covalt_git.flushing import flush
 from covalt_git.freeing import Freeing
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.base import StrictModel
 from covalt_git.paths import check_path, typed
+from covalt_git.system.atomic_write import fsync
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.arriving import Arriving
 from covalt_git.workspaces.folders import Folder
@@ -246,7 +246,7 @@ def announce(written: Path, path: Path, *, durable: bool) -> None:
     """Put a journal at ``path`` that was written, and flushed where it is to be ``durable``."""
     written.replace(path)
     if durable:
-        flush(path.parent)
+        fsync(path.parent)
 
 
 def read_journal(path: Path) -> Journal | None:
@@ -265,4 +265,4 @@ def remove_journal(path: Path, *, durable: bool) -> None:
     """Forget the switch: it is complete."""
     path.unlink(missing_ok=True)
     if durable:
-        flush(path.parent)
+        fsync(path.parent)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from covalt_git import canonical_json
-from covalt_git.flushing import flush, flush_content
 from covalt_git.models.calls import PendingCall
+from covalt_git.system.atomic_write import fsync, fsync_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,9 +41,9 @@ def put(store: Path, call: PendingCall, *, durable: bool) -> None:
         while unwritten:
             unwritten = unwritten[file.write(unwritten) :]
         if durable:
-            flush_content(handle)
+            fsync_data(handle)
     if is_new and durable:
-        flush(store)
+        fsync(store)
 
 
 def forget(store: Path, call_id: str) -> None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.flushing import FEW, flush, flush_file_system
+from covalt_git.system.atomic_write import FEW, fsync, fsync_file_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,9 +19,9 @@ def sync_many(path: str, *, above: int) -> None:
 
     ``above`` is a handle of the folder that it is in.
     """
-    if not flush_file_system(above):
+    if not fsync_file_system(above):
         sync_within(path)
-        flush(path)
+        fsync(path)
 
 
 def sync_within(path: Path | str, others: Iterable[str] = ()) -> None:
@@ -37,13 +37,13 @@ def sync_within(path: Path | str, others: Iterable[str] = ()) -> None:
     ]
     handle = os.open(path, os.O_RDONLY)
     try:
-        if len(found) > FEW and flush_file_system(handle):
+        if len(found) > FEW and fsync_file_system(handle):
             return
     finally:
         os.close(handle)
     for one in found:
         if not Path(one).is_symlink():  # its folder holds it
-            flush(one)
+            fsync(one)
 
 
 def sync_names(root: Folder, paths: Iterable[str], others: Sequence[str] = ()) -> None:
@@ -52,11 +52,11 @@ def sync_names(root: Folder, paths: Iterable[str], others: Sequence[str] = ()) -
     ``others`` are folders of the same file system that are elsewhere.
     """
     folders = sorted(set(paths))
-    if len(folders) + len(others) > FEW and flush_file_system(root.handle):
+    if len(folders) + len(others) > FEW and fsync_file_system(root.handle):
         return
     for path in folders:
         with root.inside(path) as folder:
             if folder is not None:
                 os.fsync(folder.handle)
     for other in others:
-        flush(other)
+        fsync(other)

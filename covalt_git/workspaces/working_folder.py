@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.flushing import flush
 from covalt_git.freeing import Freeing
 from covalt_git.git_objects import BrokenStoreError
 from covalt_git.names import new_id
 from covalt_git.paths import typed
+from covalt_git.system.atomic_write import fsync
 from covalt_git.workspaces import materialize, trees
 from covalt_git.workspaces.chats import HEADS, MovedError
 from covalt_git.workspaces.folders import Folder, create
@@ -124,7 +124,7 @@ class WorkingFolder:
         if self.exists():
             return self._finish(journal, way, announce)
         if self.chat.store.durable:
-            flush(written)
+            fsync(written)
         announce()  # before the folder is there: an empty one would be taken for a person's work
         return self._finish(journal, way)
 
@@ -174,7 +174,7 @@ class WorkingFolder:
                 sync_names(root, folders, others)
         elif durable:
             for other in others:
-                flush(other)
+                fsync(other)
         materialize.remove_journal(self.journal, durable=durable)
 
     def _move_branch(self, journal: materialize.Journal) -> None:

@@ -250,7 +250,7 @@ def test_a_place_that_cannot_be_written_is_told(own: Path, monkeypatch: pytest.M
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr(importing, "flush_all", full)
+    monkeypatch.setattr(importing, "fsync_all", full)
     before = below(own / "toolsets")
     with pytest.raises(Exception, match="no space left"):
         import_toolset(own, save(own, archive(GOOD)))

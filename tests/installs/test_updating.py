@@ -362,7 +362,7 @@ def test_a_full_disk_leaves_it_as_it_was(root: Path, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device", "somewhere")
 
     before = below(root / "toolsets")
-    monkeypatch.setattr(updating, "flush_all", full)
+    monkeypatch.setattr(updating, "fsync_all", full)
 
     with pytest.raises(CovaltError, match="no space left on device"):
         update(root, "demo", bundle(root.parent, "2"))

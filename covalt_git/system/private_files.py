@@ -1,10 +1,9 @@
-"""What a person keeps on this machine for all projects: outside of them, and nobody else's to read."""
+"""A user's own files outside of all projects; :func:`~.atomic_write.replace` writes them as ``private``."""
 
 from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,14 @@ if TYPE_CHECKING:
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def personal_folder() -> Path:
-    """Return ``$XDG_CONFIG_HOME/covalt-git`` of whoever runs this process."""
+def user_folder() -> Path:
+    """Return ``$XDG_CONFIG_HOME/covalt-git`` of the user of this process."""
     config = os.environ.get("XDG_CONFIG_HOME")
     folder = Path(config) if config and Path(config).is_absolute() else Path.home() / ".config"
     return folder / "covalt-git"
 
 
-def read_personal(file: Path, refusal: type[CovaltError]) -> str | None:
+def read_private(file: Path, refusal: type[CovaltError]) -> str | None:
     """Return the text of a file that only its owner may read or write, or None where there is none.
 
     Raises:
@@ -42,22 +41,3 @@ def read_personal(file: Path, refusal: type[CovaltError]) -> str | None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise refusal(f"{str(file)!r} cannot be read: {why}") from None
-
-
-def write_personal(file: Path, text: str) -> None:
-    """Have that text in a file that only its owner may read or write: all of it, or what was there.
-
-    Raises:
-        OSError: when it cannot be written.
-    """
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # with mode 600
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as written:
-            written.write(text)
-            written.flush()
-            os.fsync(written.fileno())
-        Path(temporary).replace(file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -1,0 +1,121 @@
+"""Files are written whole, durable, and with nothing left beside them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.errors import CovaltError
+from covalt_git.system import atomic_write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_replace_writes_the_whole_text_and_leaves_no_other_file(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "a.yaml"
+
+    atomic_write.replace(file, "one\n")
+    atomic_write.replace(file, "two\r\n\u00e9\n")
+
+    assert file.read_bytes() == "two\r\n\u00e9\n".encode()
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_replace_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    atomic_write.replace(file, "one\n")
+    file.chmod(0o640)
+
+    atomic_write.replace(file, "two\n")
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_failed_replace_leaves_the_old_file_and_no_other(
+    tmp_path: Path, *, private: bool
+) -> None:
+    file = tmp_path / "a.yaml"
+    atomic_write.replace(file, "old\n", private=private)
+
+    with pytest.raises(UnicodeEncodeError):
+        atomic_write.replace(file, "half of a pair: \ud800\n", private=private)
+
+    assert file.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_temporary_files_of_killed_writers_are_removed_after_an_hour(tmp_path: Path) -> None:
+    for name, age in (
+        (".a.yaml.old.tmp", 7200),
+        (".a.yaml.new.tmp", 60),
+        (".b.yaml.old.tmp", 7200),
+    ):
+        left = tmp_path / name
+        left.touch()
+        then = left.stat().st_mtime - age
+        os.utime(left, (then, then))
+
+    atomic_write.replace(tmp_path / "a.yaml", "text\n")
+
+    left_there = sorted(path.name for path in tmp_path.iterdir())
+    assert left_there == [".a.yaml.new.tmp", ".b.yaml.old.tmp", "a.yaml"]
+
+
+def write_often(file: Path, text: str) -> None:
+    for _ in range(40):
+        atomic_write.replace(file, text)
+
+
+def test_readers_see_the_whole_text_of_one_of_two_writers(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    texts = ["a" * 70_000, "b" * 90_000]
+    atomic_write.replace(file, texts[0])
+    spawn = multiprocessing.get_context("spawn")
+    writers = [spawn.Process(target=write_often, args=(file, text)) for text in texts]
+    for writer in writers:
+        writer.start()
+
+    while any(writer.is_alive() for writer in writers):
+        assert file.read_text() in texts
+
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_create_refuses_an_existing_file_and_leaves_none_of_a_failed_block(tmp_path: Path) -> None:
+    file = tmp_path / "a.zip"
+    with suppress(KeyError), atomic_write.create(file) as out:
+        out.write(b"half")
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+
+    with atomic_write.create(file) as out:
+        out.write(b"whole")
+    with pytest.raises(CovaltError, match=r"there is a file"), atomic_write.create(file):
+        pass
+
+    assert file.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_create_private_is_for_the_owner_alone_and_never_replaces(tmp_path: Path) -> None:
+    file = tmp_path / "own" / "a.json"
+    before = os.umask(0)
+    try:
+        atomic_write.create_private(file, b"one")
+    finally:
+        os.umask(before)
+
+    with pytest.raises(FileExistsError):
+        atomic_write.create_private(file, b"two")
+
+    assert file.read_bytes() == b"one"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(file.parent.iterdir()) == [file]

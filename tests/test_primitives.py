@@ -1,0 +1,48 @@
+"""Each primitive has one implementation, in the module that is its home."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).parents[1]
+
+ENGINE = ("covalt_git/git_objects/", "covalt_git/workspaces/", "covalt_git/runtime/")
+"""Packages that keep own copies of primitives."""
+
+
+def is_rename_of_a_path(node: ast.AST) -> bool:
+    """Return whether it is ``path.rename(x)`` or ``path.replace(x)``; texts are replaced by two."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in {"rename", "replace"}
+        and len(node.args) == 1
+        and not node.keywords
+    )
+
+
+def product_files() -> Iterator[tuple[str, ast.Module]]:
+    for top in ("covalt_git", "server"):
+        for file in (ROOT / top).rglob("*.py"):
+            path = file.relative_to(ROOT).as_posix()
+            if not path.startswith(ENGINE):
+                yield path, ast.parse(file.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("is_primitive", "homes"),
+    [pytest.param(is_rename_of_a_path, ["covalt_git/system/atomic_write.py"], id="rename")],
+)
+def test_a_primitive_is_implemented_in_its_home_alone(
+    is_primitive: Callable[[ast.AST], bool], homes: list[str]
+) -> None:
+    found = {path for path, tree in product_files() if any(map(is_primitive, ast.walk(tree)))}
+
+    assert sorted(found) == homes
