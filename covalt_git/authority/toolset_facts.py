@@ -12,7 +12,7 @@ from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.authority.requirements import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
 from covalt_git.files.checks import module_path
-from covalt_git.files.tools_in_force import overridden_tool, override_key
+from covalt_git.files.override_keys import overridden_tool, override_key
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,

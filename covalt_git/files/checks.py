@@ -18,6 +18,7 @@ from covalt_git.files.override_checks import (
     check_named_file,
     check_overrides,
 )
+from covalt_git.files.override_keys import override_key
 from covalt_git.files.parameter_checks import check_parameters
 from covalt_git.files.prompt_checks import check_prompts
 from covalt_git.files.python_source import (
@@ -29,7 +30,6 @@ from covalt_git.files.python_source import (
 )
 from covalt_git.files.python_text import MAX_SOURCE_BYTES
 from covalt_git.files.reference_checks import check_references
-from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 

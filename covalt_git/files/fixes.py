@@ -17,9 +17,9 @@ from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.edits import Edit, Mend, edited
 from covalt_git.files.model_errors import Loc, ModelError, model_errors, name_place
+from covalt_git.files.override_keys import override_key
 from covalt_git.files.reading import check
 from covalt_git.files.renderer_moves import renderer_moves
-from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
 from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.files.expression_checks import check_expressions
+from covalt_git.files.override_keys import override_key
 from covalt_git.files.reading import Reading, part_problems
-from covalt_git.files.tools_in_force import override_key
 from covalt_git.models import problems as codes
 from covalt_git.models.renderers import CONFIGS, config_model
 from covalt_git.names import BUILTIN_NAMESPACE, ToolId

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.bundle_files import MANIFEST, readable
+from covalt_git.files.override_keys import namespace_of
 from covalt_git.files.reading import Reading, read_yaml, shown_path
 from covalt_git.files.state_files import read_lock
 from covalt_git.files.text_checks import check_text, without
 from covalt_git.files.tool_locks import LOCK_FOLDER, check_lock
-from covalt_git.files.tools_in_force import namespace_of
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 from covalt_git.forked import each, unheard
 from covalt_git.models import problems as codes

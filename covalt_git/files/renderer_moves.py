@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.files.edits import Edit, Mend
-from covalt_git.files.tools_in_force import override_key
+from covalt_git.files.override_keys import override_key
 from covalt_git.models import problems as codes
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import json_schema
 from covalt_git.files.hidden_characters import hidden_characters
+from covalt_git.files.override_keys import namespace_of
 from covalt_git.files.reading import shown_path
 from covalt_git.files.state_files import parsed_lock, read_lock
 from covalt_git.files.text_checks import check_text, without
-from covalt_git.files.tools_in_force import ServerLock, namespace_of
+from covalt_git.files.tools_in_force import ServerLock
 from covalt_git.models import problems as codes
 from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.references import texts

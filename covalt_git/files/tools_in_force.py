@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import canonical_json
 from covalt_git.files.http_checks import inferred_schema
+from covalt_git.files.override_keys import overridden_tool, override_key
 from covalt_git.models.renderers import ALIASES, Renderer, RendererType
 from covalt_git.models.server_definition import process_facts, server_facts
 from covalt_git.models.tool import (
@@ -43,24 +44,6 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_state import ToolsetState
 
 ANY_ARGUMENTS = {"type": "object"}
-
-
-def override_key(toolset_id: str, tool_id: str) -> str:
-    """Return the whole id that an override's ``tool_id`` stands for."""
-    return tool_id if ":" in tool_id else str(ToolId(toolset_id, tool_id))
-
-
-def namespace_of(server_id: str, state: ToolsetState) -> str:
-    """Return what the namespace of a server or source is called in this project."""
-    return state.aliases.get(server_id, server_id)
-
-
-def overridden_tool(toolset_id: str, tool_id: str, state: ToolsetState) -> str:
-    """Return the id that a tool has here which a toolset's own override names: aliases are none of its."""
-    namespace, colon, name = tool_id.rpartition(":")
-    if not colon or namespace == toolset_id:
-        return override_key(toolset_id, tool_id)
-    return f"{namespace_of(namespace, state)}:{name}"
 
 
 def is_on(state: ToolsetState) -> bool:

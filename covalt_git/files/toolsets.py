@@ -19,6 +19,7 @@ from covalt_git.files.checks import Sources, check_manifest, read_sources
 from covalt_git.files.icons import check_icons
 from covalt_git.files.module_names import check_names
 from covalt_git.files.override_checks import check_aliases, check_local_overrides
+from covalt_git.files.override_keys import namespace_of
 from covalt_git.files.reading import Reading, read_text, read_yaml, shown_path
 from covalt_git.files.state_files import read_state
 from covalt_git.files.text_checks import (
@@ -35,12 +36,7 @@ from covalt_git.files.tool_locks import (
     read_server_locks,
     usable_locks,
 )
-from covalt_git.files.tools_in_force import (
-    is_on,
-    namespace_of,
-    server_tools_in_force,
-    tools_in_force,
-)
+from covalt_git.files.tools_in_force import is_on, server_tools_in_force, tools_in_force
 from covalt_git.models import problems as codes
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState

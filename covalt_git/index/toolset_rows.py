@@ -9,7 +9,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.tools_in_force import overridden_tool, override_key
+from covalt_git.files.override_keys import overridden_tool, override_key
 from covalt_git.files.toolsets import toolset_ids
 from covalt_git.forked import each, unheard
 from covalt_git.index.database import Row, as_text, put, put_new, transaction

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem, UnknownNameError
+from covalt_git.files.override_keys import overridden_tool, override_key
 from covalt_git.files.reading import Reading, check
 from covalt_git.files.state_files import write_state
-from covalt_git.files.tools_in_force import enabled_by_toolset, overridden_tool, override_key
+from covalt_git.files.tools_in_force import enabled_by_toolset
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.installs.changing import one_at_a_time
 from covalt_git.installs.decisions import changeable, state_file
