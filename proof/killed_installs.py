@@ -18,11 +18,11 @@ from covalt_git.installs.decisions import (
     grant_secret,
     revoke,
     revoke_all,
-    set_enabled,
 )
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.overriding import override_tool
 from covalt_git.installs.removing import uninstall
+from covalt_git.installs.state_store import set_enabled
 from covalt_git.installs.updating import update
 from tests import command
 from tests.killing import killed_at

@@ -16,7 +16,7 @@ from covalt_git.calls import mcp_calls
 from covalt_git.cli import output
 from covalt_git.cli.session import as_admin, json_option, wrong_call
 from covalt_git.errors import CovaltError
-from covalt_git.installs.decisions import find_server, find_toolset
+from covalt_git.installs.state_store import find_server, find_toolset
 from covalt_git.secret_command import SecretCommand
 
 if TYPE_CHECKING:

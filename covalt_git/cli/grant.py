@@ -12,8 +12,6 @@ from covalt_git.cli import output
 from covalt_git.cli.session import as_admin, json_option
 from covalt_git.hosts import HostRule
 from covalt_git.installs.decisions import (
-    find_server,
-    find_toolset,
     grant_network,
     grant_process,
     grant_secret,
@@ -26,6 +24,7 @@ from covalt_git.installs.decisions import (
     server_key,
 )
 from covalt_git.installs.standing import changes
+from covalt_git.installs.state_store import find_server, find_toolset
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
 

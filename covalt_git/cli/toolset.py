@@ -14,9 +14,9 @@ from covalt_git.cli.session import as_admin, json_option, project, toolsets_inde
 from covalt_git.cli.toolset_update import diff_command, update_command
 from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.removing import undo_command, uninstall
 from covalt_git.installs.standing import lacking
+from covalt_git.installs.state_store import set_enabled
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset

@@ -1,16 +1,22 @@
-"""What is decided about toolsets: the state file first, then whoever reads it sees the change."""
+"""Grants to toolsets: added to and revoked from their state files."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from covalt_git import times
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.state_files import read_state, write_state
-from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
 from covalt_git.installs.asking import receivers
 from covalt_git.installs.changing import one_at_a_time
+from covalt_git.installs.state_store import (
+    changeable,
+    find_server,
+    find_toolset,
+    put_state,
+    state_file,
+)
 from covalt_git.installs.versions import keep_as_it_is
 from covalt_git.models.server_definition import process_facts, server_facts
 from covalt_git.models.toolset_state import (
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant
 
 
@@ -48,76 +53,6 @@ class _GivenBy(TypedDict):
     granted_by: str
 
 
-def find_toolset(root: Path, toolset_id: str) -> Toolset:
-    """Return a toolset of the project.
-
-    Raises:
-        UnknownNameError: naming the nearest one.
-    """
-    known = _ids(root)
-    if toolset_id not in known:
-        raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
-    return read_toolset(root, toolset_id)
-
-
-def find_server(toolset: Toolset, server_id: str) -> McpServer:
-    """Return an MCP server that a toolset declares.
-
-    Raises:
-        UnknownNameError: naming the nearest one.
-    """
-    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    for one in servers:
-        if one.id == server_id:
-            return one
-    known = [one.id for one in servers]
-    list_with = f"covalt-git toolset show {toolset.id}"
-    raise UnknownNameError("server", server_id, known, list_with=list_with)
-
-
-def changeable(root: Path, toolset_id: str) -> Toolset:
-    """Return a toolset whose state file can be read, else nothing of it would stay.
-
-    Raises:
-        UnknownNameError: naming the nearest toolset.
-        CovaltError: when the state file cannot be read; with what is wrong with it.
-    """
-    toolset = find_toolset(root, toolset_id)
-    file = state_file(root, toolset_id)
-    shown = file.relative_to(root).as_posix()
-    broken = read_state(file, shown)
-    if broken.value is None:
-        raise CovaltError(
-            f"{shown} has errors, and is left as it is",
-            hint=f"mend it, or bring it back: git checkout HEAD -- {shown}",
-            problems=broken.problems,
-        )
-    return toolset
-
-
-def state_file(root: Path, toolset_id: str) -> Path:
-    """Return the file of what is decided about a toolset."""
-    return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
-
-
-@one_at_a_time
-def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
-    """Switch a toolset on or off; return whether that changed anything.
-
-    Only ``toolsets/state/<id>.yaml`` is written.
-
-    Raises:
-        CovaltError: when the state file cannot be read; it is left as it is.
-    """
-    toolset = changeable(root, toolset_id)
-    if toolset.enabled == enabled:
-        return False
-    # A toolset of our own is on without a word, so that switching it on again leaves no file.
-    said = None if enabled and not toolset.state.imported else enabled
-    put_state(root, toolset, {"enabled": said})
-    return True
-
-
 def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str, Grant]]:
     """Return what was granted, to all toolsets or one, sorted: to whom, under which key, and what.
 
@@ -125,7 +60,7 @@ def grants(root: Path, toolset_id: str | None = None) -> list[tuple[Toolset, str
         UnknownNameError: naming the nearest toolset.
     """
     if toolset_id is None:
-        decided = (root / "toolsets" / STATE_FOLDER / f"{one}.yaml" for one in _ids(root))
+        decided = (state_file(root, one) for one in toolset_ids(root / "toolsets"))
         toolsets = [read_toolset(root, file.stem) for file in decided if file.exists()]
     else:
         toolsets = [find_toolset(root, toolset_id)]
@@ -289,10 +224,6 @@ def server_key(kind: Literal["process", "server"], server_id: str) -> str:
     return f"{kind}-{server_id}"
 
 
-def _ids(root: Path) -> list[str]:
-    return toolset_ids(root / "toolsets")
-
-
 def _grantable(root: Path, toolset_id: str) -> Toolset:
     toolset = find_toolset(root, toolset_id)
     if not toolset.sound:
@@ -317,8 +248,3 @@ def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
     if grant.digest == toolset.digest:  # else it is for one server, and says itself what that is
         keep_as_it_is(root, toolset)
     put_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})
-
-
-def put_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
-    """Write facts into a toolset's state file; only who holds the toolsets may."""
-    write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.bundle_reading import read_folder
 from covalt_git.git_objects.file_patches import file_patch
-from covalt_git.installs.decisions import find_toolset
+from covalt_git.installs.state_store import find_toolset
 from covalt_git.installs.versions import find_version
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 

@@ -15,8 +15,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import STATE_FOLDER, toolset_ids
 from covalt_git.installs.changing import changing
-from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.staging import fsync_all, incoming
+from covalt_git.installs.state_store import find_toolset
 from covalt_git.installs.updating import merge_incoming, state_of
 from covalt_git.installs.versions import keep
 from covalt_git.models.toolset_state import ToolsetState

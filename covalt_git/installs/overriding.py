@@ -16,7 +16,7 @@ from covalt_git.files.state_files import write_state
 from covalt_git.files.tools_in_force import enabled_by_toolset
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.installs.changing import one_at_a_time
-from covalt_git.installs.decisions import changeable, state_file
+from covalt_git.installs.state_store import changeable, state_file
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BadNameError, ToolId

@@ -15,7 +15,7 @@ from covalt_git.files.state_files import read_lock, write_lock
 from covalt_git.files.tool_locks import lock_file, lock_namespaces
 from covalt_git.files.toolsets import read_toolset, toolset_ids
 from covalt_git.installs.changing import one_at_a_time
-from covalt_git.installs.decisions import changeable, find_toolset, put_state
+from covalt_git.installs.state_store import changeable, find_toolset, put_state
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.names import local_names

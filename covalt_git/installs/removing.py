@@ -18,7 +18,7 @@ from covalt_git.files.tool_locks import locks_said_to_be_of
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.installs.changing import GONE, one_at_a_time
-from covalt_git.installs.decisions import find_toolset
+from covalt_git.installs.state_store import find_toolset
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write
 

@@ -16,10 +16,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_reading import Entry, digest_of_entries, read_folder
 from covalt_git.files.toolsets import Toolset, read_toolset
 from covalt_git.installs.changing import changing, replace
-from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.signatures import check_signer
 from covalt_git.installs.staging import fsync_all, incoming, staging, write_entries
 from covalt_git.installs.standing import changes
+from covalt_git.installs.state_store import find_toolset
 from covalt_git.installs.three_way import Step, merge_files, take_theirs
 from covalt_git.installs.versions import find_version, keep
 

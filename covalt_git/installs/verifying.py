@@ -14,10 +14,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.reading import shown_path
 from covalt_git.files.tool_locks import locks_said_to_be_of
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
-from covalt_git.installs.decisions import find_toolset
 from covalt_git.installs.signatures import SignerChangedError, check_signer
 from covalt_git.installs.staging import stage
 from covalt_git.installs.standing import changes
+from covalt_git.installs.state_store import find_toolset
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset

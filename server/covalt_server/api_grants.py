@@ -12,6 +12,7 @@ from covalt_git.access.grants import ports
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.installs import decisions
 from covalt_git.installs.standing import changes
+from covalt_git.installs.state_store import find_toolset
 from covalt_git.models.toolset_state import Grant
 from covalt_server import current
 from covalt_server.admin import as_admin
@@ -155,7 +156,7 @@ def revoke_grant(asked: RevokeGrant) -> GrantsRevoked:
 
 
 def _check_seen(project: Project, asked: AddGrant) -> None:
-    if asked.digest in {None, decisions.find_toolset(project.root, asked.toolset_id).digest}:
+    if asked.digest in {None, find_toolset(project.root, asked.toolset_id).digest}:
         return
     raise ChangedSinceError(
         f"a file of {asked.toolset_id!r} has changed since you looked", hint="look at it again"

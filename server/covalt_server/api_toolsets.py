@@ -12,8 +12,8 @@ from pydantic import Field, JsonValue
 from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import FileKind
 from covalt_git.installs.asking import asked as asked_by
-from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.standing import changes
+from covalt_git.installs.state_store import set_enabled
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_server import current
 from covalt_server.admin import as_admin

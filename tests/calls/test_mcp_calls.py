@@ -25,14 +25,9 @@ from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.connections.live import CONNECTIONS
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.hosts import BadHostError
-from covalt_git.installs.decisions import (
-    find_server,
-    find_toolset,
-    grant_process,
-    grant_server,
-    revoke,
-)
+from covalt_git.installs.decisions import grant_process, grant_server, revoke
 from covalt_git.installs.refreshing import find_source, refresh
+from covalt_git.installs.state_store import find_server, find_toolset
 from covalt_git.json_schema import InvalidArgumentsError
 from covalt_git.runtime.http_secrets import SecretMissingError, UnfitSecretError
 from covalt_git.runtime.jobs import Log, Progress

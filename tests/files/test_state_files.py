@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from covalt_git.files.new_project import create_project
 from covalt_git.files.state_files import HEADER, read_state, write_state
-from covalt_git.installs.decisions import set_enabled
+from covalt_git.installs.state_store import set_enabled
 from covalt_git.models.toolset_state import ToolsetState
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from covalt_git.files.new_project import SAMPLES
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.signatures import is_as_seen, see
-from covalt_git.installs.decisions import set_enabled
+from covalt_git.installs.state_store import set_enabled
 from tests.files.projects import HEAD, HELLO, MANIFEST, put_hello
 from tests.index.rows import anew, dump, open_index, synced
 

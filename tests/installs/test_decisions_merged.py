@@ -14,15 +14,10 @@ import pytest
 
 from covalt_git.files.state_files import read_state
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import (
-    grant_network,
-    grant_process,
-    grant_secret,
-    revoke,
-    set_enabled,
-)
+from covalt_git.installs.decisions import grant_network, grant_process, grant_secret, revoke
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.overriding import override_tool, overrides
+from covalt_git.installs.state_store import set_enabled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import read_project
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.queries import Index
-from covalt_git.installs.decisions import set_enabled
 from covalt_git.installs.overriding import FIELDS, BadOverrideError, override_tool, overrides
+from covalt_git.installs.state_store import set_enabled
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.renderers import Renderer
 

@@ -14,10 +14,11 @@ from covalt_git.files.project_files import read_project
 from covalt_git.files.state_files import write_state
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs import changing, updating
-from covalt_git.installs.decisions import grant_network, grant_process, set_enabled
+from covalt_git.installs.decisions import grant_network, grant_process
 from covalt_git.installs.differences import differences
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.standing import lacking
+from covalt_git.installs.state_store import set_enabled
 from covalt_git.installs.updating import NotUpdatedError, update
 from covalt_git.models.toolset_state import LocalOverride
 from tests.installs import hostile_bundles as hostile
