@@ -118,7 +118,7 @@ OURS = """
 import sys, time
 from pathlib import Path
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
 if "warm" in sys.argv:
     read_toolset(Path(sys.argv[1]), "app-builder")

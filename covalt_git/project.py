@@ -12,7 +12,7 @@ from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
 from covalt_git.files.project_files import find_root, read_config
 from covalt_git.forked import unheard
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
 

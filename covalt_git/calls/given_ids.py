@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.index.database import IndexUnusableError
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.names import ToolId
 from covalt_git.workspaces.chats import DELETED, Chats
 

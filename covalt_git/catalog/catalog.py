@@ -14,7 +14,7 @@ from covalt_git.catalog import read_once
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import Toolset, toolset_ids
 from covalt_git.index.database import IndexUnusableError
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.models.tool import WHY_HELD_BACK, Tool
 from covalt_git.names import BadNameError, ToolId, is_id
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from covalt_git.index.queries import Index
+    from covalt_git.index.index import Index
     from covalt_git.models.prompts import Given, Prompt, PromptMessage, Resource, What
 
     Args = Mapping[str, str]

@@ -12,7 +12,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.session import json_option, project, synced, wrong_call
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 
 if TYPE_CHECKING:
     from covalt_git.project import Project

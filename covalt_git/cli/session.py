@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from covalt_git.index.queries import Index
+    from covalt_git.index.index import Index
     from covalt_git.models.base import JsonObject
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from covalt_git.catalog.catalog import Catalog
-    from covalt_git.index.queries import Index
+    from covalt_git.index.index import Index
     from covalt_git.models.base import JsonObject
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer

@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.new_project import create_project
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.index.history import HistoryRow
-    from covalt_git.index.queries import Index
+    from covalt_git.index.index import Index
 
 
 def git(chat: ChatStore, *arguments: str, when: str = "2026-11-20T17:24:00Z") -> str:

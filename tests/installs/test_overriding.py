@@ -9,7 +9,7 @@ import pytest
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import read_project
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.installs.overriding import FIELDS, BadOverrideError, override_tool, overrides
 from covalt_git.installs.state_store import set_enabled
 from covalt_git.models.project_config import WorkspaceConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from covalt_git.index.queries import Index
+from covalt_git.index.index import Index
 from covalt_git.workspaces.history import newest_first
 from tests.workspaces.stores import branch_off, checkout, git, put, save
 

@@ -1,0 +1,279 @@
+"""Queries of the index about chats: their history, calls and approvals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git import canonical_json
+from covalt_git.errors import UnknownNameError
+from covalt_git.index.history import (
+    ALL_BRANCHES,
+    ANCESTORS,
+    NEWEST_FIRST,
+    HistoryPage,
+    Line,
+    read_history_row,
+    read_line,
+)
+from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
+from covalt_git.models.calls import RenderPlan, ToolCall
+from covalt_git.workspaces import commit_names
+from covalt_git.workspaces.chats import HEADS
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from covalt_git.index.synced_index import Result, Value
+    from covalt_git.models.base import JsonObject
+    from covalt_git.workspaces.chats import ChatStore
+
+
+class Blob(NamedTuple):
+    """A file's content: its sha256 in hex, and its size in bytes."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(slots=True)
+class ChatQueries(SyncedIndex):
+    """The chats of a project, their commits, calls and approvals."""
+
+    def chat_rows(self, limit: int | None = None) -> list[JsonObject]:
+        """Return every chat's row, or the newest ones, with how many manifests and calls it has.
+
+        The newest comes first.
+        """
+        return self._chats("TRUE", (-1 if limit is None else limit,))
+
+    def chat_row(self, chat_id: str) -> JsonObject | None:
+        """Return one chat's row as :meth:`chat_rows` does, or None."""
+        return next(iter(self._chats("id = ?", (chat_id, 1))), None)
+
+    def _chats(self, where: str, values: Sequence[Value]) -> list[JsonObject]:
+        return self.read(
+            f"""
+            SELECT id, title, created_at, active_branch, active_manifest_id, active_leaf_message_id,
+                   forked_from, made_by,
+                   (SELECT count(*) FROM workspace_manifests WHERE chat_id = c.id) AS manifests,
+                   (SELECT count(*) FROM tool_calls WHERE chat_id = c.id) AS tool_calls
+            FROM chats AS c WHERE {where} ORDER BY created_at DESC, id LIMIT ?
+            """,  # noqa: S608 - our own words
+            values,
+            convert=row_values,
+        )
+
+    def heads(self, chat_id: str) -> dict[str, str]:
+        """Return the manifest of each branch that has one, by the branch's name."""
+        query = "SELECT refs FROM chats WHERE id = ?"
+        found = self.read(query, (chat_id,), convert=lambda row: canonical_json.loads(row["refs"]))
+        return {
+            ref.removeprefix(HEADS): oid
+            for refs in found
+            for ref, oid in sorted(refs.items())
+            if ref.startswith(HEADS)
+        }
+
+    def resolve(self, chat: ChatStore, text: str) -> str:
+        """Return the commit that a name means, as :func:`covalt_git.workspaces.commit_names.resolve` does.
+
+        For a full id the history need not be read; the chat is brought in first.
+        """
+        if text not in {branch.name for branch in chat.branches()}:
+            self.sync_chat(chat)
+            if self.has_manifest(chat.id, text):
+                return text
+        return commit_names.resolve(chat, text)
+
+    def manifest_of_record(self, chat_id: str, record_id: str) -> str | None:
+        """Return the manifest that a call, or anything else, of that id made in a chat, or None."""
+        query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source_ref = ?"
+        return next(iter(self.read(query, (chat_id, record_id), convert=row_id)), None)
+
+    def has_manifest(self, chat_id: str, manifest_id: str) -> bool:
+        """Tell whether a chat has a manifest."""
+        query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
+        return bool(self.read(query, (chat_id, manifest_id), convert=row_id))
+
+    def chats_of_record(self, record_id: str) -> list[str]:
+        """Return the chats in which a call, or anything else, has that id, finished or not."""
+        return self.read(
+            """
+            SELECT id FROM chats AS c WHERE EXISTS (
+                SELECT 1 FROM workspace_manifests WHERE chat_id = c.id AND source_ref = :id)
+            OR EXISTS (SELECT 1 FROM tool_calls WHERE chat_id = c.id AND id = :id)
+            ORDER BY id
+            """,
+            {"id": record_id},
+            convert=row_id,
+        )
+
+    def message_manifest(self, chat_id: str, message_id: str) -> str | None:
+        """Return the last manifest of a message: its own, or that of the last call made for it.
+
+        Where several branches have one, it is that of the active branch.
+        """
+        row = self.chat_row(chat_id)
+        head = None if row is None else row["active_manifest_id"]
+        found = self.read(
+            f"""
+            WITH RECURSIVE {ANCESTORS}
+            SELECT id FROM workspace_manifests
+            WHERE chat_id = :chat_id AND (message_id = :message_id OR source_ref = :message_id)
+            ORDER BY id IN (SELECT id FROM history) DESC, moment DESC, generation DESC, id DESC
+            LIMIT 1
+            """,  # noqa: S608 - our own words
+            {"chat_id": chat_id, "message_id": message_id, "head": head, "steps": -1},
+            convert=row_id,
+        )
+        return next(iter(found), None)
+
+    def manifests(
+        self, chat_id: str, *, head: str | None = None, limit: int = 100, before: str | None = None
+    ) -> HistoryPage:
+        """Return a part of a chat's history, newest first.
+
+        It is that of all branches, or of the manifest ``head`` alone: itself and its ancestors.
+        ``before`` is the last manifest of the part before.
+
+        Raises:
+            UnknownNameError: when the chat has no manifest ``before``.
+        """
+        heads: dict[str, list[str]] = {}
+        for name, oid in self.heads(chat_id).items():
+            heads.setdefault(oid, []).append(name)
+        rows = self._history(
+            """
+            SELECT m.*, c.tool_id, c.status, c.error FROM history AS h
+            CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = h.id
+            LEFT JOIN tool_calls AS c
+            ON m.source = 'tool_run' AND c.chat_id = :chat_id AND c.id = m.source_ref
+            """,
+            {"chat_id": chat_id, "head": head, "before": before},
+            compare="<",
+            limit=limit + 1,
+            convert=lambda row: read_history_row(row, heads),
+        )
+        return HistoryPage(tuple(rows[:limit]), len(rows) > limit)
+
+    def lines(
+        self, chat_id: str, *, head: str | None = None, limit: int = 100, before: str | None = None
+    ) -> list[Line]:
+        """Return the ids and parents of the same part of the history, and of everything above it.
+
+        A picture of it goes on from page to page when it is drawn from there.
+
+        Raises:
+            UnknownNameError: when the chat has no manifest ``before``.
+        """
+        values = {"chat_id": chat_id, "head": head, "before": before}
+        query = "SELECT h.id, h.parents FROM history AS h"
+        above = []
+        if before is not None:
+            above = self._history(query, values, compare=">=", limit=-1, convert=read_line)
+        return above + self._history(query, values, compare="<", limit=limit, convert=read_line)
+
+    def _history(
+        self,
+        select: str,
+        values: Mapping[str, Value],
+        *,
+        compare: str,
+        limit: int,
+        convert: Callable[[sqlite3.Row], Result],
+    ) -> list[Result]:
+        """Return the manifests on one side of ``before``, newest first, at most ``limit``."""
+        before = values["before"]
+        which, steps = "", limit
+        if before is not None:
+            known = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND id = ?"
+            if not self.read(known, (values["chat_id"], before), convert=row_id):
+                list_with = f"covalt-git chat log {values['chat_id']} --all"
+                raise UnknownNameError("manifest", str(before), (), list_with=list_with)
+            which = f"""
+                WHERE (h.moment, h.generation, h.id) {compare} (
+                    SELECT moment, generation, id FROM workspace_manifests
+                    WHERE chat_id = :chat_id AND id = :before)
+            """  # noqa: S608 - our own words
+            steps = -1
+        whole = ALL_BRANCHES if values["head"] is None else ANCESTORS
+        return self.read(
+            f"""
+            WITH RECURSIVE {whole} {select} {which}
+            {NEWEST_FIRST} LIMIT :limit
+            """,
+            {**values, "limit": limit, "steps": steps},
+            convert=convert,
+        )
+
+    # Calls and approvals
+
+    def call(self, chat_id: str, call_id: str) -> ToolCall | None:
+        """Return one call, or None."""
+        query = "SELECT * FROM tool_calls WHERE chat_id = ? AND id = ?"
+        return next(iter(self.read(query, (chat_id, call_id), convert=_call)), None)
+
+    def calls(
+        self, chat_id: str, *, limit: int | None = None, before: str | None = None
+    ) -> list[ToolCall]:
+        """Return a chat's calls, newest first; only those that began before the call ``before``.
+
+        Raises:
+            UnknownNameError: when the chat has no call ``before``.
+        """
+        if before is not None and self.call(chat_id, before) is None:
+            list_with = f"covalt-git chat log {chat_id} --all"
+            raise UnknownNameError("call", before, (), list_with=list_with)
+        return self.read(
+            """
+            SELECT * FROM tool_calls WHERE chat_id = :chat_id AND (
+                :before IS NULL OR (started_at, id) < (
+                    SELECT started_at, id FROM tool_calls
+                    WHERE chat_id = :chat_id AND id = :before))
+            ORDER BY started_at DESC, id DESC LIMIT :limit
+            """,
+            {"chat_id": chat_id, "before": before, "limit": -1 if limit is None else limit},
+            convert=_call,
+        )
+
+    def approvals(
+        self, state: str | None = None, *, chat_id: str | None = None
+    ) -> list[JsonObject]:
+        """Return approvals, oldest first; only those in ``state`` or of a chat where it is given."""
+        return self.read(
+            """
+            SELECT * FROM approvals
+            WHERE (:state IS NULL OR state = :state) AND (:chat_id IS NULL OR chat_id = :chat_id)
+            ORDER BY created_at, execution_id
+            """,
+            {"state": state, "chat_id": chat_id},
+            convert=row_values,
+        )
+
+    def manifest_files(self, chat: ChatStore, manifest_id: str) -> dict[str, str]:
+        """Return a manifest's ``files``: the sha256, in hex, of every path (specification 1.6)."""
+        files = chat.files(manifest_id)
+        blobs = self.blobs(chat.id, {state.oid for state in files.values()})
+        return {path: blobs[state.oid].sha256 for path, state in files.items()}
+
+    def blobs(self, chat_id: str, oids: Collection[str]) -> dict[str, Blob]:
+        """Return what is known of the content of a chat's files, by git's ids of it."""
+        query = """
+            SELECT oid, sha256, size FROM blobs
+            WHERE chat_id = ? AND oid IN (SELECT value FROM json_each(?))
+        """
+        found = self.read(
+            query,
+            (chat_id, canonical_json.dumps(sorted(oids)).decode()),
+            convert=lambda row: (row["oid"], Blob(row["sha256"], row["size"])),
+        )
+        return dict(found)
+
+
+def _call(row: sqlite3.Row) -> ToolCall:
+    values = row_values(row)
+    plan = values.pop("render_plan")
+    parsed = None if plan is None else RenderPlan.model_validate(canonical_json.loads(plan))
+    return ToolCall(**values, render_plan=parsed)

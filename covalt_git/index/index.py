@@ -1,0 +1,52 @@
+"""Index of a project: a SQLite cache of its toolsets and chats."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.forked import unheard
+from covalt_git.git_objects.revisions import write_folder
+from covalt_git.index.chat_queries import ChatQueries
+from covalt_git.index.tool_queries import ToolQueries
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.chats import Chats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(slots=True)
+class Index(ToolQueries, ChatQueries):
+    """The open index of one project.  Close it after use; one thread at a time."""
+
+    @classmethod
+    def at_revision(
+        cls, root: Path, revision: str, file: Path, told: Callable[[int, int], None] = unheard
+    ) -> tuple[str, dict[str, int]]:
+        """Write an index of the project's toolsets as they were at a commit into a new file.
+
+        Chats are not checked in, so it has none.  Return the commit's id, and how many rows each
+        table has.  The project's own index and files are not touched; the same commit gives the same
+        rows, whenever and wherever it is asked for.
+
+        Raises:
+            UnknownRevisionError: when there is no such commit.
+            FileExistsError: when there is a file in that place.
+        """
+        with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+            past = Path(name)
+            commit = write_folder(root / "toolsets", revision, past / "toolsets")
+            made = past / "index.db"
+            with cls.open(past, Chats(past / "chats", WorkspaceConfig()), made, told) as index:
+                index.sync_toolsets()
+                # What this file system said of the files tells nothing of the commit.
+                index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
+                counts = index.counts()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("xb") as target, made.open("rb") as source:
+                shutil.copyfileobj(source, target)
+        return commit, counts

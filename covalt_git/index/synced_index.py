@@ -1,0 +1,184 @@
+"""Connection to the index of a project, brought up to date and replaced when it is damaged.
+
+Queries are in :mod:`tool_queries` and :mod:`chat_queries`; no decision is ever made from the index.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from pydantic import ValidationError
+
+from covalt_git import canonical_json
+from covalt_git.forked import unheard
+from covalt_git.index import chat_rows, database, toolset_rows
+from covalt_git.workspaces.chats import Chats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from covalt_git.index.chat_rows import Damaged
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.chats import ChatStore
+
+    Value = str | int | None
+
+Result = TypeVar("Result")
+
+_MOST_TRIES = 3
+
+_BOOLEANS = {"enabled", "requires_confirmation", "sound"}
+_JSON = {
+    "args",
+    "forked_from",
+    "result",
+    "reasons",
+    "headers",
+    "env",
+    "input_schema",
+    "renderer_config",
+}
+
+
+@dataclass(slots=True)
+class SyncedIndex:
+    """Connection to the index of a project; one thread at a time."""
+
+    root: Path
+    chats: Chats
+    path: Path
+    connection: sqlite3.Connection
+    told: Callable[[int, int], None] = unheard
+
+    @classmethod
+    def open(
+        cls, root: Path, chats: Chats, path: Path, told: Callable[[int, int], None] = unheard
+    ) -> Self:
+        """Open the index at ``path``, made anew where it is missing, damaged or of another version.
+
+        ``told`` hears during a sync how many toolsets have been read, and how many there are to read.
+        """
+        return cls(root, chats, path, database.connect(path), told)
+
+    @classmethod
+    def of_project(
+        cls, root: Path, workspace: WorkspaceConfig, told: Callable[[int, int], None] = unheard
+    ) -> Self:
+        """Open the index of the project at ``root``; ``told`` as of :meth:`open`."""
+        data = root / "data"
+        return cls.open(root, Chats(data / "chats", workspace), data / "index.db", told)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def rebuild(self) -> None:
+        """Make every row again from the files and the chat stores; others see the old ones till then."""
+        self.trusted(self._rebuild)
+
+    def sync(self) -> list[Damaged]:
+        """Bring in everything that changed; return the chats whose store is damaged, with why."""
+        return self.trusted(self._sync)
+
+    def sync_toolsets(self) -> None:
+        """Bring in the toolsets that changed."""
+        self.trusted(self._sync_toolsets)
+
+    def sync_chats(self) -> list[Damaged]:
+        """Bring in what happened in the chats; return those whose store is damaged, with why."""
+        return self.trusted(lambda: chat_rows.sync_chats(self.connection, self.chats))
+
+    def sync_chat(self, chat: ChatStore) -> None:
+        """Bring in what happened in one chat."""
+        self.trusted(lambda: chat_rows.sync_chat(self.connection, chat))
+
+    def sync_new_chats(self) -> None:
+        """Bring in the chats that the index knows nothing of; damaged ones stay out."""
+        self.trusted(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
+
+    def _rebuild(self) -> None:
+        with database.transaction(self.connection):
+            database.empty(self.connection)
+            self._sync()
+
+    def _sync_toolsets(self) -> None:
+        toolset_rows.sync_toolsets(self.connection, self.root, self.told)
+
+    def _sync(self) -> list[Damaged]:
+        self._sync_toolsets()
+        return chat_rows.sync_chats(self.connection, self.chats)
+
+    def read(
+        self,
+        query: str,
+        values: Sequence[Value] | Mapping[str, Value] = (),
+        *,
+        convert: Callable[[sqlite3.Row], Result],
+    ) -> list[Result]:
+        """Return what a query answers; a row that is not what was written is damage too."""
+
+        def read() -> list[Result]:
+            rows = self.connection.execute(query, values).fetchall()
+            try:
+                return [convert(row) for row in rows]
+            except (canonical_json.NotJsonError, ValidationError) as error:
+                raise database.DamagedError(f"a row that nobody wrote: {error}") from None
+
+        return self.trusted(read)
+
+    def trusted(self, work: Callable[[], Result]) -> Result:
+        """Do what needs the index; where it turns out to be damaged or gone, with a new one.
+
+        Raises:
+            IndexUnusableError: when it is neither, and yet cannot be read or written.
+        """
+        failed: sqlite3.DatabaseError | None = None
+        for _ in range(_MOST_TRIES):
+            try:
+                if failed is not None:
+                    self._sync()
+                return work()
+            except sqlite3.IntegrityError:
+                raise  # a row that the schema refuses is a mistake of ours
+            except (sqlite3.DatabaseError, MemoryError) as why:
+                if failed is not None and isinstance(why, MemoryError):
+                    raise  # it was no garbage that asked for so much
+                failed = error = database.as_damage(why)
+                if not database.is_damage(error) and not database.is_gone(error):
+                    break
+                self.connection.close()
+                if database.is_damage(error):
+                    database.remove(self.path)
+                self.connection = database.connect(self.path)
+        assert failed is not None
+        raise database.unusable(self.path, failed)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many rows each table has."""
+        names = self.trusted(lambda: database.tables(self.connection))
+        query = " UNION ALL ".join(
+            f"SELECT '{name}' AS name, count(*) AS rows FROM {name}"  # noqa: S608 - names of our schema
+            for name in names
+        )
+        return dict(self.read(query, convert=lambda row: (row["name"], row["rows"])))
+
+
+def row_values(row: sqlite3.Row) -> JsonObject:
+    """Return the columns of a row, with booleans and JSON as such."""
+    values: dict[str, Any] = dict(row)
+    for name in values.keys() & _BOOLEANS:
+        values[name] = None if values[name] is None else bool(values[name])
+    for name in values.keys() & _JSON:
+        values[name] = None if values[name] is None else canonical_json.loads(values[name])
+    return values
+
+
+def row_id(row: sqlite3.Row) -> str:
+    """Return the ``id`` of a row."""
+    return str(row["id"])

@@ -1,0 +1,162 @@
+"""Queries of the index about toolsets and their tools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from covalt_git import canonical_json
+from covalt_git.errors import Problem
+from covalt_git.index import search
+from covalt_git.index.synced_index import SyncedIndex, row_values
+from covalt_git.models.prompts import Given, Prompt, Resource
+from covalt_git.models.tool import Tool
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from covalt_git.models.base import JsonObject
+    from covalt_git.models.prompts import What
+
+_MOST_TOOLS = 1 << 14
+"""How many tools, and problems of toolsets, a process keeps parsed."""
+
+
+@dataclass(slots=True)
+class ToolQueries(SyncedIndex):
+    """The toolsets of a project: their tools, prompts, resources, MCP servers, files and problems."""
+
+    def toolsets(self) -> list[JsonObject]:
+        """Return every toolset's row.
+
+        With it come how many tools it has, whether it is sound, and how many errors and warnings
+        there are; of an unsound one the rest is as it was when it was sound.
+        """
+        return self._toolsets("TRUE", ())
+
+    def toolset_row(self, toolset_id: str) -> JsonObject | None:
+        """Return one toolset's row as :meth:`toolsets` does, or None."""
+        return next(iter(self._toolsets("r.toolset_id = ?", (toolset_id,))), None)
+
+    def _toolsets(self, where: str, values: Sequence[str]) -> list[JsonObject]:
+        return self.read(
+            f"""
+            SELECT r.toolset_id AS id, t.name, t.version, t.description,
+                   r.enabled, t.installed_at, t.source_type, t.source_ref,
+                   t.manifest_version, t.digest, r.sound, r.problems,
+                   (SELECT count(*) FROM tools WHERE toolset_id = r.toolset_id) AS tools
+            FROM toolset_readings AS r LEFT JOIN toolsets AS t ON t.id = r.toolset_id
+            WHERE {where} ORDER BY r.toolset_id
+            """,  # noqa: S608 - our own words
+            values,
+            convert=_toolset_row,
+        )
+
+    def toolset_tools(self) -> dict[str, list[str] | None]:
+        """Return the ids of the tools that each toolset declares in its files now, sound or not.
+
+        None stands for those of a toolset whose manifest cannot be read.
+        """
+        found = self.read(
+            "SELECT toolset_id, tool_ids FROM toolset_readings ORDER BY toolset_id",
+            convert=lambda row: (row["toolset_id"], canonical_json.loads(row["tool_ids"])),
+        )
+        return dict(found)
+
+    def toolsets_with_server(self, server_id: str) -> list[str]:
+        """Return the toolsets that declare an MCP server of that id."""
+        query = "SELECT toolset_id FROM toolset_mcp_servers WHERE id = ? ORDER BY toolset_id"
+        return self.read(query, (server_id,), convert=lambda row: str(row["toolset_id"]))
+
+    def tools(self, toolset_id: str | None = None) -> list[Tool]:
+        """Return every tool by id, or those of one toolset.
+
+        Those of a broken toolset are as they were when it was sound.
+        """
+        query = "SELECT definition FROM tools WHERE ? IN (toolset_id, '') ORDER BY tool_id"
+        return self.read(query, (toolset_id or "",), convert=_tool)
+
+    def tool(self, tool_id: str) -> Tool | None:
+        """Return one tool, or None."""
+        query = "SELECT definition FROM tools WHERE tool_id = ?"
+        return next(iter(self.read(query, (tool_id,), convert=_tool)), None)
+
+    def search(self, text: str, is_wanted: Callable[[str], bool], limit: int) -> list[str]:
+        """Return the ids of the tools that are most like a query, the best first, at most ``limit``.
+
+        Only those that ``is_wanted`` accepts; it is asked in the order of their rank.
+        """
+        return self.trusted(lambda: search.find(self.connection, text, is_wanted, limit))
+
+    def prompts(self) -> list[Given[Prompt]]:
+        """Return the prompts of the toolsets that are on and sound, by their ids."""
+        return self._given("toolset_prompts", Prompt)
+
+    def resources(self) -> list[Given[Resource]]:
+        """Return the resources of the toolsets that are on and sound, by their ids."""
+        return self._given("toolset_resources", Resource)
+
+    def _given(self, table: str, model: type[What]) -> list[Given[What]]:
+        return self.read(
+            f"""
+            SELECT g.*, t.digest FROM {table} AS g
+            JOIN toolset_readings AS r USING (toolset_id) JOIN toolsets AS t ON t.id = toolset_id
+            WHERE r.enabled AND r.sound ORDER BY g.id
+            """,  # noqa: S608 - our own words
+            convert=lambda row: Given(
+                row["id"],
+                row["toolset_id"],
+                row["digest"],
+                model.model_validate_json(row["definition"]),
+            ),
+        )
+
+    def mcp_servers(self, toolset_id: str | None = None) -> list[JsonObject]:
+        """Return the MCP servers that toolsets declare, or that one does; their secrets unresolved."""
+        return self.read(
+            """
+            SELECT * FROM toolset_mcp_servers WHERE ? IN (toolset_id, '') ORDER BY toolset_id, id
+            """,
+            (toolset_id or "",),
+            convert=row_values,
+        )
+
+    def toolset_files(self, toolset_id: str) -> list[JsonObject]:
+        """Return the rows of a toolset's files."""
+        query = "SELECT * FROM toolset_files WHERE toolset_id = ? ORDER BY path"
+        return self.read(query, (toolset_id,), convert=row_values)
+
+    def problems(self, toolset_id: str | None = None) -> list[Problem]:
+        """Return what was wrong with any toolset, or with one, when it was read last."""
+        query = """
+            SELECT problems FROM toolset_readings WHERE ? IN (toolset_id, '') ORDER BY toolset_id
+        """
+        found = self.read(query, (toolset_id or "",), convert=_problems)
+        return [problem for told in found for problem in told]
+
+
+def _toolset_row(row: sqlite3.Row) -> JsonObject:
+    values = row_values(row)
+    severities = [problem.severity for problem in _parsed_problems(values.pop("problems"))]
+    return values | {name + "s": severities.count(name) for name in ("error", "warning")}
+
+
+def _tool(row: sqlite3.Row) -> Tool:
+    return _parsed_tool(row["definition"])
+
+
+@lru_cache(maxsize=_MOST_TOOLS)
+def _parsed_tool(definition: str) -> Tool:
+    """Return the tool that a text defines; the same text is always the same tool."""
+    return Tool.model_validate(canonical_json.loads(definition))
+
+
+def _problems(row: sqlite3.Row) -> tuple[Problem, ...]:
+    return _parsed_problems(row["problems"])
+
+
+@lru_cache(maxsize=_MOST_TOOLS)
+def _parsed_problems(problems: str) -> tuple[Problem, ...]:
+    return tuple(Problem(**fields) for fields in canonical_json.loads(problems))
