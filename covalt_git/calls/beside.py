@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import os
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.system import file_lock
 from covalt_git.workspaces import materialize
 from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.locking import ChatGoneError
@@ -76,26 +75,16 @@ def copied(chat: ChatStore, base: str | None) -> Iterator[Copy]:
 def _folder(home: Path) -> Iterator[Path]:
     """Yield a new folder in ``home`` that is held, so that nobody takes it for a dead process's."""
     with contextlib.ExitStack() as held:
-        with _locked(home / _GUARD, os.O_CREAT | os.O_RDWR):
+        with file_lock.held(home / _GUARD, create=True):
             for left in home.glob(f"{_FOLDER}*"):
-                with contextlib.suppress(BlockingIOError), _locked(left, wait=False):
+                with contextlib.suppress(BlockingIOError), file_lock.held(left, wait=False):
                     shutil.rmtree(left, ignore_errors=True)
             folder = Path(tempfile.mkdtemp(prefix=_FOLDER, dir=home))
-            held.enter_context(_locked(folder))
+            held.enter_context(file_lock.held(folder))
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(path: Path, flags: int = os.O_RDONLY, *, wait: bool = True) -> Iterator[None]:
-    handle = os.open(path, flags | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(handle)
 
 
 def at_home(outcome: Outcome, there: ChatStore, home: ChatStore) -> Outcome:

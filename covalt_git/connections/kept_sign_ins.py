@@ -7,7 +7,6 @@ other server, and a toolset that declares another's address does not have what t
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pydantic import Field, ValidationError
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import StrictModel
-from covalt_git.system import atomic_write
+from covalt_git.system import atomic_write, file_lock
 from covalt_git.system.private_files import read_private, user_folder
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from covalt_git.connections.definition import Name
 
 _FOLDER = "sign-ins"
-_LOOK_S = 0.05
 
 
 class SignInFileError(CovaltError):
@@ -138,8 +136,8 @@ class SignInFile:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            while not _locked(handle):  # noqa: ASYNC110 - it is for other processes
-                await asyncio.sleep(_LOOK_S)
+            while not file_lock.acquire(handle, wait=False):  # noqa: ASYNC110 - of other processes
+                await asyncio.sleep(file_lock.POLL_S)
             yield
         finally:
             os.close(handle)
@@ -176,11 +174,3 @@ def _read(path: Path) -> KeptSignIn | None:
 
 def _project(name: Name) -> str:
     return str(name.root.resolve())
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -13,11 +13,9 @@ by now, or is gone.  Copies are written and removed under a lock on the folder t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import stat
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.names import new_id
 from covalt_git.remove_tree import remove_tree
-from covalt_git.system import atomic_write
+from covalt_git.system import atomic_write, file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,16 +123,15 @@ class ToolsetCopy:
             CopyError: when it cannot be written.
         """
         try:
-            with _only_writer(self.cache) as cache:
-                lock = os.open(
-                    _lock_file(self.folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-                )
+            self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with file_lock.held(self.cache):  # no other process writes or removes copies
+                lock = os.open(self.folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
                 try:
-                    fcntl.flock(lock, fcntl.LOCK_SH)
+                    file_lock.acquire(lock, shared=True)
                     if not self._is_whole():
                         os.pwrite(lock, self.toolset_id.encode(), 0)
                         self._write()
-                        _remove_unused(cache, self.source.parent, self.toolset_id)
+                        _remove_unused(self.cache, self.source.parent, self.toolset_id)
                 except BaseException:
                     os.close(lock)
                     raise
@@ -245,22 +242,6 @@ def _list(folder: Path) -> _Listing:
     return found
 
 
-@contextmanager
-def _only_writer(cache: Path) -> Iterator[Path]:
-    """Let no other process write or remove copies during the block."""
-    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(cache, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield cache
-    finally:
-        os.close(handle)
-
-
-def _lock_file(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.lock")
-
-
 def _remove_unused(cache: Path, toolsets: Path, changed: str) -> None:
     """Remove copies that are not in use, of ``changed`` and of toolsets that are gone.
 
@@ -271,9 +252,8 @@ def _remove_unused(cache: Path, toolsets: Path, changed: str) -> None:
             remove_tree(path)
         if path.suffix != ".lock":
             continue
-        with path.open("rb") as lock, contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            named = lock.read().decode()
+        with contextlib.suppress(BlockingIOError), file_lock.held(path, wait=False):
+            named = path.read_text(encoding="utf-8")
             if named in {changed, ""} or not (toolsets / named).exists():
                 copy = path.with_suffix("")
                 remove_tree(copy)

@@ -14,6 +14,7 @@ from covalt_git.asking import CannotAskError, NotAnsweredError, inquire
 from covalt_git.gateway.resuming import StillRunningError, as_it_stands
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.questions import Question
+from covalt_git.system import file_lock
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ PATIENCE_S = 30.0
 MOST_TIMES = 8
 """How often a client is asked to open the page: the SDK's give up after ten rounds, and would not learn
 under which id the call waits."""
-
-_LOOK_S = 0.25
 
 
 def approved(
@@ -88,5 +87,5 @@ def _settled(
             waiting = as_it_stands(project, asked)
             if waiting.approval is None or time.monotonic() > end:
                 break
-        follower.cancel.wait(_LOOK_S)
+        follower.cancel.wait(file_lock.POLL_S)
     return waiting

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import functools
 import os
 import re
@@ -27,7 +26,7 @@ from covalt_git.files.toolsets import STATE_FOLDER
 from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
-from covalt_git.system import atomic_write
+from covalt_git.system import atomic_write, file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,14 +64,10 @@ def changing(root: Path) -> Iterator[None]:
     """Let nobody else change the project's toolsets during the block."""
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
-    handle = os.open(toolsets, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with file_lock.held(toolsets):
         _finish(root)
         _clear(toolsets)
         yield
-    finally:
-        os.close(handle)
 
 
 def one_at_a_time(

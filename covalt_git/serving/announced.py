@@ -14,11 +14,12 @@ A file names an address and holds no secret.  It counts for as long as its maker
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from covalt_git.system import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,12 +38,12 @@ def announced(root: Path, address: str) -> Iterator[None]:
     file = _folder(root) / address.removeprefix("http://")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError:
         yield
         return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)  # who looks at it holds it for a moment
+        file_lock.acquire(handle)  # who looks at it holds it for a moment
         os.ftruncate(handle, 0)
         os.pwrite(handle, address.encode(), 0)
         yield
@@ -73,14 +74,13 @@ def _folder(root: Path) -> Path:
 def _told(file: Path) -> str | None:
     """Return what a file says whose maker is alive."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if file_lock.acquire(handle, shared=True, wait=False):
+            return None
         said = os.pread(handle, _MOST_BYTES, 0).decode("ascii", "replace")
         return said if _ADDRESS.fullmatch(said) else None
     finally:
         os.close(handle)
-    return None

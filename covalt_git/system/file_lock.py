@@ -1,0 +1,43 @@
+"""Locks on files and folders (``flock(2)``); the kernel releases those of a process that ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+POLL_S = 0.1
+"""How often a lock, or a file that another process may change, is polled; in seconds."""
+
+
+def acquire(handle: int, *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock an open file or folder until it is closed; without ``wait``, return False if it is locked."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)  # noqa: TID251 - its home
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def held(path: Path, *, create: bool = False, wait: bool = True) -> Iterator[int]:
+    """Hold the lock of a file or a folder during the block, and yield its handle.
+
+    With ``create``, a file that only its owner may open is made where there is none.
+
+    Raises:
+        BlockingIOError: without ``wait``, if it is locked.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY, 0o600)
+    try:
+        if not acquire(handle, wait=wait):
+            raise BlockingIOError
+        yield handle
+    finally:
+        os.close(handle)

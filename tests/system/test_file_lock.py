@@ -1,0 +1,55 @@
+"""A lock excludes other holders, in this process or another, until its holder closes it or ends."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.system import file_lock
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+
+def hold(path: Path, ready: Connection) -> None:
+    with file_lock.held(path, create=True):
+        ready.send(None)
+        signal.pause()
+
+
+def test_a_lock_is_released_when_its_holder_is_killed(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    holder = spawn.Process(target=hold, args=(file, theirs))
+    holder.start()
+    ours.recv()
+
+    with pytest.raises(BlockingIOError), file_lock.held(file, wait=False):
+        pass
+    holder.kill()
+
+    with file_lock.held(file):
+        pass
+    holder.join()
+
+
+def test_shared_locks_exclude_only_an_exclusive_one(tmp_path: Path) -> None:
+    with file_lock.held(tmp_path):
+        pass
+    one, two = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
+
+    assert file_lock.acquire(one, shared=True, wait=False)
+    assert file_lock.acquire(two, shared=True, wait=False)
+    with pytest.raises(BlockingIOError), file_lock.held(tmp_path, wait=False):
+        pass
+
+    os.close(one)
+    os.close(two)
+    with file_lock.held(tmp_path, wait=False):
+        pass
