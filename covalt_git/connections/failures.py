@@ -9,7 +9,7 @@ from mcp import MCPError
 from mcp_types import INVALID_REQUEST
 
 from covalt_git.errors import CovaltError
-from covalt_git.http_client.for_agents import why_unreachable
+from covalt_git.http_client.transport import why_unreachable
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition

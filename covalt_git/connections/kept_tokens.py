@@ -18,7 +18,7 @@ from covalt_git.connections.kept_sign_ins import SignInFile
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, origin_of
 from covalt_git.http_client.auth_requests import MOST_BYTES
-from covalt_git.http_client.for_agents import agent_client, why_unreachable
+from covalt_git.http_client.transport import agent_client, why_unreachable
 from covalt_git.secret_values import SecretStore
 
 if TYPE_CHECKING:

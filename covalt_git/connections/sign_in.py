@@ -34,7 +34,7 @@ from covalt_git.connections.kept_tokens import secret_of, with_token
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, Origin, Reach, is_local, is_loopback, origin_of
 from covalt_git.http_client.auth_requests import CheckedAuth
-from covalt_git.http_client.for_agents import agent_client, why_unreachable
+from covalt_git.http_client.transport import agent_client, why_unreachable
 from covalt_git.secret_values import Mask
 from covalt_git.text import display
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.connections.kept_tokens import client_context, reach_of
 from covalt_git.errors import CovaltError
-from covalt_git.http_client.for_agents import agent_client, why_unreachable
+from covalt_git.http_client.transport import agent_client, why_unreachable
 
 if TYPE_CHECKING:
     from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile

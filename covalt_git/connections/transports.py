@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.hosts import Reach
 from covalt_git.http_client.auth_requests import BearerAuth
-from covalt_git.http_client.for_agents import agent_client
+from covalt_git.http_client.transport import agent_client
 
 if TYPE_CHECKING:
     import asyncio

@@ -13,9 +13,10 @@ import httpx2
 
 from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.http_client.failures import HttpError
+from covalt_git.http_client.transport import LimitedStream
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
 MOST_BYTES = 256 << 10
 """How large a document about signing in may be; real ones have a few KiB."""
@@ -160,27 +161,10 @@ def _small(response: httpx2.Response) -> httpx2.Response:
     """Return a response that can be read only as long as it is small."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise HttpError("bad_answer", f"{_origin(response)} answered packed, unasked")
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    response.stream = _SmallStream(response.stream, _origin(response))
+    more = f"{_origin(response)} answered with more than {MOST_BYTES >> 10} KiB"
+    too_large = HttpError("output_too_large", more)
+    response.stream = LimitedStream(response.stream, MOST_BYTES, too_large)
     return response
-
-
-class _SmallStream(httpx2.AsyncByteStream):
-    def __init__(self, stream: httpx2.AsyncByteStream, origin: str) -> None:
-        self._stream = stream
-        self._origin = origin
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = MOST_BYTES
-        async for chunk in self._stream:
-            left -= len(chunk)
-            if left < 0:
-                most = f"more than {MOST_BYTES >> 10} KiB"
-                raise HttpError("output_too_large", f"{self._origin} answered with {most}")
-            yield chunk
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
 
 def _origin(response: httpx2.Response) -> str:

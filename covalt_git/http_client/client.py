@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-import httpcore2
 import httpx2
 
 import covalt_git
 from covalt_git.hosts import BadHostError, Origin, Reach, origin_of
 from covalt_git.http_client.failures import HttpError
-from covalt_git.http_client.sockets import Network, resolve
+from covalt_git.http_client.transport import (
+    LimitedStream,
+    Transport,
+    causes,
+    granted_origin,
+    resolve,
+    system_trust,
+    why_broken,
+)
 from covalt_git.url_templates import lies_in
 
 if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator
 
     from covalt_git.http_client.patience import Patience
-    from covalt_git.http_client.sockets import Resolve
+    from covalt_git.http_client.transport import Resolve
 
 _MIB = 1 << 20
+_PIECE = 1 << 16
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _KEEPS_METHOD = frozenset({307, 308})
 _SEE_OTHER = 303
@@ -94,17 +102,20 @@ class HttpClient:
     def send(self, request: Request, patience: Patience) -> Answer:
         """Send a request and return the answer, whatever its status.
 
+        It runs an event loop of its own in the caller's thread, which must have none.
+
         Raises:
             HttpError: when there is none, or it breaks a limit.
         """
-        network = Network(self.reach, self.resolve, patience, connect_s=self.connect_s)
-        with httpcore2.ConnectionPool(
-            ssl_context=self.trust or (_trust() if request.url.startswith("https:") else None),
-            max_keepalive_connections=0,
-            network_backend=network,
-        ) as pool:
+        trust = self.trust or (system_trust() if request.url.startswith("https:") else None)
+        transport = Transport(self.reach, resolve=self.resolve, trust=trust, max_idle=0)
+        work = self._sent(transport, request)
+        return asyncio.run(patience.wait(work, lambda: transport.network.waits_for))
+
+    async def _sent(self, transport: Transport, request: Request) -> Answer:
+        async with transport:
             for followed in range(self.redirects + 1):
-                answer = self._exchange(pool, request, patience)
+                answer = await self._exchange(transport, request)
                 location = answer.headers.get("location")
                 if answer.status not in _REDIRECTS or not location:
                     return replace(answer, redirects=followed)
@@ -115,58 +126,44 @@ class HttpClient:
             sent=True,
         )
 
-    def _exchange(
-        self, pool: httpcore2.ConnectionPool, request: Request, patience: Patience
-    ) -> Answer:
-        origin = self._checked(request.url)
+    async def _exchange(self, transport: Transport, request: Request) -> Answer:
+        origin = granted_origin(self.reach, request.url)
         outgoing = _outgoing(request, origin)
-        limits = {"connect": self.connect_s, "read": self.read_s, "write": self.read_s}
+        timeouts = httpx2.Timeout(self.read_s, connect=self.connect_s, pool=None)
+        outgoing.extensions["timeout"] = timeouts.as_dict()
         try:
-            with pool.stream(
-                outgoing.method,
-                httpcore2.URL(
-                    scheme=origin.scheme.encode(),
-                    host=origin.host.encode(),
-                    port=origin.port,
-                    target=outgoing.url.raw_path,
-                ),
-                headers=outgoing.headers.raw,
-                content=outgoing.read() or None,
-                extensions={"timeout": limits | {"pool": patience.left}},
-            ) as incoming:
-                return self._read(incoming, outgoing, origin)
-        except (httpcore2.RemoteProtocolError, httpx2.DecodingError) as error:
-            raise HttpError(
-                "bad_answer",
-                f"the answer of {origin.shown_host} is broken: {_why(error)}",
-                sent=True,
-                passing=True,
-            ) from None
-        except (httpcore2.ProtocolError, httpcore2.UnsupportedProtocol) as error:
-            raise HttpError("bad_answer", f"this cannot be sent: {_why(error)}") from None
-        except (httpcore2.NetworkError, httpcore2.TimeoutException) as error:
-            raise HttpError(
-                "connection_failed",
-                f"the connection to {origin.shown_host} broke: {_why(error)}",
-                sent=True,
-                passing=True,
-            ) from None
+            incoming = await transport.handle_async_request(outgoing)
+            try:
+                return await self._read(incoming, str(outgoing.url), origin)
+            finally:
+                await incoming.aclose()
+        except httpx2.TransportError as error:
+            raise self._failure(error, origin.shown_host) from None
+        except httpx2.DecodingError as error:
+            raise _bad_answer(error, origin.shown_host) from None
 
-    def _checked(self, url: str) -> Origin:
-        """Return the origin of an address that requests may go to."""
-        try:
-            origin, _ = origin_of(url)
-        except BadHostError as error:
-            raise HttpError("refused_destination", error.message, hint=error.hint) from None
-        if not self.reach.covers(origin):
-            raise HttpError("refused_destination", f"{origin} was not granted")
-        return origin
+    def _failure(self, error: httpx2.TransportError, host: str) -> HttpError:
+        """Return why an exchange failed, as it is reported."""
+        if isinstance(error, httpx2.RemoteProtocolError):
+            return _bad_answer(error, host)
+        if isinstance(error, (httpx2.ProtocolError, httpx2.UnsupportedProtocol)):
+            return HttpError("bad_answer", f"this cannot be sent: {_why(error)}")
+        if isinstance(error, httpx2.ConnectError):  # of TLS: the network reports its own
+            return _no_tls(error, host)
+        if isinstance(error, httpx2.TimeoutException):
+            what, seconds = "the answer of", self.read_s
+            if isinstance(error, httpx2.ConnectTimeout):
+                what, seconds = "the handshake with", self.connect_s
+            elif isinstance(error, httpx2.WriteTimeout):
+                what = "sending to"
+            why = f"{what} {host} took longer than {seconds:g} s"
+            return HttpError("timed_out", why, sent=True, passing=True)
+        why = f"the connection to {host} broke: {why_broken(error)}"
+        return HttpError("connection_failed", why, sent=True, passing=True)
 
-    def _read(
-        self, incoming: httpcore2.Response, outgoing: httpx2.Request, origin: Origin
-    ) -> Answer:
+    async def _read(self, incoming: httpx2.Response, url: str, origin: Origin) -> Answer:
         headers: dict[str, str] = {}
-        for raw, content in incoming.headers:
+        for raw, content in incoming.headers.raw:
             name, value = raw.decode("latin-1").lower(), content.decode("latin-1")
             headers[name] = f"{headers[name]}, {value}" if name in headers else value
         encodings = {one.strip().lower() for one in headers.get("content-encoding", "").split(",")}
@@ -177,43 +174,44 @@ class HttpClient:
                 f"{origin.shown_host} encoded its answer as {unknown[0][:40]!r}, which nobody asked for",
                 sent=True,
             )
-        wrapped = httpx2.Response(
-            incoming.status,
-            headers=incoming.headers,
-            stream=_Counted(incoming, self._too_large(origin), self.most),
-            request=outgoing,
-        )
-        decoded = bytearray()
-        for chunk in wrapped.iter_bytes():
-            decoded += chunk
-            if len(decoded) > self.most:
-                raise self._too_large(origin)
-        reason = incoming.extensions.get("reason_phrase", b"").decode("latin-1")
-        return Answer(str(outgoing.url), incoming.status, reason, headers, bytes(decoded))
-
-    def _too_large(self, origin: Origin) -> HttpError:
-        return HttpError(
+        too_large = HttpError(
             "output_too_large",
             f"the answer of {origin.shown_host} is larger than {self.most / _MIB:g} MiB",
             sent=True,
         )
+        incoming.stream = LimitedStream(incoming.stream, self.most, too_large)
+        decoded = bytearray()
+        async for chunk in incoming.aiter_bytes():
+            decoded += chunk
+            if len(decoded) > self.most:
+                raise too_large
+        reason = incoming.extensions.get("reason_phrase", b"").decode("latin-1")
+        return Answer(url, incoming.status_code, reason, headers, bytes(decoded))
 
 
-class _Counted(httpx2.SyncByteStream):
-    """An answer as it travels, up to a size: what it decodes to is counted elsewhere."""
+class _Body(httpx2.AsyncByteStream):
+    """What is sent, in pieces: each of them has its own time."""
 
-    def __init__(self, incoming: httpcore2.Response, too_large: HttpError, most: int) -> None:
-        self._incoming = incoming
-        self._too_large = too_large
-        self._most = most
+    def __init__(self, content: bytes) -> None:
+        self._content = content
 
-    def __iter__(self) -> Iterator[bytes]:
-        received = 0
-        for chunk in self._incoming.iter_stream():
-            received += len(chunk)
-            if received > self._most:
-                raise self._too_large
-            yield chunk
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._content), _PIECE):
+            yield self._content[start : start + _PIECE]
+
+
+def _bad_answer(error: Exception, host: str) -> HttpError:
+    why = f"the answer of {host} is broken: {_why(error)}"
+    return HttpError("bad_answer", why, sent=True, passing=True)
+
+
+def _no_tls(error: BaseException, host: str) -> HttpError:
+    """Return why a host could not show that it is the one, or why there is no TLS."""
+    for cause in causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = cause.verify_message.lower()
+            return HttpError("tls_failed", f"{host} cannot be trusted: {why}")
+    return HttpError("tls_failed", f"no TLS with {host}: {why_broken(error)}", passing=True)
 
 
 def _outgoing(request: Request, origin: Origin) -> httpx2.Request:
@@ -242,6 +240,7 @@ def _outgoing(request: Request, origin: Origin) -> httpx2.Request:
         raise HttpError("bad_answer", f"this cannot be sent: {_why(error)}") from None
     if written.url.raw_path != target.encode():
         raise HttpError("refused_destination", "its path can be read in two ways")
+    written.stream = _Body(written.read())
     return written
 
 
@@ -300,9 +299,3 @@ def _why(error: Exception) -> str:
 
 def _host(request: Request) -> str:
     return origin_of(request.url)[0].shown_host
-
-
-@lru_cache(maxsize=1)
-def _trust() -> ssl.SSLContext:
-    """Return what decides whether a host is who it says: the system's certificates."""
-    return httpcore2.default_ssl_context()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from covalt_git.http_client.failures import HttpError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
+
+Result = TypeVar("Result")
 
 SLICE_S = 0.1
 """How long a wait goes on before it asks again whether it is still wanted."""
@@ -64,3 +67,18 @@ class Patience:
             slice_s = min(seconds, SLICE_S, self.check(waited_for))
             self.sleep(slice_s)
             seconds -= slice_s
+
+    async def wait(self, work: Coroutine[Any, Any, Result], waits_for: Callable[[], str]) -> Result:
+        """Return what ``work`` returns; ``waits_for`` says what it waits for at the moment.
+
+        Raises:
+            HttpError: as soon as :meth:`check` does; the work is cancelled then.
+        """
+        task = asyncio.create_task(work)
+        try:
+            while not task.done():
+                left = self.check(waits_for())
+                await asyncio.wait([task], timeout=min(left, SLICE_S))
+        finally:
+            task.cancel()
+        return task.result()

@@ -227,7 +227,7 @@ def test_an_authorization_server_that_is_gone_is_told(
     altered(defined, token_endpoint="http://127.0.0.1:1/token", origins=("http://127.0.0.1:1",))
     server.end("access")
 
-    with pytest.raises(SignInNeededError, match="the connection failed"):
+    with pytest.raises(SignInNeededError, match="cannot be reached: connection refused"):
         connections.tools(defined)
 
 

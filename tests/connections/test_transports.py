@@ -121,7 +121,7 @@ def test_what_signing_in_left_is_sent_to_both_kinds_of_server(
     [
         ("http://127.0.0.1:1/mcp", "https://example.org", "http://127.0.0.1:1 was not granted"),
         ("http://localhost.example:1/mcp", "http://localhost.example:1", "has no address"),
-        ("http://127.0.0.1:1/mcp", "http://127.0.0.1:1", "the connection failed"),
+        ("http://127.0.0.1:1/mcp", "http://127.0.0.1:1", "cannot be reached: connection refused"),
     ],
 )
 def test_a_server_that_is_not_there_or_not_granted_is_told(
