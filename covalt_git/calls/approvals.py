@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git import canonical_json
 from covalt_git.access import Principal
-from covalt_git.calls.engine import Engine, check_found
 from covalt_git.calls.observed import observed
 from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.calls.preconditions import check_found
 from covalt_git.calls.python_calls import check_space
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -25,6 +25,7 @@ from covalt_git.workspaces.recovery import unfinished
 from covalt_git.workspaces.writing import some
 
 if TYPE_CHECKING:
+    from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.workspaces.chats import Chats, ChatStore

@@ -25,9 +25,10 @@ from covalt_git.calls.outcomes import (
     why_failed,
     wrote_though_read_only,
 )
+from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
-from covalt_git.files.toolset_copies import ToolsetChangedError, ToolsetCopy
+from covalt_git.files.toolset_copies import ToolsetChangedError
 from covalt_git.models.calls import (
     Approval,
     CallError,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Outcome
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
@@ -472,69 +472,6 @@ class Engine:
             warm=warm,
             command=self._secret_command(),
         )
-
-
-def is_read_only(tool: Tool) -> bool:
-    """Tell whether a tool is said to change nothing, and is held to it.
-
-    Of HTTP tools, which may bring a file, it says that nothing out there changes.
-    """
-    return tool.kind == "python" and tool.annotations.read_only is True
-
-
-def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
-    """Make sure that a tool can run as its files are now.
-
-    Raises:
-        CovaltError: as :func:`check_runnable`, and for an MCP server that is not what was granted.
-        ToolsetChangedError: where the toolset's files changed since they were read.
-    """
-    check_runnable(found.tool, found.toolset.state, at=at)
-    if found.tool.kind == "mcp":
-        server = mcp_calls.server_of(found.toolset, found.tool.server)
-        mcp_calls.check_granted(found.toolset, server)
-    elif found.tool.kind == "python":
-        ToolsetCopy.of(found.toolset).make()
-
-
-def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
-    """Make sure that a tool of a toolset in that state can run, at a level or the strongest here.
-
-    Raises:
-        GrantNeededError: for an HTTP tool whose host, or a secret of it, was not granted, and for one of
-            an MCP server of which nothing was; see :func:`check_found`.
-        SandboxNeededError: for the Python of an imported toolset.
-    """
-    if tool.kind == "http":
-        http_calls.check_granted(tool, state)
-        return
-    if tool.kind == "mcp":
-        mcp_calls.check_some_grant(tool, state)
-        return
-    sandbox.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
-
-
-def check_arguments(tool: Tool, args: JsonObject) -> None:
-    """Check arguments against what is known of the tool without running it.
-
-    Raises:
-        InvalidArgumentsError: with everything that is wrong, each with its place.
-    """
-    try:
-        canonical_json.dumps(args)
-    except canonical_json.NotJsonError as error:
-        place, _, why = error.message.partition(": ")
-        raise json_schema.InvalidArgumentsError(tool.tool_id, [(place, why)]) from None
-    found = json_schema.value_problems(tool.input_schema, args)
-    if found:
-        problems = [(json_schema.json_path(place), message) for place, message in found]
-        raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
-
-
-def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
-    """Tell whether this project said that nobody is asked, whatever the tool's own code says."""
-    asking = tool.model_copy(update={"confirmation": ("decorator",)})
-    return tool.confirmation_is_settled or not confirmation(config, asking, args)
 
 
 def limits_of(tool: Tool, config: ProjectConfig) -> Limits:

@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from covalt_git import __version__, canonical_json, json_schema
 from covalt_git.calls import python_calls
 from covalt_git.calls.differences import Difference, differences
-from covalt_git.calls.engine import check_runnable, limits_of
+from covalt_git.calls.engine import limits_of
+from covalt_git.calls.preconditions import check_runnable
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import JsonObject, StrictModel
 from covalt_git.runtime import sandbox

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING
 
-from covalt_git.calls.engine import Request, check_arguments
+from covalt_git.calls.engine import Request
+from covalt_git.calls.preconditions import check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.project_files import CONFIG

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.access import confirmation
-from covalt_git.calls import engine
+from covalt_git.calls import preconditions
+from covalt_git.calls.engine import limits_of
 from covalt_git.errors import CovaltError
 from covalt_git.files.icons import data_address
 from covalt_git.files.state_files import read_state
@@ -225,7 +226,7 @@ def get_tool(asked: GetTool) -> ToolDetail:
         annotations=tool.annotations,
         examples=tool.examples,
         tags=tool.tags,
-        limits=engine.limits_of(tool, current.project().config),
+        limits=limits_of(tool, current.project().config),
         security=tool.security,
         entrypoint=tool.entrypoint,
         http=tool.http,
@@ -265,7 +266,7 @@ def check_arguments(asked: CheckArguments) -> ArgumentsChecked:
     tool = current.catalog().find(asked.tool_id).tool
     problems: tuple[ArgumentProblem, ...] = ()
     try:
-        engine.check_arguments(tool, asked.args)
+        preconditions.check_arguments(tool, asked.args)
     except InvalidArgumentsError as error:
         problems = tuple(
             ArgumentProblem(path=one.path, message=one.message) for one in error.problems
@@ -313,7 +314,7 @@ def _why_not(tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
     if not decision.allowed:
         return decision.reason
     try:
-        engine.check_runnable(tool, state)
+        preconditions.check_runnable(tool, state)
     except CovaltError as error:
         return error.message
     return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.engine import check_arguments, check_runnable
+from covalt_git.calls.preconditions import check_arguments, check_runnable
 from covalt_git.files.new_project import SAMPLES
 from covalt_git.files.toolsets import Toolset, read_toolset
 from covalt_git.hosts import Reach
