@@ -7,22 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import canonical_json
 from covalt_git.files.python_names import UnknownError, literal
+from covalt_git.files.python_schema import SchemaReader, field_keywords, is_field, is_known_field
 
 if TYPE_CHECKING:
-    from covalt_git.files.python_schema import SchemaReader
     from covalt_git.models.base import JsonObject
 
 MAX_NESTED = 40
 """How many ``Annotated`` within one another are followed; an alias may hold itself."""
-
-_READ = frozenset({"description", "alias", "validation_alias", "default", "default_factory"})
-_PASSED_OVER = frozenset(
-    {
-        *("title", "examples", "deprecated", "repr", "frozen", "serialization_alias", "strict"),
-        *("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern"),
-    }
-)
-"""Keywords of ``Field`` that only narrow what is accepted, or concern nobody who calls."""
 
 _NEVER_A_FIELD = ("annotated_types.", "pydantic.")
 """Where metadata comes from that may change what is accepted, but no parameter's name."""
@@ -58,14 +49,14 @@ def read_parameter(
     """
     schema = reader.read(annotation)
     fields = _annotated_fields(reader, annotation)
-    if default is not None and _is_field(reader, default):
+    if default is not None and is_field(reader, default):
         fields.append(default)
         default = None
     required, shown = default is None, default
     if default is not None and _may_be_none(reader, default):
         schema = reader.or_null(schema)
-    for keywords in map(_keywords, fields):
-        if not keywords.keys() <= _READ | _PASSED_OVER:
+    for keywords in map(field_keywords, fields):
+        if not is_known_field(keywords):
             schema = {}
         name = _alias(keywords) or name
         text = reader.text(keywords.get("description")) or text
@@ -74,13 +65,6 @@ def read_parameter(
             required, shown = False, shown or inner
     schema = schema | ({"description": text} if text else {})
     return Parameter(name, schema | _shown_default(reader, shown), required)
-
-
-def only_narrows(reader: SchemaReader, metadata: ast.expr) -> bool:
-    """Tell whether metadata within ``Annotated`` leaves the schema of its type true."""
-    if isinstance(metadata, ast.Constant):
-        return True  # a note, which pydantic passes over
-    return _is_field(reader, metadata) and _keywords(metadata).keys() <= _READ | _PASSED_OVER
 
 
 def _annotated_fields(reader: SchemaReader, annotation: ast.expr | None) -> list[ast.expr]:
@@ -102,22 +86,7 @@ def _annotated_fields(reader: SchemaReader, annotation: ast.expr | None) -> list
         familiar = reader.origin(called).startswith(_NEVER_A_FIELD)
         if not familiar and not isinstance(each, ast.Constant):
             raise UnknownError  # it could stand for a Field, with an alias
-    return [each for each in metadata if _is_field(reader, each)]
-
-
-def _is_field(reader: SchemaReader, expression: ast.expr) -> bool:
-    return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
-
-
-def _keywords(call: ast.expr) -> dict[str, ast.expr]:
-    """Return what a call of ``Field`` says, its first argument as ``default``."""
-    if not isinstance(call, ast.Call):
-        return {}
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    unpacked = len(keywords) < len(call.keywords) or len(call.args) > 1
-    if unpacked or any(isinstance(argument, ast.Starred) for argument in call.args):
-        raise UnknownError
-    return keywords | ({"default": call.args[0]} if call.args else {})
+    return [each for each in metadata if is_field(reader, each)]
 
 
 def _alias(keywords: dict[str, ast.expr]) -> str:

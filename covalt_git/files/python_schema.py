@@ -11,13 +11,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.python_classes import class_schema
-from covalt_git.files.python_fields import only_narrows
 from covalt_git.files.python_names import UnknownError, literal
 from covalt_git.files.python_text import parse_expression
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from covalt_git.files.python_names import ModuleNames
     from covalt_git.models.base import JsonObject
@@ -54,15 +52,27 @@ _SPELLINGS = {
 }
 _TYPED_DICTS = frozenset({"typing.TypedDict", "typing_extensions.TypedDict"})
 _ONE_PART = frozenset({"builtins.list", "builtins.set", "builtins.frozenset"})
+_READ = frozenset({"description", "alias", "validation_alias", "default", "default_factory"})
+_PASSED_OVER = frozenset(
+    {
+        *("title", "examples", "deprecated", "repr", "frozen", "serialization_alias", "strict"),
+        *("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern"),
+    }
+)
+"""Keywords of ``Field`` that only narrow what is accepted, or concern nobody who calls."""
 _NULL: JsonObject = {"type": "null"}
 _JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
 @dataclass(slots=True)
 class SchemaReader:
-    """Reads the annotations of one module; ``definitions`` fills with the classes they name."""
+    """Reads the annotations of one module; ``definitions`` fills with the classes they name.
+
+    ``class_schema`` returns the schema of a class of the module.
+    """
 
     names: ModuleNames
+    class_schema: Callable[[ast.ClassDef, SchemaReader], JsonObject]
     definitions: dict[str, JsonObject] = field(default_factory=dict)
     _spent: int = 0
     _depth: int = 0
@@ -214,7 +224,7 @@ class SchemaReader:
         raise UnknownError
 
     def _annotated(self, inner: ast.expr, metadata: list[ast.expr]) -> JsonObject:
-        if not all(only_narrows(self, said) for said in metadata):
+        if not all(_only_narrows(self, said) for said in metadata):
             raise UnknownError
         return self.read(inner)
 
@@ -227,7 +237,7 @@ class SchemaReader:
             raise UnknownError
         if name not in self.definitions:
             self.definitions[name] = {}  # the class may hold itself
-            self.definitions[name] = class_schema(node, self)
+            self.definitions[name] = self.class_schema(node, self)
         return {"$ref": f"#/$defs/{name}"}
 
 
@@ -241,6 +251,38 @@ class ResultReader(SchemaReader):
         ):
             raise UnknownError
         return super()._own(name)
+
+
+def is_known_field(keywords: Mapping[str, ast.expr]) -> bool:
+    """Tell whether all keywords of a ``Field`` are read, or leave the schema of its type true."""
+    return keywords.keys() <= _READ | _PASSED_OVER
+
+
+def is_field(reader: SchemaReader, expression: ast.expr) -> bool:
+    """Tell whether an expression is a call of pydantic's ``Field``."""
+    return isinstance(expression, ast.Call) and reader.origin(expression.func) == "pydantic.Field"
+
+
+def field_keywords(call: ast.expr) -> dict[str, ast.expr]:
+    """Return what a call of ``Field`` says, its first argument as ``default``.
+
+    Raises:
+        UnknownError: when it has unpacked or further arguments.
+    """
+    if not isinstance(call, ast.Call):
+        return {}
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    unpacked = len(keywords) < len(call.keywords) or len(call.args) > 1
+    if unpacked or any(isinstance(argument, ast.Starred) for argument in call.args):
+        raise UnknownError
+    return keywords | ({"default": call.args[0]} if call.args else {})
+
+
+def _only_narrows(reader: SchemaReader, metadata: ast.expr) -> bool:
+    """Tell whether metadata within ``Annotated`` leaves the schema of its type true."""
+    if isinstance(metadata, ast.Constant):
+        return True  # a note, which pydantic passes over
+    return is_field(reader, metadata) and is_known_field(field_keywords(metadata))
 
 
 def _either(schemas: Iterable[JsonObject]) -> JsonObject:

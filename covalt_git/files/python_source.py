@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError, nearest_name
+from covalt_git.files.python_classes import class_schema
 from covalt_git.files.python_fields import Parameter, read_parameter
 from covalt_git.files.python_names import FunctionNode, ModuleNames, UnknownError, read_names
 from covalt_git.files.python_schema import ResultReader, SchemaReader
@@ -272,7 +273,7 @@ def _read_docstring(node: FunctionNode) -> _Docstring:
 def _read_signature(
     node: FunctionNode, names: ModuleNames, docstring: _Docstring
 ) -> tuple[tuple[Parameter, ...], JsonObject]:
-    reader = SchemaReader(names)
+    reader = SchemaReader(names, class_schema)
     if getattr(node, "type_params", []):  # def f[T](x: T): its own names, which mean no class
         return _any_arguments()
     try:
@@ -303,7 +304,7 @@ def _read_result(node: FunctionNode, names: ModuleNames) -> JsonObject | None:
     """Return the schema of what the function returns; no result is nothing to promise."""
     if getattr(node, "type_params", []):
         return None
-    reader = ResultReader(names)
+    reader = ResultReader(names, class_schema)
     schema = reader.read(node.returns)
     if schema in ({}, {"type": "null"}):
         return None
