@@ -40,10 +40,7 @@ FORBIDDEN_FILE = "CG305"
 PYTHON_SYNTAX = "CG306"
 PAGE_EXTERNAL = "CG307"
 PAGE_SIBLING = "CG308"
-PAGE_CONNECTS = "CG309"
-PAGE_STORES = "CG310"
 PAGE_LEAVES = "CG311"
-PAGE_POWERS = "CG312"
 SHADOWED_MODULE = "CG313"
 MERGE_CONFLICT = "CG314"
 FOREIGN_ENTRYPOINT = "CG315"
@@ -86,10 +83,7 @@ TITLES = {
     PYTHON_SYNTAX: "Python that does not parse",
     PAGE_EXTERNAL: "a page with a part that would come from the network",
     PAGE_SIBLING: "a page with a part in another file",
-    PAGE_CONNECTS: "a page whose script asks the network",
-    PAGE_STORES: "a page that would keep something in the browser",
     PAGE_LEAVES: "a page that would leave its frame, or hold another one",
-    PAGE_POWERS: "a page that uses what its frame has switched off",
     SHADOWED_MODULE: "a module with the name of one of Python's own",
     MERGE_CONFLICT: "a file with a merge conflict that nobody resolved",
     FOREIGN_ENTRYPOINT: "an entrypoint that is not the toolset's own function",

@@ -12,8 +12,6 @@ import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage
 from werkzeug.test import TestResponse
 
-from covalt_git.files.artifact_checks import artifact_problems
-from covalt_git.files.script_checks import _REFUSED
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_server.artifacts import ARTIFACT_HEADERS, NoPageError, artifact_page, artifact_source
 from tests.server.api import BEARER, HOME, Api, refused
@@ -289,7 +287,7 @@ PROBES = {
     "top.location": "top.location.href",
     "parent.location": "parent.location.href",
 }
-"""What ``validate`` says is refused, and JavaScript that succeeds where it is not."""
+"""What the frame of a page refuses, and JavaScript that succeeds where it is not."""
 
 WORKS = {
     "a style": "getComputedStyle(document.body).marginTop === '7px' || Promise.reject()",
@@ -357,39 +355,17 @@ def found_out(context: BrowserContext, root: Path, probes: dict[str, str]) -> di
     return answers
 
 
-def test_what_validate_warns_of_is_refused_in_the_browser(
+def test_the_frame_refuses_network_storage_dialogs_and_other_windows(
     own: Api, context: BrowserContext
 ) -> None:
-    for name, code in PROBES.items():
-        said = artifact_problems(f"<script>{code}</script>".encode(), "page.html")
-        assert any(f"'{name}' " in one.message for one in said), name
-
     answers = found_out(context, own.root, PROBES)
 
     assert answers == dict.fromkeys(PROBES, "refused")
 
 
-def test_what_no_warning_names_works_in_the_browser(own: Api, context: BrowserContext) -> None:
-    for code in WORKS.values():
-        assert artifact_problems(f"<script>{code}</script>".encode(), "page.html") == []
-
+def test_the_frame_permits_scripts_and_styles_of_the_page(
+    own: Api, context: BrowserContext
+) -> None:
     answers = found_out(context, own.root, WORKS)
 
     assert answers == dict.fromkeys(WORKS, "works")
-
-
-def test_the_probes_are_most_of_what_is_warned_of() -> None:
-    """The others are among the attempts of ``test_artifact_escapes.py``, or have no outcome."""
-    elsewhere = {"location", "document.location", "new WebTransport", "new RTCPeerConnection"}
-
-    left = {
-        name for name in _REFUSED if name not in PROBES and name.partition(".")[0] not in elsewhere
-    }
-
-    assert {name for name in left if not name.startswith("location")} == {
-        "alert()",
-        "window.print()",
-        "importScripts()",
-        "navigator.sendBeacon",
-        "document.location =",
-    }
