@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
-from covalt_git.files.project_files import find_root, read_config
+from covalt_git.files.project_files import CONFIG, find_root, read_config
 from covalt_git.forked import unheard
 from covalt_git.index.index import Index
+from covalt_git.system.file_cache import FileCache
 from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chats import ChatStore, OneChat
     from covalt_git.workspaces.locking import Place
+
+_OPENED = FileCache()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,11 @@ class Project:
         """
         root = find_root(start)
         return cls(root, read_config(root), Principal(PERSON, role))
+
+    @classmethod
+    def cached(cls, root: Path, role: str | None) -> Project:
+        """Return what :meth:`open` returns, without reading an unchanged ``covalt.yaml`` again."""
+        return _OPENED.get((root, role), [root / CONFIG], lambda: cls.open(root, role=role))
 
     @property
     def chats(self) -> Chats:

@@ -12,13 +12,13 @@ from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset
-from covalt_git.index.signatures import signature
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.questions import Question
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime.jobs import Outcome
+from covalt_git.system.file_cache import signature
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:

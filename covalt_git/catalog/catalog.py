@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git.access import decide, sees_everything
-from covalt_git.catalog import read_once
+from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import Toolset, toolset_ids
 from covalt_git.index.database import IndexUnusableError
@@ -57,10 +57,8 @@ def _toolset_of(root: Path, tool_id: ToolId) -> Toolset | None:
     """
     ids = toolset_ids(root / "toolsets")
     named = tool_id.namespace
-    owner = named if named in ids else read_once.owner_of(root, named)
-    return (
-        read_once.toolset_beside(root, owner, ids) if owner is not None and owner in ids else None
-    )
+    owner = named if named in ids else toolset_cache.owner_of(root, named)
+    return None if owner is None or owner not in ids else toolset_cache.toolset(root, owner, ids)
 
 
 def _disabled(found: Found) -> DisabledToolError:
@@ -155,7 +153,7 @@ class Catalog:
             UnknownNameError: naming the nearest that exists for the principal.
         """
         if toolset_id in toolset_ids(self.root / "toolsets"):
-            toolset = read_once.toolset(self.root, toolset_id)
+            toolset = toolset_cache.toolset(self.root, toolset_id)
             if self.sees_one_of(toolset_id, toolset.tool_ids):
                 return toolset
         known = [name for name, ids in self._tool_ids().items() if self.sees_one_of(name, ids)]
@@ -191,7 +189,7 @@ class Catalog:
 
     def holds(self, found: Found) -> bool:
         """Tell whether no file of a toolset has changed since a tool of it was found."""
-        return read_once.toolset(self.root, found.toolset.id) is found.toolset
+        return toolset_cache.toolset(self.root, found.toolset.id) is found.toolset
 
     def find_callable(self, text: str) -> Found:
         """Return the tool that ``text`` names if the principal may call it now.
@@ -250,7 +248,7 @@ class Catalog:
 
     def _never_asked(self, namespace: str) -> str:
         """Return what asks the server of a namespace for its tools, where nobody did that."""
-        if read_once.owner_of(self.root, namespace) is not None:
+        if toolset_cache.owner_of(self.root, namespace) is not None:
             return ""
         try:
             with Index.of_project(self.root, self.config.workspace) as index:

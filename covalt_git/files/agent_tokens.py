@@ -20,8 +20,8 @@ import os
 import re
 import secrets
 import string
-from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.base import Digest, Id, One, StrictModel, Time
 from covalt_git.names import check_id, is_id, new_id
 from covalt_git.system import atomic_write
+from covalt_git.system.file_cache import FileCache
 from covalt_git.system.private_files import read_private
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class AgentTokens:
 
     def __init__(self, root: Path) -> None:
         self._folder = root / "data" / "tokens"
-        self._known: dict[tuple[str, int, int, int], AgentToken | None] = {}
+        self._cache = FileCache(most=1024)
 
     def new(
         self,
@@ -149,15 +150,9 @@ class AgentTokens:
 
     def in_force(self) -> list[AgentToken]:
         """Return those that let in now: neither expired nor with a file that cannot be used."""
-        seen: dict[tuple[str, int, int, int], AgentToken | None] = {}
-        for file in self._files():
-            with suppress(OSError):
-                found = file.stat(follow_symlinks=False)
-                # Files are not changed but for their modes, which their ctime tells.
-                key = (file.name, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-                seen[key] = self._known[key] if key in self._known else _usable(file.path)
-        self._known = seen
-        return [one for one in seen.values() if one is not None and not one.is_expired]
+        paths = [file.path for file in self._files()]
+        found = [self._cache.get(path, [path], partial(_usable, path)) for path in paths]
+        return [one for one in found if one is not None and not one.is_expired]
 
     def find(self, text: str) -> AgentToken | None:
         """Return the token in force that ``text`` is, in a time that says nothing about the others."""

@@ -24,6 +24,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.names import new_id
 from covalt_git.remove_tree import remove_tree
 from covalt_git.system import atomic_write, file_lock
+from covalt_git.system.file_cache import Facts, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +37,8 @@ _CHUNK_BYTES = 1 << 20
 _NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """How files of a toolset are opened: a link or a pipe that took the place of one is an error."""
 
-_Listing = dict[str, tuple[int, ...]]
-"""Mode, size, times and inode of everything below a folder, by its path."""
+_Listing = dict[str, Facts]
+"""The facts of everything below a folder, by its path."""
 
 _VERIFIED: dict[Path, _Listing] = {}
 """The copies that this process has compared with their digests, as they were then."""
@@ -230,13 +231,7 @@ def _list(folder: Path) -> _Listing:
         for entry in entries:
             status = entry.stat(follow_symlinks=False)
             path = below + entry.name
-            found[path] = (
-                status.st_mode,
-                status.st_size,
-                status.st_mtime_ns,
-                status.st_ctime_ns,
-                status.st_ino,
-            )
+            found[path] = facts_of(status)
             if stat.S_ISDIR(status.st_mode):
                 waiting.append(f"{path}/")
     return found

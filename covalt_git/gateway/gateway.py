@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from covalt_git.calls.engine import Request
@@ -32,10 +32,9 @@ from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.workspace_tools import BUILTINS, run
-from covalt_git.index.kept import Kept
-from covalt_git.index.signatures import signature
 from covalt_git.names import new_id
 from covalt_git.project import Project
+from covalt_git.system.file_cache import FileCache
 from covalt_git.workspaces.writing import PERSON
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class Gateway:
     pages: Callable[[str], str | None] = lambda _: None
     by: str = PERSON
     only: OneChat | None = None
-    _kept: Kept = field(default_factory=Kept, repr=False, compare=False)
+    _cache: FileCache = field(default_factory=FileCache, repr=False, compare=False)
 
     def project(self) -> Project:
         """Return the project as its ``covalt.yaml`` says now.
@@ -109,11 +108,7 @@ class Gateway:
         Raises:
             BrokenConfigError: when that cannot be used.
         """
-        seen = signature(self.root / CONFIG)
-        if seen is None:
-            opened = Project.open(self.root, role=self.role)
-        else:
-            opened = _project(self.root, self.role, seen)
+        opened = Project.cached(self.root, self.role)
         if self.by == PERSON:
             return opened
         principal = replace(opened.principal, id=self.by)
@@ -121,7 +116,7 @@ class Gateway:
 
     def tools(self) -> dict[str, Tool]:
         """Return the tools that may be called now by their names, sorted by their ids."""
-        return self._kept.of(("tools", self.style), self._files(), self._tools)
+        return self._cache.get(("tools", self.style), self._files(), self._tools)
 
     def _files(self) -> tuple[Path, ...]:
         """Return what the tools there are depend on."""
@@ -157,7 +152,9 @@ class Gateway:
         are told as hosts of MCP Apps are.
         """
         make = partial(self._listed, modern=modern, chat_asked=chat_asked, apps=apps)
-        return self._kept.of((self.style, self.mode, modern, chat_asked, apps), self._files(), make)
+        return self._cache.get(
+            (self.style, self.mode, modern, chat_asked, apps), self._files(), make
+        )
 
     def _listed(
         self, *, modern: bool, chat_asked: bool, apps: bool
@@ -319,8 +316,3 @@ def _with_its_chat(asked: Asked, schema: JsonObject) -> Asked:
 
 def _words_of(tool: Tool) -> str:
     return f"{tool.tool_id} {tool.description}".casefold()
-
-
-@lru_cache(maxsize=64)
-def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
-    return Project.open(root, role=role)

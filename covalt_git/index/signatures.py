@@ -8,29 +8,20 @@ because a file that comes or goes changes the time of the folder it is in.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import marshal
 import os
 import stat
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from covalt_git.files.toolsets import STATE_FOLDER, Toolset, read_toolset
+from covalt_git.system.file_cache import CHANGED, MODE, TICK_NS, Facts, digest, facts_of, lstat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-_TICK_NS = 20_000_000
-"""More than the ticks of any kernel that we run on."""
-
 _MOST_LOOKS = 6
-
-_Facts = tuple[int, int, int, int, int]
-"""Mode, size in bytes, times of modification and of change in nanoseconds, inode."""
-
-_MODE, _CHANGED = 0, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +46,14 @@ def see(toolsets: Path, toolset_id: str, beside: Iterable[str] = ()) -> Seen:
     while True:
         started = time.time_ns()
         found = _look(toolsets, toolset_id, beside)
-        newest = max((facts[_CHANGED] for facts in found.values() if facts), default=0)
+        newest = max((facts[CHANGED] for facts in found.values() if facts), default=0)
         now = time.time_ns()
         looks += 1
         # What changed in the future did so by another clock than ours, and no waiting helps.
-        if looks == _MOST_LOOKS or newest <= started - _TICK_NS or newest > now:
+        if looks == _MOST_LOOKS or newest <= started - TICK_NS or newest > now:
             paths = sorted(found)
-            return Seen(b"\0".join(paths), _signature([found[path] for path in paths]))
-        time.sleep(max(0, newest + _TICK_NS - now) / 1e9)
+            return Seen(b"\0".join(paths), digest([found[path] for path in paths]))
+        time.sleep(max(0, newest + TICK_NS - now) / 1e9)
 
 
 def read_seen(root: Path, toolset_id: str) -> tuple[Seen, Toolset]:
@@ -80,65 +71,29 @@ def read_seen(root: Path, toolset_id: str) -> tuple[Seen, Toolset]:
 
 def is_as_seen(toolsets: int, before: Seen) -> bool:
     """Tell whether nothing of a toolset changed; ``toolsets`` is the folder, open."""
-    facts: list[_Facts | None] = []
+    facts: list[Facts | None] = []
     for path in before.paths.split(b"\0"):
         try:
-            facts.append(_facts(os.stat(path, dir_fd=toolsets, follow_symlinks=False)))
+            facts.append(facts_of(os.stat(path, dir_fd=toolsets, follow_symlinks=False)))
         except OSError:
             facts.append(None)
-    return _signature(facts) == before.signature
+    return digest(facts) == before.signature
 
 
-def _look(toolsets: Path, toolset_id: str, beside: Iterable[str]) -> dict[bytes, _Facts | None]:
+def _look(toolsets: Path, toolset_id: str, beside: Iterable[str]) -> dict[bytes, Facts | None]:
     """Return the facts of every path, those of a folder from before it was listed.
 
     So whatever comes into a folder while this looks makes the facts old.
     """
     top = os.fsencode(toolsets) + b"/"
     alone = map(os.fsencode, (f"{STATE_FOLDER}/{toolset_id}.yaml", *beside))
-    found = {path: _lstat(top + path) for path in alone}
+    found = {path: lstat(top + path) for path in alone}
     waiting = [os.fsencode(toolset_id)]
     while waiting:
         path = waiting.pop()
-        found[path] = facts = _lstat(top + path)
-        if facts and stat.S_ISDIR(facts[_MODE]):
+        found[path] = facts = lstat(top + path)
+        if facts and stat.S_ISDIR(facts[MODE]):
             with contextlib.suppress(OSError), os.scandir(top + path) as entries:
                 names = [entry.name for entry in entries if entry.name != b"__pycache__"]
                 waiting += [path + b"/" + name for name in names]
     return found
-
-
-def signature(*paths: Path) -> str | None:
-    """Return what tells these files, and all below these folders, from what they were or will be.
-
-    None where nothing can: something changed in this very tick of the file system's clock.
-    """
-    started = time.time_ns()
-    found: list[tuple[bytes, _Facts | None]] = []
-    waiting = [os.fsencode(path) for path in paths]
-    while waiting:
-        path = waiting.pop()
-        facts = _lstat(path)
-        found.append((path, facts))
-        if facts and stat.S_ISDIR(facts[_MODE]):
-            with contextlib.suppress(OSError), os.scandir(path) as entries:
-                waiting += [entry.path for entry in entries]
-    if any(facts and facts[_CHANGED] > started - _TICK_NS for _, facts in found):
-        return None
-    return _signature(sorted(found))
-
-
-def _lstat(path: bytes) -> _Facts | None:
-    try:
-        return _facts(os.lstat(path))
-    except OSError:  # gone, or where nobody can look
-        return None
-
-
-def _facts(status: os.stat_result) -> _Facts:
-    return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
-
-
-def _signature(facts: list[Any]) -> str:
-    # The second version of this format has no references: equal facts have equal bytes.
-    return hashlib.sha256(marshal.dumps(facts, 2)).hexdigest()

@@ -9,19 +9,18 @@ three alone leaks nothing (``tests/server/test_artifact_escapes.py`` tries).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, make_response, request
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.index.signatures import signature
 from covalt_git.models.calls import RenderPlan
 from covalt_git.names import is_id
 from covalt_git.render.destinations import LOCAL_HOSTS, PORTS, RefusedError, read_address
 from covalt_git.render.inject import inject
 from covalt_git.render.page_policy import PAGE_POLICY
+from covalt_git.system.file_cache import FileCache
 from covalt_git.workspaces.chats import finished_call
 from covalt_server import current
 
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import FileReference
 
 pages = Blueprint("artifacts", __name__)
+
+_SHOWN = FileCache(most=32)
 
 _POLICY = ("sandbox allow-scripts", *PAGE_POLICY, "frame-ancestors 'self'")
 _POWERS = (
@@ -147,18 +148,11 @@ def _shown(chat_id: str, call_id: str) -> _Shown:
         UnknownNameError: when there is no such call.
         NoPageError: when it has not finished, or showed none.
     """
-    store = current.project().chats.folder / chat_id / "store.git"
     if not is_id(chat_id):
         return _read(chat_id, call_id)
-    refs = signature(store / "HEAD", store / "packed-refs", store / "refs")
-    if refs is None:
-        return _read(chat_id, call_id)
-    return _remembered(str(store), refs, chat_id, call_id)
-
-
-@lru_cache(maxsize=32)
-def _remembered(store: str, refs: str, chat_id: str, call_id: str) -> _Shown:  # noqa: ARG001 - what it depends on
-    return _read(chat_id, call_id)
+    store = current.project().chats.folder / chat_id / "store.git"
+    refs = (store / "HEAD", store / "packed-refs", store / "refs")
+    return _SHOWN.get((store, call_id), refs, lambda: _read(chat_id, call_id))
 
 
 def _read(chat_id: str, call_id: str) -> _Shown:

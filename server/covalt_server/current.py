@@ -6,15 +6,12 @@ All of it is opened on first use and closed when the request ends.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flask import current_app, g
 from flask.logging import default_handler
 
-from covalt_git.files.project_files import CONFIG
 from covalt_git.index.database import IndexUnusableError
-from covalt_git.index.signatures import signature
 from covalt_git.project import Project
 from covalt_git.text.log_format import LogFormatter, escape_logs
 from covalt_server.call_streams import CallStreams
@@ -54,15 +51,9 @@ def project() -> Project:
     """
     if "project" not in g:
         root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
-        seen = signature(root / CONFIG)
-        g.project = Project.open(root, role=role) if seen is None else _project(root, role, seen)
+        g.project = Project.cached(root, role)
     opened: Project = g.project
     return opened
-
-
-@lru_cache(maxsize=8)
-def _project(root: Path, role: str | None, seen: str) -> Project:  # noqa: ARG001 - what it depends on
-    return Project.open(root, role=role)
 
 
 def streams() -> CallStreams:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from covalt_git.catalog import read_once
+from covalt_git.catalog import toolset_cache
 from covalt_git.files.new_project import create_project
 from tests.settling import settle
 
@@ -14,8 +14,8 @@ def test_a_toolset_is_read_again_when_a_file_its_state_or_a_lock_changes(tmp_pat
     toolsets = tmp_path / "toolsets"
     settle(toolsets)
 
-    first = read_once.toolset(tmp_path, "app-builder")
-    assert read_once.toolset(tmp_path, "app-builder") is first
+    first = toolset_cache.toolset(tmp_path, "app-builder")
+    assert toolset_cache.toolset(tmp_path, "app-builder") is first
 
     for path, text in {
         "app-builder/assets/new.txt": "new",
@@ -25,9 +25,9 @@ def test_a_toolset_is_read_again_when_a_file_its_state_or_a_lock_changes(tmp_pat
         file = toolsets / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(text)
-        again = read_once.toolset(tmp_path, "app-builder")
+        again = toolset_cache.toolset(tmp_path, "app-builder")
         assert again is not first
         settle(toolsets)
-        first = read_once.toolset(tmp_path, "app-builder")
-        assert read_once.toolset(tmp_path, "app-builder") is first
+        first = toolset_cache.toolset(tmp_path, "app-builder")
+        assert toolset_cache.toolset(tmp_path, "app-builder") is first
     assert not first.enabled

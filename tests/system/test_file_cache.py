@@ -1,4 +1,4 @@
-"""Noticing changes by what the file system says: nothing that moves keeps its signature."""
+"""Values are cached while no file changes; nothing that changes keeps its signature."""
 
 from __future__ import annotations
 
@@ -10,10 +10,47 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.index.signatures import signature
+from covalt_git.system.file_cache import FileCache, signature
+from tests.settling import settle
 from tests.workspaces.stores import git
 
 OLD_ENOUGH_S = 0.05
+
+
+def test_a_value_is_cached_until_a_file_changes(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_text("1")
+    cache = FileCache()
+    settle(file)
+
+    assert cache.get("size", [tmp_path], file.read_text) == "1"
+    assert cache.get("size", [tmp_path], lambda: "made again") == "1"
+    assert cache.get("other", [tmp_path], lambda: "2") == "2"
+
+    file.write_text("3")
+
+    assert cache.get("size", [tmp_path], file.read_text) == "3"
+
+
+def test_a_value_made_in_the_tick_of_a_change_is_not_cached(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    cache = FileCache()
+    for text in "abcdefgh":
+        file.write_text(text)
+        os.utime(file, ns=(0, 0))
+        assert cache.get("text", [tmp_path], file.read_text) == text
+
+
+def test_the_least_recently_used_value_is_dropped(tmp_path: Path) -> None:
+    cache = FileCache(most=2)
+    settle(tmp_path)
+    for key in "ab":
+        cache.get(key, [tmp_path], lambda: "old")
+    cache.get("a", [tmp_path], lambda: "new")
+
+    cache.get("c", [tmp_path], lambda: "old")
+
+    assert [cache.get(key, [tmp_path], lambda: "new") for key in "acb"] == ["old", "old", "new"]
 
 
 def refs(store: Path) -> str | None:

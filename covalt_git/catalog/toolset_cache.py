@@ -1,4 +1,4 @@
-"""Toolsets that were read in this process, for as long as no file of them changes.
+"""Cache of the toolsets that this process has read, valid while none of their files changes.
 
 A call looks for its tool more than once, and a server makes thousands of calls: reading a toolset of
 hundreds of tools takes longer than most calls.
@@ -13,7 +13,7 @@ from covalt_git.files.reading import shown_path
 from covalt_git.files.state_files import read_lock
 from covalt_git.files.tool_locks import LOCK_FOLDER, lock_file
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
-from covalt_git.index.kept import Kept
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,21 +21,18 @@ if TYPE_CHECKING:
 
     from covalt_git.files.toolsets import Toolset
 
-_READ = Kept()
+_READ = FileCache()
 
 
-def toolset(root: Path, toolset_id: str) -> Toolset:
-    """Return a toolset as its files say now; see :func:`covalt_git.files.toolsets.read_toolset`."""
-    return toolset_beside(root, toolset_id, toolset_ids(root / "toolsets"))
+def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> Toolset:
+    """Return a toolset as its files are now; see :func:`covalt_git.files.toolsets.read_toolset`.
 
-
-def toolset_beside(root: Path, toolset_id: str, others: Sequence[str]) -> Toolset:
-    """Do what :func:`toolset` does, where it is known which toolsets there are.
-
-    It matters to a toolset, as no server has the name of another one.
+    ``ids`` are those of all toolsets, if known: a toolset depends on them, as no server may have the
+    name of another one.
     """
-    key, files = (root, toolset_id), _files_of(root, toolset_id)
-    return _READ.of(key, files, lambda: read_toolset(root, toolset_id), beside=tuple(others))
+    others = toolset_ids(root / "toolsets") if ids is None else ids
+    files = _files_of(root, toolset_id)
+    return _READ.get((root, toolset_id, *others), files, lambda: read_toolset(root, toolset_id))
 
 
 @lru_cache(maxsize=64)
@@ -53,4 +50,4 @@ def owner_of(root: Path, namespace: str) -> str | None:
         lock = read_lock(file, shown_path(file, root)).value if file.exists() else None
         return None if lock is None else lock.toolset_id
 
-    return _READ.of((file,), (file,), read)
+    return _READ.get(file, (file,), read)
