@@ -29,7 +29,7 @@ from covalt_git.calls.engine import Request
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
 from covalt_git.serving.listening import listen
-from covalt_git.serving.places import Places
+from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from covalt_git.workspaces.uploads import Upload
@@ -103,7 +103,7 @@ def measure_artifact(app_of: Callable[[int], Flask], chart: str, rounds: int) ->
     listener = listen(ServerConfig(), host=None, port=0)
     with listener.socket:
         ready = threading.Event()
-        server = Server(Places(WSGIBridge(app_of(listener.port)), {}), ready.set)
+        server = Server(router(WSGIBridge(app_of(listener.port)), {}), ready.set)
         thread = threading.Thread(target=server.run, args=([listener.socket],), daemon=True)
         thread.start()
         ready.wait(10)

@@ -25,7 +25,8 @@ from tests.serving import http_clients
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.serving.asgi import App, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
     from proof.figures import Proof
 
 PROMISE = "Our MCP server conforms to both eras, as the protocol's own suite has it, with a toolset as the fixture."
@@ -133,7 +134,7 @@ def served(root: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/mcp"
 
 
-def with_token(app: App) -> App:
+def with_token(app: ASGIApp) -> ASGIApp:
     """Return the app for a client that cannot send a token, and that loses the query of an address.
 
     The suite calls tools by their short names, which a host would ask for by ``/mcp?names=short``.

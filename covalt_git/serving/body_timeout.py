@@ -9,7 +9,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.serving.error_answer import CLOSE, send_error
 
 if TYPE_CHECKING:
-    from covalt_git.serving.asgi import App, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TIMEOUT_S = 30.0
 """How long the server waits for a client that sends or reads nothing, in seconds."""
@@ -36,7 +36,7 @@ class BodyTimeout:
     that the client has gone.
     """
 
-    def __init__(self, app: App, *, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, app: ASGIApp, *, timeout_s: float = TIMEOUT_S) -> None:
         self._app = app
         self._timeout_s = timeout_s
 

@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from starlette.types import Send
+
     from covalt_git.errors import CovaltError
-    from covalt_git.serving.asgi import Send
 
 _HEADERS = [
     (b"content-type", b"application/json"),

@@ -15,13 +15,11 @@ from covalt_git.files.agent_tokens import PREFIX
 from covalt_git.files.project_files import read_config
 from covalt_git.gateway.http import PLACE
 from covalt_git.project import Project
-from covalt_git.serving.agents import Agents
 from covalt_git.serving.announced import announced
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
-from covalt_git.serving.guarded import Guarded
 from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
-from covalt_git.serving.places import Places, told
-from covalt_git.serving.resource_metadata import WELL_KNOWN, ResourceMetadata
+from covalt_git.serving.mcp_endpoint import WELL_KNOWN, Agents, Guarded, resource_metadata
+from covalt_git.serving.router import router, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from covalt_git.workspaces import watches
@@ -32,9 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from starlette.types import ASGIApp
+
     from covalt_git.files.agent_tokens import AgentToken
     from covalt_git.following import FollowedProject
-    from covalt_git.serving.asgi import App
 
 GIT_THREADS = 8
 """How many fetches and pushes run at a time, beside the pages."""
@@ -122,7 +121,7 @@ def faces(
     followed: FollowedProject | None = None,
     host: str = OWN_HOSTS[0],
     timeout_s: float = TIMEOUT_S,
-) -> App:
+) -> ASGIApp:
     """Return all that answers for the project at ``root`` on ``port``, each in its place.
 
     ``host`` is as browsers on this machine write it.  A client has ``timeout_s`` seconds for the next
@@ -140,15 +139,15 @@ def faces(
         return guard.check_client(headers, agents.known)
 
     clients = Guarded(agents, check, metadata=f"{WELL_KNOWN}{PLACE}")
-    metadata = Guarded(ResourceMetadata(["", PLACE]), guard.check_from)
+    metadata = Guarded(resource_metadata(["", PLACE]), guard.check_from)
     pages = create_app(root, token=token, port=port, role=role, followed=followed)
     git = create_git_app(root, token=token, port=port, role=role)
-    places: dict[str, App] = {
+    places: dict[str, ASGIApp] = {
         "/git": WSGIBridge(git, threads=GIT_THREADS),
         PLACE: clients,
         WELL_KNOWN: metadata,
     }
-    return BodyTimeout(Places(WSGIBridge(pages), places), timeout_s=timeout_s)
+    return BodyTimeout(router(WSGIBridge(pages), places, agents.running), timeout_s=timeout_s)
 
 
 def _token() -> str:

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
+    from starlette.types import ASGIApp
     from uvicorn.protocols.http.h11_impl import RequestResponseCycle
-
-    from covalt_git.serving.asgi import App
 
 GRACE_S = 2
 """How long the requests that run may still take when the server ends, in seconds."""
@@ -83,7 +82,7 @@ class Server(uvicorn.Server):
 
     def __init__(
         self,
-        app: App,
+        app: ASGIApp,
         on_ready: Callable[[], None],
         *,
         grace_s: int = GRACE_S,

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
     from _typeshed import WriteableBuffer
     from _typeshed.wsgi import WSGIApplication
-
-    from covalt_git.serving.asgi import Message, Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     ExcInfo = tuple[type[BaseException], BaseException, TracebackType]
     OptExcInfo = ExcInfo | tuple[None, None, None]

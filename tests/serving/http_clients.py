@@ -11,9 +11,9 @@ import anyio
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.types import ASGIApp
 
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.asgi import App
 from covalt_git.serving.body_timeout import TIMEOUT_S
 from covalt_git.serving.listening import listen
 from covalt_git.serving.server import faces
@@ -28,7 +28,7 @@ def served(
     root: Path,
     role: str | None = None,
     *,
-    seen_by: Callable[[App], App] = lambda app: app,
+    seen_by: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[int]:
     """Yield the port that a project is served at, by who has :data:`TOKEN`.

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.listening import listen
-from covalt_git.serving.places import Places
+from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import THREADS, WSGIBridge
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
-
-    from covalt_git.serving.asgi import App
+    from starlette.types import ASGIApp
 
 PATIENCE_S = 30
 """How long a test waits for what must happen before it fails."""
@@ -59,14 +58,14 @@ def running(
     wsgi: WSGIApplication,
     *,
     threads: int = THREADS,
-    places: Mapping[str, App] | None = None,
+    places: Mapping[str, ASGIApp] | None = None,
     grace_s: int = 0,
     timeout_s: float = TIMEOUT_S,
 ) -> Iterator[Running]:
     """Serve a WSGI app until the block ends; requests that still run then are hung up on."""
     listener = listen(ServerConfig(), host=None, port=0)
     ready = threading.Event()
-    faces = Places(WSGIBridge(wsgi, threads=threads), places or {})
+    faces = router(WSGIBridge(wsgi, threads=threads), places or {})
     app = BodyTimeout(faces, timeout_s=timeout_s)
     server = Server(app, ready.set, grace_s=grace_s, timeout_s=timeout_s)
     thread = threading.Thread(target=server.run, args=([listener.socket],))

@@ -172,7 +172,7 @@ def test_a_mounted_app_is_hung_up_on_without_a_word(caplog: pytest.LogCaptureFix
     def nothing(_: Environ, __: StartResponse) -> list[bytes]:
         raise AssertionError
 
-    with running(nothing, places={"/": app}) as served, asked(served) as connection:
+    with running(nothing, places={"": app}) as served, asked(served) as connection:
         assert connection.recv(1)
         served.stop()
 
@@ -183,7 +183,7 @@ PROGRAM = """\
 import sys, threading
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.listening import listen
-from covalt_git.serving.places import Places
+from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 
@@ -193,7 +193,7 @@ def stuck(environ, start):
 
 listener = listen(ServerConfig(), host=None, port=0)
 with listener.socket:
-    app = Places(WSGIBridge(stuck), {})
+    app = router(WSGIBridge(stuck), {})
     Server(app, lambda: print(listener.port, flush=True), grace_s=int(sys.argv[1])).run(
         [listener.socket]
     )

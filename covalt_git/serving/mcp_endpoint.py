@@ -1,0 +1,239 @@
+"""``/mcp``: the clients of the server's own token, and those of each agent's, apart from each other.
+
+Every token has an MCP server of its own in the process.  So what one token has - its sessions, those who
+listen, the calls that wait for its answers and the seal of what they carry - is not there for any other, and
+ends with the token.  What is read of the project is shared by the tokens of a role.
+
+A client without a token is told where the resource is described (RFC 9728; the MCP specification,
+"Authorization").  No ``authorization_servers`` are named there: the only tokens that open it are of its own
+making, which its person hands over, and a client that is sent to sign in elsewhere would come back with one
+that is not taken.  For that reason the SDK's own route is of no use: it requires one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from starlette.responses import JSONResponse
+from starlette.routing import Route, Router
+
+from covalt_git.errors import CovaltError
+from covalt_git.files.agent_tokens import AgentTokens
+from covalt_git.files.project_files import BrokenConfigError, NotAProjectError
+from covalt_git.gateway.client_chats import ClientChats
+from covalt_git.gateway.gateway import Gateway
+from covalt_git.gateway.http import http_app
+from covalt_git.serving.error_answer import send_error
+from covalt_git.workspaces.chats import OneChat
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+    from pathlib import Path
+
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from covalt_git.files.agent_tokens import AgentToken
+
+CHECKED = "covalt_git.checked"
+"""Where the scope of a request has what its check returned."""
+
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+"""Where the metadata is; the path of a resource stands behind it."""
+
+LOOK_S = 1.0
+"""How long a token that was taken back may still be told what it listens for, in seconds."""
+
+_UNAUTHORIZED = 401
+
+
+class RoleGoneError(CovaltError):
+    """The role of a token is no longer one of ``covalt.yaml``."""
+
+    code = "role_gone"
+    http_status = 403
+
+
+class Agents:
+    """An ASGI app for the clients of the project at ``root``; who asks has been checked.
+
+    ``role`` is that of the server's own token, by which the person at this machine asks.  ``pages`` has the
+    address of the page where a person settles an approval.
+    """
+
+    def __init__(self, root: Path, role: str | None, *, pages: Callable[[str], str | None]) -> None:
+        self._tokens = AgentTokens(root)
+        self._persons = Gateway(root, role, pages=pages)
+        self._by_role: dict[str, Gateway] = {}
+        self._servers: dict[str, _Server] = {}
+
+    def known(self, text: str) -> AgentToken | None:
+        """Return the token in force that ``text`` is, or None where it is none.
+
+        Raises:
+            RoleGoneError: when nothing says any more what it may do.
+        """
+        token = self._tokens.find(text)
+        if token is None:
+            return None
+        with suppress(
+            BrokenConfigError, NotAProjectError
+        ):  # which the client is told at whatever it asks
+            if token.role not in self._of_role(token.role).project().config.roles:
+                raise RoleGoneError(
+                    f"the role {token.role!r} of this token is not in covalt.yaml any more",
+                    hint="covalt-git token new --role ROLE makes one of another role",
+                )
+        return token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of whom its check found."""
+        server = await self._server_of(scope[CHECKED])
+        await server.app(scope, receive, send)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Answer requests until the block ends; the MCP servers end with it."""
+        await self._server_of(None)
+        looks = asyncio.create_task(self._look())
+        yield
+        looks.cancel()
+        await self._end({*self._servers})
+
+    async def _server_of(self, token: AgentToken | None) -> _Server:
+        """Return the MCP server of a token, which begins when it is first asked for."""
+        key = "" if token is None else token.id
+        server = self._servers.get(key)
+        if server is None or server.task.done():
+            server = self._servers[key] = _Server(http_app(self._gateway_of(token)))
+        await server.begun()
+        return server
+
+    def _gateway_of(self, token: AgentToken | None) -> Gateway:
+        if token is None:
+            return self._persons
+        only = None
+        if token.chat is not None:
+            only = OneChat(token.chat, token.chat_created_at or "")
+        chats = ClientChats(token.chat)
+        return replace(self._of_role(token.role), by=token.agent, chats=chats, only=only)
+
+    def _of_role(self, role: str) -> Gateway:
+        if role not in self._by_role:
+            persons = self._persons
+            self._by_role[role] = Gateway(persons.root, role, pages=persons.pages)
+        return self._by_role[role]
+
+    async def _look(self) -> None:
+        """End the servers whose tokens were taken back or have expired, with all that they have open."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            known = {"", *(one.id for one in self._tokens.in_force())}
+            await self._end(self._servers.keys() - known)
+
+    async def _end(self, keys: Collection[str]) -> None:
+        await asyncio.gather(*(self._servers.pop(key).end() for key in keys))
+
+
+class _Server:
+    """The MCP server of one token, in a task of its own as it has to end where it began."""
+
+    def __init__(self, app: Starlette) -> None:
+        self.app = app
+        self._begun, self._ends = asyncio.Event(), asyncio.Event()
+        self.task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            async with self.app.router.lifespan_context(self.app):
+                self._begun.set()
+                await self._ends.wait()
+        finally:
+            self._begun.set()
+
+    async def begun(self) -> None:
+        """Wait until it answers; raise why it cannot."""
+        await self._begun.wait()
+        if self.task.done():
+            self.task.result()
+
+    async def end(self) -> None:
+        """End the calls that run, and the streams."""
+        self._ends.set()
+        await asyncio.wait([self.task])
+
+
+class Guarded:
+    """An app whose requests are checked by their headers, which ``check`` raises a CovaltError for.
+
+    What it returns stands in the scope under :data:`CHECKED`.  Who has no token is told where the
+    ``metadata`` of the resource is, a path of this server.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        check: Callable[[Mapping[str, str]], object],
+        *,
+        metadata: str | None = None,
+    ) -> None:
+        self._app = app
+        self._check = check
+        self._metadata = metadata
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or say why not."""
+        if scope["type"] == "http":
+            try:
+                scope[CHECKED] = self._check(_headers(scope))
+            except CovaltError as error:
+                await send_error(send, error, *self._challenge(scope, error))
+                return
+        await self._app(scope, receive, send)
+
+    def _challenge(self, scope: Scope, error: CovaltError) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the header that says how a client may prove who it is, where that is what it lacks."""
+        if error.http_status != _UNAUTHORIZED:
+            return
+        realm = 'Bearer realm="covalt-git"'
+        if any(name == b"authorization" for name, _ in scope["headers"]):
+            realm += ', error="invalid_token"'  # RFC 6750, section 3.1
+        if self._metadata is not None:
+            realm += f', resource_metadata="{_address(scope, self._metadata)}"'
+        yield b"www-authenticate", realm.encode("latin-1")
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    """Return the headers by their usual names; of one that is there twice, both as one value."""
+    headers: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").title()
+        before = f"{headers[name]}," if name in headers else ""
+        headers[name] = before + value.decode("latin-1")
+    return headers
+
+
+def resource_metadata(paths: Collection[str]) -> ASGIApp:
+    """Return an app that describes the resources at these ``paths``, ``""`` being the whole server."""
+
+    async def describe(request: Request) -> Response:
+        about = {
+            "resource": _address(request.scope, request.url.path.removeprefix(WELL_KNOWN)),
+            "resource_name": "covalt-git",
+            "bearer_methods_supported": ["header"],
+        }
+        return JSONResponse(about, headers={"Cache-Control": "no-store"})
+
+    routes = [Route(f"{WELL_KNOWN}{path}", describe) for path in paths]
+    return Router(routes, redirect_slashes=False)
+
+
+def _address(scope: Scope, path: str) -> str:
+    """Return the address of a path by the host that a request names, which has been checked."""
+    host = next(value for name, value in scope["headers"] if name == b"host")
+    return f"{scope['scheme']}://{host.decode('latin-1')}{path}"
