@@ -39,10 +39,10 @@ GONE = ".gone-"
 """How the names of folders begin that are being removed."""
 
 STAGED = ".incoming-"
-"""How the names of folders begin that hold what may become a toolset."""
+"""How the names of folders begin that hold what may become a toolset, in ``toolsets`` and ``data``."""
 
 _AN_HOUR = 3600
-"""Nobody takes longer to put a toolset together."""
+"""Putting a toolset together takes less, and a bundle that waits longer for its review has expired."""
 
 _NOTE = ".update-"
 _EXCHANGE, _SWAP = 2, 2
@@ -66,7 +66,7 @@ def changing(root: Path) -> Iterator[None]:
     toolsets.mkdir(exist_ok=True)
     with file_lock.held(toolsets):
         _finish(root)
-        _clear(toolsets)
+        _clear(toolsets, root / "data")
         yield
 
 
@@ -138,12 +138,13 @@ def _staged(root: Path, toolset_id: str, said: str) -> Path | None:
     return None if any(links) else folder
 
 
-def _clear(toolsets: Path) -> None:
-    """Remove what those left who were killed; only who holds the lock writes notes and states."""
+def _clear(toolsets: Path, data: Path) -> None:
+    """Remove what killed processes left and staged bundles that expired; the caller holds the lock."""
     for half in (*toolsets.glob(f".{_NOTE}*.tmp"), *toolsets.glob(f"{STATE_FOLDER}/.*.tmp")):
         with contextlib.suppress(OSError):
             half.unlink()
-    for left in (*toolsets.glob(f"{GONE}*"), *toolsets.glob(f"{STAGED}*")):
+    staged = (*toolsets.glob(f"{STAGED}*"), *data.glob(f"{STAGED}*"))
+    for left in (*toolsets.glob(f"{GONE}*"), *staged):
         if left.is_symlink():
             left.unlink()
         elif left.name.startswith(GONE) or left.stat().st_mtime < time.time() - _AN_HOUR:

@@ -1,38 +1,38 @@
 """Bundles that are here and not taken yet: what somebody sent, or an address gave, to be looked at first.
 
-One is kept for an hour in ``data/incoming``, under the hash of its bytes and of where they came from, so
-that what is taken later is what was looked at, or nothing.
+:func:`stage_bundle` writes one into a hidden folder of ``data``, so that its confirmation imports the
+same bytes.  The folder is removed after an hour (:mod:`covalt_git.installs.changing`).
 """
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 import json
 import os
 import re
-import time
+import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Self
+from uuid import UUID
 
-from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.files.bundle_reading import read_archive
+from covalt_git.installs.changing import STAGED, changing
 from covalt_git.installs.signatures import beside, read_signature
-from covalt_git.system import atomic_write
+from covalt_git.names import new_id
 from covalt_git.text import display
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_AN_HOUR = 3600
-_MOST_KEPT = 16
+_ARCHIVE, _SOURCE = "bundle.zip", "source.json"
+_MOST_STAGED = 16
 _LONGEST_NAME = 120
-_BUNDLE_ID = re.compile(r"[0-9a-f]{64}")
 _FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
 
 
 class BundleGoneError(CovaltError):
-    """A bundle that was to be looked at is not there, or not any more."""
+    """A staged bundle that was imported, dropped, or has expired."""
 
     code = "bundle_gone"
     http_status = 404
@@ -92,59 +92,45 @@ def shown_source(path: Path) -> str:
     return path.name if path.is_absolute() else path.as_posix()
 
 
-def keep(root: Path, bundle: Bundle) -> str:
-    """Keep a bundle for an hour, and return the id under which :func:`kept` gives it back."""
-    folder = _folder(root)
-    folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    told = {
-        "name": bundle.name,
-        "source_type": bundle.source_type,
-        "source_ref": bundle.source_ref,
-        "signature": None if bundle.signature is None else bundle.signature.decode("latin-1"),
-    }
-    whole = canonical_json.dumps(told) + b"\n" + bundle.content
-    bundle_id = hashlib.sha256(whole).hexdigest()
-    atomic_write.replace(folder / bundle_id, whole)
+def stage_bundle(root: Path, bundle: Bundle) -> UUID:
+    """Write a bundle into a folder of its own for an hour, and return the folder's id.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    bundle_id = UUID(new_id())
+    folder = _folder(root, bundle_id)
+    source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref")}
+    with changing(root):
+        for oldest in sorted(folder.parent.glob(f"{STAGED}*"))[: 1 - _MOST_STAGED]:
+            shutil.rmtree(oldest, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / _ARCHIVE).write_bytes(bundle.content)
+        if bundle.signature is not None:
+            beside(folder / _ARCHIVE).write_bytes(bundle.signature)
+        (folder / _SOURCE).write_text(json.dumps(source))
     return bundle_id
 
 
-def kept(root: Path, bundle_id: str) -> Bundle:
-    """Return the bundle that was kept under an id.
+def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
+    """Return a bundle that :func:`stage_bundle` wrote.
 
     Raises:
-        BundleGoneError: when its hour is over, or its bytes are others than they were.
+        BundleGoneError: when it was imported, dropped, or has expired.
     """
-    gone = BundleGoneError("there is no such bundle here any more", hint="choose it again")
-    if not _BUNDLE_ID.fullmatch(bundle_id):
-        raise gone
-    file = _folder(root) / bundle_id
+    folder = _folder(root, bundle_id)
     try:
-        old = file.stat().st_mtime < time.time() - _AN_HOUR
-        whole = file.read_bytes()
-    except OSError:
-        raise gone from None
-    if old or hashlib.sha256(whole).hexdigest() != bundle_id:
-        raise gone
-    line, _, content = whole.partition(b"\n")
-    told = json.loads(line)
-    signature = told.pop("signature")
-    return Bundle(content, **told, signature=signature and signature.encode("latin-1"))
+        with changing(root):  # which removes the folders that have expired
+            source = json.loads((folder / _SOURCE).read_bytes())
+            return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
+    except FileNotFoundError:
+        raise BundleGoneError("the bundle is gone", hint="choose it again") from None
 
 
-def forget(root: Path, bundle_id: str) -> None:
-    """Remove a bundle that was taken, or that nobody wants."""
-    if _BUNDLE_ID.fullmatch(bundle_id):
-        (_folder(root) / bundle_id).unlink(missing_ok=True)
+def drop_bundle(root: Path, bundle_id: UUID) -> None:
+    """Remove a staged bundle, if it is still there."""
+    shutil.rmtree(_folder(root, bundle_id), ignore_errors=True)
 
 
-def _folder(root: Path) -> Path:
-    return root / "data" / "incoming"
-
-
-def _clear(folder: Path) -> None:
-    """Remove what is too old, and the oldest of too many."""
-    found = sorted((file.stat().st_mtime, file) for file in folder.iterdir())
-    for number, (changed, file) in enumerate(reversed(found), 1):
-        if changed < time.time() - _AN_HOUR or number >= _MOST_KEPT:
-            file.unlink(missing_ok=True)
+def _folder(root: Path, bundle_id: UUID) -> Path:
+    return root / "data" / f"{STAGED}{bundle_id}"

@@ -1,7 +1,7 @@
 """Taking in a toolset in two steps: look at what somebody sent or an address gave, then take exactly that.
 
-What was looked at is kept on this machine (:mod:`covalt_git.installs.incoming`) and named by its hash,
-so that the second step needs no second upload and can take nothing else.
+What was looked at is staged on this machine (:mod:`covalt_git.installs.incoming`), so that the second
+step needs no second upload and can take nothing else.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
 from covalt_git.errors import CovaltError
-from covalt_git.installs import incoming
-from covalt_git.installs.incoming import Bundle
+from covalt_git.installs.incoming import Bundle, drop_bundle, stage_bundle, staged_bundle
 from covalt_git.installs.signatures import SignerChangedError
 from covalt_server import api_bundles, shell
 from covalt_server.admin import as_admin
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from werkzeug.wrappers import Response
 
     from covalt_server.api_bundles import ToolsetImported
@@ -49,13 +50,13 @@ def bring() -> Response:
         api_bundles.brought(bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:
         return _refused(error)
-    return redirect(url_for("imports.review", bundle_id=incoming.keep(root, bundle)), 303)
+    return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
 
 
-@pages.get("/imports/<bundle_id>")
-def review(bundle_id: str) -> str | Response:
+@pages.get("/imports/<uuid:bundle_id>")
+def review(bundle_id: UUID) -> str | Response:
     """Show what a bundle is and what it would be able to do, before it is taken in."""
-    bundle = incoming.kept(as_admin(_WHAT).root, bundle_id)
+    bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
     changed = None
     try:
         found = api_bundles.brought(bundle, dry_run=True)
@@ -69,11 +70,11 @@ def review(bundle_id: str) -> str | Response:
     )
 
 
-@pages.post("/imports/<bundle_id>")
-def take_in(bundle_id: str) -> Response:
+@pages.post("/imports/<uuid:bundle_id>")
+def take_in(bundle_id: UUID) -> Response:
     """Take in the bundle that was looked at."""
     root = as_admin(_WHAT).root
-    bundle = incoming.kept(root, bundle_id)
+    bundle = staged_bundle(root, bundle_id)
     try:
         taken = api_bundles.brought(
             bundle,
@@ -83,14 +84,14 @@ def take_in(bundle_id: str) -> Response:
         )
     except CovaltError as error:
         return _refused(error)
-    incoming.forget(root, bundle_id)
+    drop_bundle(root, bundle_id)
     return shell.back("toolsets.toolset", toolset_id=taken.toolset_id, said=_said(taken))
 
 
-@pages.post("/imports/<bundle_id>/drop")
-def drop(bundle_id: str) -> Response:
+@pages.post("/imports/<uuid:bundle_id>/drop")
+def drop(bundle_id: UUID) -> Response:
     """Forget a bundle that was looked at and is not wanted."""
-    incoming.forget(as_admin(_WHAT).root, bundle_id)
+    drop_bundle(as_admin(_WHAT).root, bundle_id)
     return shell.back("toolsets.toolset_list", said="not_taken_in")
 
 

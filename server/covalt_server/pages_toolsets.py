@@ -9,9 +9,8 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import is_binary_content
-from covalt_git.installs import incoming
 from covalt_git.installs.definition_lines import definition_lines
-from covalt_git.installs.incoming import Bundle
+from covalt_git.installs.incoming import Bundle, stage_bundle
 from covalt_git.installs.refreshing import sources
 from covalt_git.installs.removing import NotInGitError, is_in_git, paths_of, undo_command
 from covalt_server import (
@@ -165,7 +164,7 @@ def newer(toolset_id: str) -> Response:
         return redirect(url_for("imports.choose"), 303)
     bundle = Bundle.fetched(found.state.source_ref or "")
     api_bundles.brought(bundle, dry_run=True, accept_signer=True)
-    return redirect(url_for("imports.review", bundle_id=incoming.keep(root, bundle)), 303)
+    return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
 
 
 @pages.get("/toolsets/<toolset_id>/uninstall")

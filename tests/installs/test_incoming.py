@@ -1,4 +1,4 @@
-"""Bundles that wait to be looked at: the same bytes come back, for an hour, or none do."""
+"""Staged bundles: the same bytes are returned for an hour, then none."""
 
 from __future__ import annotations
 
@@ -8,57 +8,44 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.installs.incoming import Bundle, BundleGoneError, forget, keep, kept
+from covalt_git.installs.incoming import (
+    Bundle,
+    BundleGoneError,
+    drop_bundle,
+    stage_bundle,
+    staged_bundle,
+)
 
 
-def test_what_was_kept_comes_back_with_where_it_came_from(tmp_path: Path) -> None:
-    sent = Bundle.sent(b"PK\n\0", "demo.zip")
+def test_a_staged_bundle_is_returned_until_it_is_dropped(tmp_path: Path) -> None:
+    sent = Bundle.sent(b"PK\n\0", "demo.zip", b"signed")
     fetched = Bundle(b"PK\n\0", "demo.zip", "url", "https://example.com/demo.zip")
-    ids = [keep(tmp_path, one) for one in (sent, fetched, sent)]
+    ids = [stage_bundle(tmp_path, one) for one in (sent, fetched)]
 
-    assert ids[0] == ids[2] != ids[1]
-    assert [kept(tmp_path, one) for one in ids] == [sent, fetched, sent]
-    forget(tmp_path, ids[0])
-    with pytest.raises(BundleGoneError):
-        kept(tmp_path, ids[0])
-
-
-def test_other_bytes_than_were_looked_at_are_none(tmp_path: Path) -> None:
-    bundle_id = keep(tmp_path, Bundle.sent(b"one", "demo.zip"))
-    file = tmp_path / "data/incoming" / bundle_id
-    file.write_bytes(file.read_bytes() + b"!")
-
-    with pytest.raises(BundleGoneError):
-        kept(tmp_path, bundle_id)
+    assert [staged_bundle(tmp_path, one) for one in ids] == [sent, fetched]
+    for one in ids:
+        drop_bundle(tmp_path, one)
+        with pytest.raises(BundleGoneError):
+            staged_bundle(tmp_path, one)
+    assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_after_an_hour_it_is_gone_and_cleared_away(tmp_path: Path) -> None:
-    bundle_id = keep(tmp_path, Bundle.sent(b"one", "demo.zip"))
-    folder = tmp_path / "data/incoming"
+def test_a_staged_bundle_expires_after_an_hour_and_is_removed(tmp_path: Path) -> None:
+    bundle_id = stage_bundle(tmp_path, Bundle.sent(b"one", "demo.zip"))
+    (folder,) = (tmp_path / "data").iterdir()
     then = time.time() - 3601
-    os.utime(folder / bundle_id, (then, then))
+    os.utime(folder, (then, then))
 
     with pytest.raises(BundleGoneError):
-        kept(tmp_path, bundle_id)
-    other = keep(tmp_path, Bundle.sent(b"two", "demo.zip"))
-    assert [file.name for file in folder.iterdir()] == [other]
+        staged_bundle(tmp_path, bundle_id)
+    assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_no_more_than_sixteen_wait(tmp_path: Path) -> None:
-    ids = [keep(tmp_path, Bundle.sent(b"%d" % number, "demo.zip")) for number in range(18)]
+def test_no_more_than_sixteen_are_staged(tmp_path: Path) -> None:
+    ids = [stage_bundle(tmp_path, Bundle.sent(b"%d" % number, "demo.zip")) for number in range(18)]
 
-    assert len(list((tmp_path / "data/incoming").iterdir())) == 16
-    assert kept(tmp_path, ids[-1]).content == b"17"
-
-
-@pytest.mark.parametrize("bundle_id", ["", "..", "../../covalt.yaml", "A" * 64, "0" * 64])
-def test_an_id_that_is_none_leads_nowhere(tmp_path: Path, bundle_id: str) -> None:
-    (tmp_path / "covalt.yaml").write_text("version: 1\n")
-
-    with pytest.raises(BundleGoneError):
-        kept(tmp_path, bundle_id)
-    forget(tmp_path, bundle_id)
-    assert (tmp_path / "covalt.yaml").exists()
+    assert len(list((tmp_path / "data").iterdir())) == 16
+    assert staged_bundle(tmp_path, ids[-1]).content == b"17"
 
 
 @pytest.mark.parametrize(

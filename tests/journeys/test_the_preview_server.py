@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from covalt_git.installs.incoming import Bundle, keep
+from covalt_git.installs.incoming import Bundle, stage_bundle
 from tests.browser import console_errors
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.journeys.terminal import Terminal
@@ -177,7 +177,7 @@ def test_every_page_is_accessible_and_fits_its_screen(chromium: Browser, served:
         *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
         *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
         *("/toolsets/data-lab/uninstall", "/imports"),
-        f"/imports/{keep(terminal.folder, bundle)}",
+        f"/imports/{stage_bundle(terminal.folder, bundle)}",
         *("/approvals", f"/approvals/{asked}", "/nowhere"),
     )
     found = []

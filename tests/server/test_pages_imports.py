@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from werkzeug.datastructures import FileStorage
@@ -35,6 +37,10 @@ def look_at(visitor: Visitor, content: bytes, name: str = "demo.zip") -> Page:
     """Choose a file on the page of imports, and have it looked at."""
     form = visitor.open(visitor.open("/toolsets").link("Import")).forms[1]
     return visitor.send(form, "Look at it", file=chosen(content, name))
+
+
+def staged_folders(root: Path) -> list[Path]:
+    return list((root / "data").glob(".incoming-*"))
 
 
 def take_in(visitor: Visitor, content: bytes) -> Page:
@@ -114,24 +120,24 @@ def test_what_is_refused_is_told_whole_and_leaves_nothing(visitor: Visitor, root
     assert below(root) == before
 
 
-def test_exactly_what_was_looked_at_is_taken_once_or_nothing(visitor: Visitor, root: Path) -> None:
-    page = look_at(visitor, DEMO)
-    form = page.forms[1]
-    kept = root / "data/incoming" / form.action.rpartition("/")[2]
-    whole = kept.read_bytes()
-    kept.write_bytes(whole + b"!")
+def test_a_bundle_is_imported_once_and_not_after_it_expired(visitor: Visitor, root: Path) -> None:
+    form = look_at(visitor, DEMO).forms[1]
+    (staged,) = staged_folders(root)
+    then = staged.stat().st_mtime - 3601
+    os.utime(staged, (then, then))
 
-    changed = visitor.send(form, "Take it in")
-    assert (changed.status, "no such bundle here any more" in changed.text) == (404, True)
+    expired = visitor.send(form, "Take it in")
+    assert (expired.status, "The bundle is gone" in expired.text) == (404, True)
+    assert visitor.open(form.action).status == 404
     assert not (root / "toolsets/demo").exists()
 
-    kept.write_bytes(whole)
+    form = look_at(visitor, DEMO).forms[1]
     assert visitor.send(form, "Take it in").status == 200
     assert visitor.send(form, "Take it in").status == 404
     manifest = MANIFEST.replace(b"id: demo", b"id: data-lab")
     own = look_at(visitor, archive((File(b"toolset.yaml", manifest), GOOD[1])))
     assert (own.status, "'data-lab' is the project's own" in own.text) == (409, True)
-    assert list((root / "data/incoming").iterdir()) == []
+    assert staged_folders(root) == []
 
 
 def newer(version: str, **changed: bytes) -> bytes:
@@ -229,7 +235,7 @@ def test_who_does_not_want_it_leaves_nothing(visitor: Visitor, root: Path) -> No
     page = visitor.send(look_at(visitor, DEMO).form("/drop"), "Do not")
 
     assert "Nothing was taken in." in page.text
-    assert list((root / "data/incoming").iterdir()) == []
+    assert staged_folders(root) == []
     assert not (root / "toolsets/demo").exists()
 
 
@@ -350,7 +356,7 @@ def test_whoever_may_not_change_toolsets_sees_no_button_for_it(root: Path) -> No
     assert "Uninstall" not in page.text
     assert all("/grants" not in form.action for form in page.forms)
     assert "Import" not in dev.open("/toolsets").text
-    for address in ("/imports", "/toolsets/data-lab/uninstall", f"/imports/{'0' * 64}"):
+    for address in ("/imports", "/toolsets/data-lab/uninstall", f"/imports/{UUID(int=0)}"):
         assert dev.open(address).status == 403
     assert "Grants" not in half.open("/toolsets/data-lab").text
     assert half.open("/toolsets/data-lab/export").status == 403
