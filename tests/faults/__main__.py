@@ -64,7 +64,8 @@ def record(paths: list[str]) -> None:
                     for line in range(place.first_line, place.last_line + 1)
                     for test in lines.get(line, ())
                 }
-                recorded[fault_id] = sorted({*recorded.get(fault_id, ()), *found} - {""})
+                functions = {test.partition("[")[0] for test in found} - {""}
+                recorded[fault_id] = sorted({*recorded.get(fault_id, ()), *functions})
         _write(RECORDED, recorded)
     for fault_id, tests in _read(RECORDED).items():
         print(f"{len(tests):6} tests run {fault_id}")
@@ -79,7 +80,8 @@ def plant(faults: list[Fault]) -> int:
         _copy(copy)
         known = _collected(copy)
         for fault in faults:
-            ids = [one for one in (*fault.tests, *recorded.get(fault.id, ())) if one in known]
+            last = (before.get(fault.id) or "").partition("[")[0]
+            ids = [one for one in (last, *fault.tests, *recorded.get(fault.id, ())) if one in known]
             if not ids:
                 print(f"no test is recorded for {fault.id}: python -m tests.faults record PATH")
             began = time.monotonic()
@@ -98,24 +100,30 @@ def _found_by(fault: Fault, copy: Path, ids: list[str]) -> str | None:
     """Return the first test that fails with the fault, and passes without it."""
     place = fault.planted(copy)
     sound = place.file.read_text(encoding="utf-8")
-    # Nearest first: the tests of the package that has the fault.
+    # The first is the one that found it last; then the tests of the package that has the fault.
     package = place.file.relative_to(copy).parts[1].removesuffix(".py")
-    waiting = sorted(ids, key=lambda one: (package not in one, ids.index(one)))
+    waiting = ids[:1] + sorted(ids[1:], key=lambda one: package not in one)
     while waiting:
         place.file.write_text(place.text, encoding="utf-8")
         try:
             failed = _first_failure(copy, waiting)
         finally:
             place.file.write_text(sound, encoding="utf-8")
-        if failed is None or failed not in waiting or _first_failure(copy, [failed]) is None:
+        if failed is None or _first_failure(copy, [failed]) is None:
             return failed
-        waiting = waiting[waiting.index(failed) + 1 :]  # it fails here anyway
+        names = (failed.partition("[")[0], failed.partition("::")[0])
+        place_of = next((at for at, one in enumerate(waiting) if one in names), None)
+        if place_of is None:
+            return failed
+        waiting = waiting[place_of + 1 :]  # it fails here anyway
     return None
 
 
 def _collected(copy: Path) -> set[str]:
-    """Return the ids of the tests that exist: a recorded one may have been renamed since."""
-    return set(_pytest(copy, "--collect-only", "tests").stdout.splitlines())
+    """Return the files and functions of tests that exist: a recorded one may have been renamed since."""
+    ids = _pytest(copy, "--collect-only", "tests").stdout.splitlines()
+    functions = {one.partition("[")[0] for one in ids}
+    return functions | {one.partition("::")[0] for one in functions}
 
 
 def _pytest(copy: Path, *args: str) -> subprocess.CompletedProcess[str]:
