@@ -13,8 +13,8 @@ from werkzeug.wrappers import Response
 
 from covalt_git.access import confirmation
 from covalt_git.errors import Problem
+from covalt_git.files.bundle_export import bundle_name, pack_bundle
 from covalt_git.files.bundle_reading import MAX_ARCHIVE
-from covalt_git.files.bundles import bundle_name, pack_bundle
 from covalt_git.installs import removing, updating
 from covalt_git.installs.differences import differences
 from covalt_git.installs.importing import Imported

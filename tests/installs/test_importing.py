@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.files.bundle_export import pack_bundle
 from covalt_git.files.bundle_reading import BadBundleError, unpack
-from covalt_git.files.bundles import pack_bundle
 from covalt_git.files.project_files import read_project
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs import importing

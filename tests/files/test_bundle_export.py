@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files import bundles
-from covalt_git.files.bundles import NotExportedError, pack_bundle
+from covalt_git.files import bundle_export
+from covalt_git.files.bundle_export import NotExportedError, pack_bundle
+from covalt_git.files.bundles import MAX_FILE_BYTES
 from covalt_git.files.toolsets import Toolset, read_toolset
 
 if TYPE_CHECKING:
@@ -157,10 +158,10 @@ def test_a_toolset_with_errors_is_not_exported(root: Path) -> None:
 def test_what_nobody_could_import_is_not_exported(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(root, "assets/large.bin", bytes(bundles.MAX_FILE_BYTES + 1))
+    put(root, "assets/large.bin", bytes(MAX_FILE_BYTES + 1))
     assert [one.partition(": ")[0] for one in refusals(root)] == ["toolsets/demo/assets/large.bin"]
 
-    monkeypatch.setattr(bundles, "MAX_FILES", 3)
+    monkeypatch.setattr(bundle_export, "MAX_FILES", 3)
     assert "holds 3 files at most" in refusals(root)[0]
 
 
