@@ -138,37 +138,6 @@ def run(
     return _without(mask, _checked(_declared(found), outcome))
 
 
-def describe(
-    found: Found,
-    workspace: Path,
-    *,
-    level: SandboxLevel,
-    limits: Limits,
-    follower: Follower,
-) -> Outcome:
-    """Have a Python tool say what it takes and returns, without a secret, a host or a chat.
-
-    Raises:
-        CannotInstallError: where what the toolset's Python needs cannot be installed.
-        InstallCancelledError: when the follower cancels meanwhile.
-    """
-    return python_tool.run(
-        python_tool.Job(
-            toolset=ToolsetCopy.of(found.toolset),
-            entrypoint=str(found.tool.entrypoint),
-            args={},
-            workspace=workspace,
-            chat_id="",
-            call_id="",
-            level=level,
-            limits=limits,
-            python=_interpreter(found, follower),
-            describe=True,
-            cancel=follower.cancel,
-        )
-    )
-
-
 def _secrets(found: Found, may: Granted, command: SecretCommand | None) -> dict[str, str]:
     """Return the values that the toolset declared, that were granted to it as it is, and that are set."""
     declared = found.toolset.manifest.secrets if found.toolset.manifest else ()

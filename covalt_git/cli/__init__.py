@@ -129,7 +129,7 @@ def main(args: Sequence[str] | None = None) -> None:
     try:
         code = cli.main(argv, standalone_mode=False)
     except click.ClickException as error:
-        _show_usage(error)
+        _show_usage(error, argv)
         sys.exit(error.exit_code)
     except click.exceptions.Abort:
         _show_stopped()
@@ -148,10 +148,11 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _show_usage(error: click.ClickException) -> None:
-    from covalt_git.cli import output  # noqa: PLC0415 - only for an error
+def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
+    from covalt_git.cli import output, removed  # noqa: PLC0415 - only for an error
     from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
+    error = removed.explained(error, argv)
     message = error.format_message()
     shown = display.in_lines(message)  # it repeats what was typed or pasted
     if output.lines is not None:

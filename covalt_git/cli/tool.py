@@ -14,7 +14,6 @@ from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.models.toolset_state import LocalOverride
 
 if TYPE_CHECKING:
-    from covalt_git.calls.exact_schemas import ExactSchema
     from covalt_git.models.base import JsonObject
     from covalt_git.models.tool import Tool
 
@@ -101,51 +100,19 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
 
 @command.command("schema")
 @click.argument("tool_id")
-@click.option(
-    "--exact", is_flag=True, help="Ask the tool's own process, and say where that differs."
-)
 @json_option
-def show_schema(tool_id: str, *, exact: bool, as_json: bool) -> None:
-    """Print the JSON Schema of a tool's arguments: of its manifest, else read from its Python.
-
-    Reading runs nothing, and so comes only near to computed types and imported models.  With --exact the
-    module is imported in the sandbox, once for each state of the toolset's files.
-    """
-    from covalt_git.calls.exact_schemas import exact_schema  # noqa: PLC0415 - lists make no calls
-
-    opened = project()
-    tool = opened.catalog.find(tool_id).tool
-    said = exact_schema(opened.engine(), tool.tool_id) if exact else None
+def show_schema(tool_id: str, *, as_json: bool) -> None:
+    """Print the JSON Schema of a tool's arguments: of its manifest, else read from its Python."""
+    tool = project().catalog.find(tool_id).tool
     source = "manifest" if tool.schema_is_declared or tool.kind == "http" else "source"
     source = "server" if tool.kind == "mcp" else source
     shown = {
         "tool_id": tool.tool_id,
-        "from": "process" if said else source,
-        "input_schema": said.input_schema if said else tool.input_schema,
-        "output_schema": said.output_schema if said else tool.output_schema,
+        "from": source,
+        "input_schema": tool.input_schema,
+        "output_schema": tool.output_schema,
     }
-    if as_json:
-        told = {"cached": said.cached, "differences": _told(said)} if said else {}
-        output.as_json(shown | told)
-        return
-    output.as_json(shown["input_schema"])
-    if said is not None:
-        _say_differences(said, source)
-
-
-def _told(said: ExactSchema) -> list[JsonObject]:
-    return [{"path": one.path, "static": one.then, "exact": one.now} for one in said.differences]
-
-
-def _say_differences(said: ExactSchema, source: str) -> None:
-    name = "toolset.yaml" if source == "manifest" else "its source, read without running it,"
-    if not said.differences:
-        output.say(f"{name} says the same", err=True, fg="green")
-        return
-    output.say(f"{name} says something else, and is what callers are held to first:", err=True)
-    for one in said.differences:
-        static, exact = one.then or "nothing", one.now or "nothing"
-        output.say(f"  {one.path}: {static}, its process {exact}", err=True, fg="yellow")
+    output.as_json(shown if as_json else tool.input_schema)
 
 
 _TITLES = ("TOOL", "NAME", "SHOWS AS", "ASKS", "DESCRIPTION")

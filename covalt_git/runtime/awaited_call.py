@@ -388,7 +388,6 @@ def _request(job: Job) -> dict[str, Any]:
         "message_id": job.message_id,
         "confirmed": job.confirmed,
         "secrets": dict(job.secrets),
-        "describe": job.describe,
         "check_result": job.check_result,
         "kinds": sorted(job.kinds),
         "limits": {"memory_mb": job.limits.memory_mb, "file_mb": job.limits.file_mb},

@@ -201,7 +201,7 @@ def rehearse(workspace: str = "/") -> None:
     request: dict[str, Any] = {one: f"the {one} of a rehearsal" for one in ids}
     request |= {"function": "_nothing", "args": {"path": "a"}, "workspace": workspace}
     request |= {"limits": {"memory_mb": None, "file_mb": None}, "secrets": {}, "kinds": []}
-    request |= {"confirmed": True, "describe": False, "check_result": True}
+    request |= {"confirmed": True, "check_result": True}
     outside, door = socket.socketpair()
     here, there = socket.socketpair()
     with outside, door, here:
@@ -238,8 +238,6 @@ def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[st
         marked = covalt_toolset.get_tool_metadata(function)
     except BaseException as error:  # noqa: BLE001 - whatever stands there in a function's place
         return failure("cannot_load", error, folder)
-    if request["describe"]:
-        return _described(function, folder)
     if marked is not None and marked.requires_confirmation and not request["confirmed"]:
         return {"status": "confirmation"}
     context = covalt_toolset.ToolContext(
@@ -256,16 +254,6 @@ def _answer(tool: Tool, request: dict[str, Any], listener: _Listener) -> dict[st
     os.chdir(context.workspace)
     with covalt_toolset.set_context(context):
         return _call(function, request, folder)
-
-
-def _described(function: Callable[..., object], folder: Path) -> dict[str, Any]:
-    """Return what a function says of itself; its types' own code may run for it."""
-    try:
-        found = covalt_toolset.describe(function)
-        said = {"input_schema": found.input_schema, "output_schema": found.output_schema}
-        return {"status": "success", "result": covalt_toolset.to_json(said)}
-    except BaseException as error:  # noqa: BLE001 - whatever a type's own schema raises
-        return failure("cannot_load", error, folder)
 
 
 def _call(function: Callable[..., object], request: dict[str, Any], folder: Path) -> dict[str, Any]:

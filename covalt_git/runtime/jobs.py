@@ -52,7 +52,6 @@ class Job:
         secrets: the values that the tool may have, by name.
         hosts: that were granted; no others are reached, and none at all but at the level ``full``.
         python: the interpreter, which has what the toolset needs.
-        describe: whether the function is only to say what it is, and is not called.
         check_result: whether the result has to be what the function's annotation promises.
         begin: is called before anything of the toolset's runs for this job, when the process that will
             run it is there where one has waited for it.
@@ -74,7 +73,6 @@ class Job:
     warm: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     hosts: tuple[str, ...] = ()
-    describe: bool = False
     check_result: bool = True
     python: Path = Path(sys.executable)
     begin: Callable[[], None] | None = None

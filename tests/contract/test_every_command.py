@@ -56,7 +56,7 @@ WALK = {
     ],
     "tool disable": ["tool disable demo:web"],
     "tool enable": ["tool enable demo:web"],
-    "tool schema": ["tool schema demo:add", "tool schema demo:add --exact"],
+    "tool schema": ["tool schema demo:add"],
     "tool test": ["tool test demo --keep"],
     "grant add network": ["grant add demo network api.example"],
     "grant add secret": ["grant add demo secret A_KEY api.example b.example"],
