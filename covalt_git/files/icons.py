@@ -16,6 +16,7 @@ from covalt_git.files.override_checks import check_named_file
 from covalt_git.html_tags import attributes, tags
 from covalt_git.models import problems as codes
 from covalt_git.models.tool import ICON_OF_TOOLSET, ICON_TYPES
+from covalt_git.text.media_types import media_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 MAX_ICON_BYTES = 16 << 10
 
 _SVG = "image/svg+xml"
-_BEGINS = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff", "image/webp": b"RIFF"}
-_WEBP = slice(8, 12)
 _NO_PICTURE = (
     *("script", "foreignobject", "iframe", "embed", "object", "style", "!doctype"),
     *("set", "animate", "animatetransform", "animatemotion"),  # which may make an address anew
@@ -74,7 +73,7 @@ def why_no_icon(path: str, content: bytes) -> tuple[str, str] | None:
         return f"it is {len(content):,} bytes, more than {most}", "a picture of 64 x 64 is enough"
     if media == _SVG:
         return _why_no_svg(content)
-    if content.startswith(_BEGINS[media]) and (media != "image/webp" or content[_WEBP] == b"WEBP"):
+    if media_type(content) == media:
         return None
     return f"it is no {media.removeprefix('image/').upper()}", "name it after what it is"
 

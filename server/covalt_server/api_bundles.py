@@ -23,6 +23,7 @@ from covalt_git.installs.incoming import Bundle
 from covalt_git.installs.signatures import MAX_SIGNATURE
 from covalt_git.models.toolset_state import Signer
 from covalt_git.secret_values import SecretStore
+from covalt_git.text.media_types import BYTES
 from covalt_server import current
 from covalt_server.admin import ForbiddenError, as_admin
 from covalt_server.api_toolsets import (
@@ -35,7 +36,6 @@ from covalt_server.api_toolsets import (
     server_rows,
 )
 from covalt_server.contract import Answer, Asked, FormFile, operation
-from covalt_server.media_types import BYTES
 
 if TYPE_CHECKING:
     from werkzeug.datastructures import FileStorage

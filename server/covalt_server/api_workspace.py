@@ -15,6 +15,7 @@ from werkzeug.wrappers import Response
 from covalt_git.errors import UnknownNameError
 from covalt_git.files.bundle_files import readable
 from covalt_git.git_objects import EXECUTABLE, LINK, is_binary_content
+from covalt_git.text.media_types import BYTES, media_type
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.commit_names import NAMES
@@ -31,7 +32,6 @@ from covalt_server.contract import (
     operation,
     tag,
 )
-from covalt_server.media_types import BYTES, media_type
 from covalt_server.patches import read_patch
 
 if TYPE_CHECKING:

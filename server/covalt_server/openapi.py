@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from covalt_git import __version__
+from covalt_git.text.media_types import SENT
 from covalt_server.contract import BODY_REFUSALS, REFUSALS, TROUBLE
-from covalt_server.media_types import SENT
 from covalt_server.refusals import phrase
 
 if TYPE_CHECKING:

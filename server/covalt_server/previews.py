@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from covalt_server.media_types import TEXT, media_type
+from covalt_git.text.media_types import TEXT, media_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.artifact_checks import artifact_problems
 from covalt_git.git_objects import is_binary_content
+from covalt_git.text.media_types import media_type
 from covalt_server import artifacts, highlight, markdown
-from covalt_server.media_types import media_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable

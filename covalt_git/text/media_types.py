@@ -1,7 +1,6 @@
-"""Which kinds of content are sent to a browser as what they are, found by looking at the content.
+"""Media types of images, audio and text, found by the content: a file's name is its author's choice.
 
-A file's name says nothing here: whoever made the file chose it.  The few images and sounds are those
-that run nothing; SVG and HTML are text, and shown as text.
+A browser may be sent all of these: they run no code.  SVG and HTML are plain text here.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ _IMAGES = (
     ("image/webp", re.compile(rb"RIFF.{4}WEBP", re.DOTALL)),
     ("image/avif", re.compile(rb".{4}ftypavi[fs]", re.DOTALL)),
 )
-_SOUNDS = (
+_AUDIO = (
     ("audio/wav", re.compile(rb"RIFF.{4}WAVE", re.DOTALL)),
     ("audio/mpeg", re.compile(rb"ID3[\x02-\x04]|\xff[\xf2\xf3\xfa\xfb]")),
     ("audio/ogg", re.compile(rb"OggS\0")),
     ("audio/flac", re.compile(rb"fLaC")),
 )
-SENT = (BYTES, TEXT, *(name for name, _ in (*_IMAGES, *_SOUNDS)))
+SENT = (BYTES, TEXT, *(name for name, _ in (*_IMAGES, *_AUDIO)))
 """All that :func:`media_type` may answer."""
 
 
 def media_type(content: bytes) -> str:
-    """Return the type of an image or a sound that browsers know, of UTF-8 text, or of bytes."""
-    for name, first in (*_IMAGES, *_SOUNDS):
+    """Return the type of an image or of audio that browsers know, of UTF-8 text, or of bytes."""
+    for name, first in (*_IMAGES, *_AUDIO):
         if first.match(content):
             return name
     if b"\0" in content:
