@@ -1,9 +1,4 @@
-"""Results that are more than text, as MCP has them: images, sounds and resources.
-
-A result refers to files of the workspace by ``{"file", "size", "media_type"}``, and to what has an address
-of its own by ``uri`` besides: the JSON of the SDK's ``File``, ``Image``, ``Audio`` and ``Embedded``, and of
-what HTTP tools return.
-"""
+"""Results that refer to files, as MCP has them: images, audio and resources."""
 
 from __future__ import annotations
 
@@ -14,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 
 from covalt_git.gateway import addresses
+from covalt_git.models.file_reference import is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +22,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 4 << 20
 """How large a file is at most that stands in a result; of a larger one there is the link."""
 
-_FILE = {"file": str, "size": int, "media_type": str}
-_REFERENCES = (_FILE, {**_FILE, "uri": str}, {"uri": str, "media_type": str, "text": str})
-
 
 def blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock] | None:
     """Return the blocks of a result that is a reference, or a list with one in it; else None.
@@ -36,7 +29,7 @@ def blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock] |
     ``read`` returns a file of the workspace as the call left it, or None where it is not there.
     """
     values = value if isinstance(value, list) else [value]
-    if not any(map(_is_reference, values)):
+    if not any(map(is_reference, values)):
         return None
     return [block for one in values for block in _blocks(one, call, read)]
 
@@ -54,15 +47,8 @@ def reader(project: Project, call: ToolCall) -> Read:
     return read
 
 
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, dict) and any(
-        value.keys() == kinds.keys() and all(isinstance(value[key], kinds[key]) for key in kinds)
-        for kinds in _REFERENCES
-    )
-
-
 def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
-    if not _is_reference(value):
+    if not is_reference(value):
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return [types.TextContent(text=text)]
     uri, media_type = value.get("uri"), value["media_type"]

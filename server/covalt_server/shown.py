@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.artifact_checks import artifact_problems
 from covalt_git.git_objects import is_binary_content
+from covalt_git.models.file_reference import is_reference
 from covalt_git.text.media_types import media_type
 from covalt_server import artifacts, highlight, markdown
 
@@ -121,7 +122,7 @@ def as_code(value: Any, *, exact: bool = False) -> Markup:
 def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
     """Return what a result is made of that refers to files, as the results of MCP tools do; else nothing."""
     values = call.result if isinstance(call.result, list) else [call.result]
-    paths = [_referred(value) for value in values]
+    paths = [value.get("file") if is_reference(value) else None for value in values]
     states = [path and chat.find_file(call.post_manifest_id, path) for path in paths]
     if not any(states):
         return ()
@@ -135,13 +136,6 @@ def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
         else:
             parts.append(Part(body=as_code(value)))
     return tuple(parts)
-
-
-def _referred(value: Any) -> str | None:
-    """Return the path in a reference to a file: ``{"file", "size", "media_type"}``, and maybe more."""
-    if not isinstance(value, dict) or not {"file", "size", "media_type"} <= value.keys():
-        return None
-    return value["file"] if isinstance(value["file"], str) else None
 
 
 def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:

@@ -1,0 +1,20 @@
+"""References of results to files of the workspace: JSON of the SDK's ``File``, ``Image``, ``Audio``, ``Embedded``.
+
+MCP and HTTP tools return the same.  What has a URI of its own names it besides, and may be a text
+instead of a file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_FILE = {"file": str, "size": int, "media_type": str}
+_SHAPES = (_FILE, {**_FILE, "uri": str}, {"uri": str, "media_type": str, "text": str})
+
+
+def is_reference(value: Any) -> bool:
+    """Return whether a value is a reference and has no other keys."""
+    return isinstance(value, dict) and any(
+        value.keys() == shape.keys() and all(isinstance(value[key], shape[key]) for key in shape)
+        for shape in _SHAPES
+    )
