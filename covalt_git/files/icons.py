@@ -1,7 +1,7 @@
-"""Pictures of tools: files of the toolset that ``icon`` names, given away as ``data:`` addresses.
+"""Icons of tools: image files of the toolset that ``icon`` names, sent as ``data:`` URLs.
 
-An icon is told with every tool of a list, to hosts that we do not know; so it is small, is what its
-name says, and is a picture without a script (MCP specification, "Icons": SVG may hold JavaScript).
+Every list of tools has their icons, and goes to hosts that we do not know; so an icon is small and of
+the type that its name says.  SVG is not allowed: it may hold JavaScript (MCP specification, "Icons").
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ import base64
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
-from xml.parsers import expat
 
 from covalt_git.files.override_checks import check_named_file
-from covalt_git.html_tags import attributes, tags
 from covalt_git.models import problems as codes
 from covalt_git.models.tool import ICON_OF_TOOLSET, ICON_TYPES
 from covalt_git.text.media_types import media_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from covalt_git.errors import Problem
@@ -31,14 +29,6 @@ if TYPE_CHECKING:
 
 MAX_ICON_BYTES = 16 << 10
 
-_SVG = "image/svg+xml"
-_NO_PICTURE = (
-    *("script", "foreignobject", "iframe", "embed", "object", "style", "!doctype"),
-    *("set", "animate", "animatetransform", "animatemotion"),  # which may make an address anew
-)
-_ADDRESSES = ("href", "src")
-_OWN = ("#", "data:image/")
-_ONLY_A_PICTURE = "take out all but the picture"
 _KINDS = ", ".join(sorted(ICON_TYPES))
 
 
@@ -71,8 +61,6 @@ def why_no_icon(path: str, content: bytes) -> tuple[str, str] | None:
     if len(content) > MAX_ICON_BYTES:
         most = f"{MAX_ICON_BYTES:,} bytes"
         return f"it is {len(content):,} bytes, more than {most}", "a picture of 64 x 64 is enough"
-    if media == _SVG:
-        return _why_no_svg(content)
     if media_type(content) == media:
         return None
     return f"it is no {media.removeprefix('image/').upper()}", "name it after what it is"
@@ -107,55 +95,3 @@ def _named(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str]]:
     for position, tool in enumerate(manifest.tools):
         if tool.icon is not None:
             yield ("tools", position, "icon"), tool.icon
-
-
-def _why_no_svg(content: bytes) -> tuple[str, str] | None:
-    """Return what is in an SVG beside the picture, as a reader of XML and as one of HTML finds it.
-
-    What is a comment or a text to one of them may be an element to the other.
-    """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return "it is not UTF-8", "save it as UTF-8"
-    found: list[tuple[str, Mapping[str, str]]] = []
-    reader = expat.ParserCreate()
-    reader.StartElementHandler = lambda name, given: found.append((name, given))
-    reader.StartDoctypeDeclHandler = lambda *_: found.append(("!doctype", {}))
-    reader.ProcessingInstructionHandler = lambda name, _: found.append((f"?{name}", {}))
-    reader.EntityDeclHandler = _refuse_entity
-    try:
-        reader.Parse(text, True)
-    except expat.ExpatError as error:
-        return (
-            f"it is no SVG: {expat.ErrorString(error.code)}",
-            "draw it anew, or name it after what it is",
-        )
-    except _EntityError:
-        return "it declares an entity", _ONLY_A_PICTURE
-    root = found[0][0].rpartition(":")[2]
-    found += [(tag.name, attributes(text, tag)) for tag in tags(text)]
-    if root != "svg":
-        return f"it begins with <{root}>", "name it after what it is"
-    return next(filter(None, (_why_no_part(*part) for part in found)), None)
-
-
-def _why_no_part(element: str, given: Mapping[str, str]) -> tuple[str, str] | None:
-    name = element.rpartition(":")[2].lower()
-    if name in _NO_PICTURE or name.startswith("?"):
-        return f"it holds <{element}>", _ONLY_A_PICTURE
-    for key, value in given.items():
-        attribute = key.rpartition(":")[2].lower()
-        if attribute.startswith("on"):
-            return f"it holds the script {key!r}", _ONLY_A_PICTURE
-        if attribute in _ADDRESSES and not value.strip().lower().startswith(_OWN):
-            return f"it leads to {value!r}", "put all of it into the one file"
-    return None
-
-
-class _EntityError(Exception):
-    """A document declares an entity, which could be of any size."""
-
-
-def _refuse_entity(*_: object) -> None:
-    raise _EntityError

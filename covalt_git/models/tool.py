@@ -28,7 +28,6 @@ WHY_HELD_BACK: dict[HeldBack, str] = {
 
 ICON_TYPES = {
     ".png": "image/png",
-    ".svg": "image/svg+xml",
     ".webp": "image/webp",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",

@@ -239,7 +239,7 @@ class ToolDeclaration(StrictModel):
     limits: Limits = Field(Limits(), description="The most that one call may take.")
     examples: tuple[Example, ...] = Field((), description="Calls that show its use.")
     tags: tuple[Text, ...] = Field((), description="Words that a search finds it by.")
-    icon: Text | None = Field(None, description="Its picture, else the toolset's: assets/icon.svg.")
+    icon: Text | None = Field(None, description="Its picture, else the toolset's: assets/icon.png.")
     security: Security | None = Field(None, description="What a caller's token must carry.")
     renderer: LegacyRenderer | None = Field(
         None, description="Old place of a renderer; write tool_overrides instead."
@@ -390,7 +390,7 @@ class ToolsetManifest(StrictModel):
     version: Text = Field(description="Version of the toolset, a string.")
     description: str = Field("", description="What the toolset is for.")
     icon: Text | None = Field(
-        None, description="Picture of tools without their own: assets/icon.svg."
+        None, description="Picture of tools without their own: assets/icon.png."
     )
     defaults: Defaults = Field(
         Defaults(), description="What holds for tools that do not say otherwise."

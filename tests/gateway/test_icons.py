@@ -14,7 +14,7 @@ from covalt_git.gateway.listing import described
 from covalt_git.models.tool import Tool
 from tests.gateway.clients import ERAS, REPOSITORY, talk
 
-ICON = REPOSITORY / "toolsets" / "data-lab" / "assets" / "icon.svg"
+ICON = REPOSITORY / "toolsets" / "data-lab" / "assets" / "icon.png"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -27,7 +27,7 @@ def test_a_host_gets_icons_that_it_can_show_without_asking(tmp_path: Path, era: 
     icons = talk(tmp_path, said, era=era)
 
     (icon,) = icons["data-lab.summarize"]
-    assert icon.mime_type == "image/svg+xml"
+    assert icon.mime_type == "image/png"
     assert base64.b64decode(icon.src.partition(",")[2]) == ICON.read_bytes()
     assert icons["app-builder.write_file"] is None
 

@@ -31,7 +31,7 @@ MANIFEST: dict[str, Any] = {
     "name": "App Builder",
     "version": "1.0.0",
     "description": "Build and preview web applications",
-    "icon": "assets/icon.svg",
+    "icon": "assets/icon.png",
     "defaults": {"enabled": True, "requires_confirmation": False},
     "python": {"dependencies": ["jinja2>=3"]},
     "secrets": ["WEATHER_KEY"],
