@@ -119,7 +119,7 @@ def create_app(
         app.register_blueprint(pages)
     if followed is not None:
         pages_live.install(app, followed)
-    shell.install(app)
+    shell.install(app, port)
     refusals.install(app, [one.name for one in OPERATIONS])
     return app
 

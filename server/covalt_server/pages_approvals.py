@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, flash, render_template, request
 
 from covalt_git import canonical_json
 from covalt_git.calls.approvals import AskedAgainError
@@ -55,12 +55,14 @@ def approve(execution_id: str) -> Response:
     try:
         return pages_questions.onward(made)
     except AskedAgainError as again:
-        new = again.execution_id
-        return shell.back("approvals.approval", execution_id=new, said="asked_again")
+        flash("Nothing ran: what was asked about has changed. This is the new question.", "warn")
+        return shell.back("approvals.approval", execution_id=again.execution_id)
 
 
 @pages.post("/approvals/<execution_id>/deny")
 def deny(execution_id: str) -> Response:
     """Deny a call: it never runs."""
     done = api_approvals.deny_call(api_approvals.DenyCall(execution_id=execution_id))
-    return shell.back("calls.call", chat_id=done.chat_id, call_id=done.id, said="denied")
+    return shell.back(
+        "calls.call", "Denied: it did not run.", chat_id=done.chat_id, call_id=done.id
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, flash, render_template, request
 
 from covalt_server import api_branches, api_chat_store, api_merges, shell
 
@@ -16,6 +16,12 @@ pages = Blueprint("branches", __name__)
 CHOICE = "choice:"
 """What the name of a field begins with that decides a conflict; its path follows."""
 
+_OUTCOMES = {
+    "merged": "Merged.",
+    "fast_forward": "Moved on: the branch had nothing of its own.",
+    "already_merged": "There was nothing to merge.",
+}
+
 
 @pages.post("/chats/<chat_id>/restore")
 def restore(chat_id: str) -> Response:
@@ -25,10 +31,10 @@ def restore(chat_id: str) -> Response:
     done = api_branches.restore_workspace.ask(
         chat_id=chat_id, manifest=manifest, paths=(path,) if path else ()
     )
-    said = "restored" if done.made else "as_it_was"
+    message = "Restored, as a state of its own." if done.made else "All of it was so already."
     if path:
-        return shell.back("workspace.file", chat_id=chat_id, path=path, said=said)
-    return shell.back("chats.history", chat_id=chat_id, said=said)
+        return shell.back("workspace.file", message, chat_id=chat_id, path=path)
+    return shell.back("chats.history", message, chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/merge")
@@ -54,8 +60,8 @@ def merge(chat_id: str) -> Response | str:
     if done.status == "conflicts":  # there are others by now, or somebody left one out
         return render_template("merge.html", chat_id=chat_id, merge=done, choice=CHOICE)
     if any(one.decision == "both" for one in done.conflicts):
-        return shell.back("branches.conflicts", chat_id=chat_id, said="merged")
-    return shell.back("chats.history", chat_id=chat_id, said=done.status)
+        return shell.back("branches.conflicts", "Merged.", chat_id=chat_id)
+    return shell.back("chats.history", _OUTCOMES[done.status], chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/conflicts")
@@ -73,7 +79,7 @@ def resolve(chat_id: str) -> Response:
         chat_id=chat_id, path=form.get("path", ""), decision=form.get("decision", "")
     )
     page = "branches.conflicts" if done.conflicts else "chats.history"
-    return shell.back(page, chat_id=chat_id, said="resolved")
+    return shell.back(page, "Decided.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/branches/rename")
@@ -83,7 +89,7 @@ def rename(chat_id: str) -> Response:
     api_branches.rename_branch.ask(
         chat_id=chat_id, branch=request.form.get("branch", ""), name=name
     )
-    return shell.back("chats.history", chat_id=chat_id, said="renamed")
+    return shell.back("chats.history", "Renamed.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/branches/delete")
@@ -92,7 +98,8 @@ def delete_branch(chat_id: str) -> Response:
     api_branches.delete_branch.ask(
         chat_id=chat_id, branch=request.form.get("branch", ""), force="force" in request.form
     )
-    return shell.back("chats.history", chat_id=chat_id, said="branch_deleted")
+    message = "The branch is gone; its states stay for 30 days."
+    return shell.back("chats.history", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/fork")
@@ -101,13 +108,16 @@ def fork(chat_id: str) -> Response:
     made = api_chat_store.fork_chat.ask(
         chat_id=chat_id, title=request.form.get("title", "").strip() or None
     )
-    return shell.back("chats.history", chat_id=made.id, said="forked")
+    return shell.back(
+        "chats.history", "This is the new chat; it goes its own way.", chat_id=made.id
+    )
 
 
 @pages.post("/chats/<chat_id>/delete")
 def delete_chat(chat_id: str) -> Response:
     """Delete a chat for good, if its id was typed."""
     if request.form.get("confirm", "").strip() != chat_id:
-        return shell.back("chats.history", chat_id=chat_id, said="not_confirmed")
+        flash("Nothing was deleted: the chat's id was not typed.", "warn")
+        return shell.back("chats.history", chat_id=chat_id)
     api_chat_store.delete_chat.ask(chat_id=chat_id)
-    return shell.back("chats.chat_list", said="chat_deleted")
+    return shell.back("chats.chat_list", "Deleted, with its history and its folder.")

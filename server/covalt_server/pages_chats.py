@@ -51,7 +51,7 @@ def make() -> Response:
     title = request.form.get("title", "").strip()
     chat_id = request.form.get("chat_id", "").strip() or None
     chat = api_chats.create_chat.ask(title=title, chat_id=chat_id)
-    return shell.back("chats.history", chat_id=chat.id, said="made")
+    return shell.back("chats.history", "Made.", chat_id=chat.id)
 
 
 @pages.get("/chats/<chat_id>")
@@ -106,23 +106,24 @@ def branch(chat_id: str) -> Response:
     start = request.form.get("from_manifest") or None
     api_chats.create_branch.ask(chat_id=chat_id, name=name, from_manifest=start)
     if "switch" not in request.form:
-        return shell.back("chats.history", chat_id=chat_id, said="branched")
+        return shell.back("chats.history", "The branch is there.", chat_id=chat_id)
     api_chats.switch_branch.ask(chat_id=chat_id, branch=name)
-    return shell.back("chats.history", chat_id=chat_id, said="branched_off")
+    message = "The branch is there, and the folder is on it."
+    return shell.back("chats.history", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/switch")
 def switch(chat_id: str) -> Response:
     """Bring the folder to a branch."""
     api_chats.switch_branch.ask(chat_id=chat_id, branch=request.form.get("branch", ""))
-    return _afterwards(chat_id, "switched")
+    return _afterwards(chat_id, "The folder is on that branch now.")
 
 
 @pages.post("/chats/<chat_id>/edits")
 def save(chat_id: str) -> Response:
     """Make what a person changed in the folder a state."""
     saved = api_chats.save_edits.ask(chat_id=chat_id)
-    return _afterwards(chat_id, "saved" if saved.changed else "unchanged")
+    return _afterwards(chat_id, "Saved." if saved.changed else shell.UNCHANGED)
 
 
 @pages.get("/chats/<chat_id>/diff")
@@ -171,6 +172,6 @@ def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
     )
 
 
-def _afterwards(chat_id: str, said: str) -> Response:
+def _afterwards(chat_id: str, message: str) -> Response:
     page = _AFTERWARDS.get(request.form.get("to", ""), "chats.history")
-    return shell.back(page, chat_id=chat_id, said=said)
+    return shell.back(page, message, chat_id=chat_id)

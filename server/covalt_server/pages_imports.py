@@ -85,14 +85,14 @@ def take_in(bundle_id: UUID) -> Response:
     except CovaltError as error:
         return _refused(error)
     drop_bundle(root, bundle_id)
-    return shell.back("toolsets.toolset", toolset_id=taken.toolset_id, said=_said(taken))
+    return shell.back("toolsets.toolset", _outcome(taken), toolset_id=taken.toolset_id)
 
 
 @pages.post("/imports/<uuid:bundle_id>/drop")
 def drop(bundle_id: UUID) -> Response:
     """Forget a bundle that was looked at and is not wanted."""
     drop_bundle(as_admin(_WHAT).root, bundle_id)
-    return shell.back("toolsets.toolset_list", said="not_taken_in")
+    return shell.back("toolsets.toolset_list", "Nothing was taken in.")
 
 
 def _brought() -> Bundle:
@@ -106,10 +106,15 @@ def _brought() -> Bundle:
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")
 
 
-def _said(taken: ToolsetImported) -> str:
+def _outcome(taken: ToolsetImported) -> str:
     if taken.update is None:
-        return "taken_in"
-    return "to_be_decided" if taken.update.conflicts else "updated"
+        return "It is here, switched off, with nothing granted to it."
+    if not taken.update.conflicts:
+        return "Updated, with what was changed here."
+    return (
+        "Updated. What both sides changed is in the files twice; decide it, and its tools can be"
+        " called again."
+    )
 
 
 def _refused(error: CovaltError) -> Response:

@@ -63,8 +63,8 @@ def switch(toolset_id: str) -> Response:
     """Switch a toolset on or off."""
     enabled = request.form.get("enabled") == "true"
     api_toolsets.enable_toolset(api_toolsets.EnableToolset(toolset_id=toolset_id, enabled=enabled))
-    said = "enabled" if enabled else "disabled"
-    return shell.back("toolsets.toolset", toolset_id=toolset_id, said=said)
+    message = "Enabled." if enabled else "Disabled: none of its tools can be called."
+    return shell.back("toolsets.toolset", message, toolset_id=toolset_id)
 
 
 @pages.get("/toolsets/<toolset_id>/export")
@@ -87,7 +87,8 @@ def grant(toolset_id: str) -> Response:
         )
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return shell.back("toolsets.toolset", toolset_id=toolset_id, said="granted", _anchor="grants")
+    message = "Granted, until a file of it changes."
+    return shell.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor="grants")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/revoke")
@@ -97,7 +98,7 @@ def revoke(toolset_id: str) -> Response:
     api_grants.revoke_grant.ask(
         toolset_id=toolset_id, key=form.get("key", ""), hosts=tuple(form.getlist("host"))
     )
-    return shell.back("toolsets.toolset", toolset_id=toolset_id, said="revoked", _anchor="grants")
+    return shell.back("toolsets.toolset", "Taken back.", toolset_id=toolset_id, _anchor="grants")
 
 
 @pages.post("/toolsets/<toolset_id>/refresh")
@@ -108,7 +109,8 @@ def refresh(toolset_id: str) -> Response:
         api_sources.refresh_source.ask(toolset_id=toolset_id, namespace=namespace)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _back_to_source(toolset_id, "asked")
+    message = "It was asked; what is new or changed is off until it is accepted."
+    return _back_to_source(toolset_id, message)
 
 
 @pages.post("/toolsets/<toolset_id>/accept")
@@ -123,12 +125,12 @@ def accept(toolset_id: str) -> Response:
         )
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
-    return _back_to_source(toolset_id, "accepted")
+    return _back_to_source(toolset_id, "Accepted, as it was shown.")
 
 
-def _back_to_source(toolset_id: str, said: str) -> Response:
+def _back_to_source(toolset_id: str, message: str) -> Response:
     anchor = f"source-{request.form['namespace']}"
-    return shell.back("toolsets.toolset", toolset_id=toolset_id, said=said, _anchor=anchor)
+    return shell.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor=anchor)
 
 
 @pages.get("/toolsets/<toolset_id>/changes")
@@ -180,7 +182,7 @@ def uninstall(toolset_id: str) -> Response:
         api_bundles.uninstall_toolset.ask(toolset_id=toolset_id, force="force" in request.form)
     except NotInGitError as error:
         return make_response(_uninstall(toolset_id), error.http_status)
-    return shell.back("toolsets.toolset_list", said="uninstalled")
+    return shell.back("toolsets.toolset_list", "Removed. Chats keep what it did.")
 
 
 @pages.get("/toolsets/<toolset_id>/files/<path:path>")

@@ -148,8 +148,8 @@ def upload(chat_id: str) -> Response:
         raise NoFileChosenError("no file was chosen", hint="go back and choose one or more")
     folder = request.form.get("folder", "").strip().strip("/")
     done = api_workspace.upload_files.ask(chat_id=chat_id, folder=folder, files=chosen)
-    said = "uploaded" if done.changed else "unchanged"
-    return shell.back("workspace.files", chat_id=chat_id, said=said)
+    message = "Uploaded." if done.changed else shell.UNCHANGED
+    return shell.back("workspace.files", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/deletions")
@@ -161,7 +161,7 @@ def delete(chat_id: str) -> Response:
         base=request.form.get("base", ""),
         branch=request.form.get("branch") or None,
     )
-    return shell.back("workspace.files", chat_id=chat_id, said="deleted")
+    return shell.back("workspace.files", "Deleted; the history still has it.", chat_id=chat_id)
 
 
 def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
@@ -223,8 +223,8 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
     except CovaltError as error:
         # Nothing that was typed is lost: the same form again, with what is in the way.
         return make_response(_again(chat, path, typed, base, error), error.http_status)
-    said = "saved" if done.changed else "unchanged"
-    return shell.back("workspace.file", chat_id=chat_id, path=path, said=said)
+    message = "Saved." if done.changed else shell.UNCHANGED
+    return shell.back("workspace.file", message, chat_id=chat_id, path=path)
 
 
 def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: CovaltError) -> str:

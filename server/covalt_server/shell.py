@@ -1,16 +1,16 @@
-"""What surrounds every page: the bar on top, what was said after a form, and addresses of assets."""
+"""What surrounds every page: the bar on top, messages after a form, and addresses of assets."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import secrets
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from flask import g, redirect, request, url_for
+from flask import flash, g, redirect, request, url_for
 from markupsafe import Markup, escape
 
 from covalt_git.errors import CovaltError
@@ -33,60 +33,20 @@ _STATIC = Path(__file__).with_name("static")
 MOST_PATCHES = 50
 """How many files' patches a page shows; the others are named."""
 
-Kind = Literal["good", "warn", "bad"]
+
+UNCHANGED = "Nothing was different, so nothing was saved."
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """One line that a page says on top, after a form was sent."""
+def install(app: Flask, port: int) -> None:
+    """Let the templates of an app know what surrounds every page, and messages survive a redirect.
 
-    text: str
-    kind: Kind = "good"
-
-
-SAYINGS = {
-    "saved": Said("Saved."),
-    "unchanged": Said("Nothing was different, so nothing was saved."),
-    "switched": Said("The folder is on that branch now."),
-    "branched": Said("The branch is there."),
-    "branched_off": Said("The branch is there, and the folder is on it."),
-    "uploaded": Said("Uploaded."),
-    "enabled": Said("Enabled."),
-    "disabled": Said("Disabled: none of its tools can be called."),
-    "taken_in": Said("It is here, switched off, with nothing granted to it."),
-    "updated": Said("Updated, with what was changed here."),
-    "to_be_decided": Said(
-        "Updated. What both sides changed is in the files twice; decide it, and its tools can be called again."
-    ),
-    "not_taken_in": Said("Nothing was taken in."),
-    "granted": Said("Granted, until a file of it changes."),
-    "revoked": Said("Taken back."),
-    "asked": Said("It was asked; what is new or changed is off until it is accepted."),
-    "accepted": Said("Accepted, as it was shown."),
-    "uninstalled": Said("Removed. Chats keep what it did."),
-    "denied": Said("Denied: it did not run."),
-    "asked_again": Said(
-        "Nothing ran: what was asked about has changed. This is the new question.", "warn"
-    ),
-    "made": Said("Made."),
-    "restored": Said("Restored, as a state of its own."),
-    "as_it_was": Said("All of it was so already."),
-    "merged": Said("Merged."),
-    "fast_forward": Said("Moved on: the branch had nothing of its own."),
-    "already_merged": Said("There was nothing to merge."),
-    "resolved": Said("Decided."),
-    "renamed": Said("Renamed."),
-    "branch_deleted": Said("The branch is gone; its states stay for 30 days."),
-    "forked": Said("This is the new chat; it goes its own way."),
-    "chat_deleted": Said("Deleted, with its history and its folder."),
-    "not_confirmed": Said("Nothing was deleted: the chat's id was not typed.", "warn"),
-    "deleted": Said("Deleted; the history still has it."),
-}
-"""What a page may be asked to say by its address, ``?said=saved``: never a text of the address."""
-
-
-def install(app: Flask) -> None:
-    """Let the templates of an app know what surrounds every page."""
+    The session cookie holds nothing but these messages, so its key need not outlive the process.
+    """
+    app.secret_key = secrets.token_bytes()
+    app.config.update(
+        SESSION_COOKIE_NAME=f"covalt_git_{port}_messages",  # cookies ignore ports
+        SESSION_COOKIE_SAMESITE="Strict",
+    )
     app.context_processor(_context)
     app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
@@ -124,9 +84,14 @@ def _lines(value: object) -> Markup:
     return escape(value if _is_html(value) else display.in_lines(str(value)))
 
 
-def back(endpoint: str, *, said: str | None = None, **values: Any) -> Response:
-    """Send whoever submitted a form on to a page, which then says what was done."""
-    return redirect(url_for(endpoint, said=said, **values), 303)
+def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
+    """Redirect the browser that submitted a form to a page, which shows ``message`` once.
+
+    The message travels in a cookie, so it holds no secret and no value of the form.
+    """
+    if message:
+        flash(message, "good")
+    return redirect(url_for(endpoint, **values), 303)
 
 
 def asset(name: str) -> str:
@@ -142,12 +107,10 @@ def took(started: str, finished: str) -> str:
 
 
 def _context() -> dict[str, Any]:
-    said = SAYINGS.get(request.args.get("said", ""))
     area = (request.blueprint or "").partition(".")[0]
     return {
         "navigation": NAVIGATION,
         "here": _AREAS.get(area, area),
-        "told": [said] if said else [],
         "nonce": g.get("nonce", ""),
         **_facts(),
     }

@@ -3,8 +3,15 @@
 
 const PAUSE = 500; // ms between two questions
 const place = document.getElementById("live");
+const MESSAGES = "covalt:messages";
 let shown = place.dataset.version;
 let typed = false;
+
+// The server sends a message once, so it is kept over a reload: what was done changed the project.
+for (const [className, textContent] of JSON.parse(sessionStorage.getItem(MESSAGES) ?? "[]")) {
+  place.after(Object.assign(document.createElement("p"), { className, textContent, role: "status" }));
+}
+sessionStorage.removeItem(MESSAGES);
 
 document.addEventListener("input", (event) => {
   if (!event.target.closest("[role=search]")) typed = true;
@@ -50,6 +57,8 @@ async function look() {
     place.replaceChildren(...found.children);
     offer();
   } else {
+    const messages = [...document.querySelectorAll("[data-message]")];
+    sessionStorage.setItem(MESSAGES, JSON.stringify(messages.map((one) => [one.className, one.textContent])));
     location.reload();
   }
 }

@@ -1,0 +1,47 @@
+"""Messages after a form: shown once, in a signed cookie that scripts and other sites do not get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.api import BEARER, HOME, PORT, Api
+
+SENT = {"base_url": HOME, "headers": BEARER}
+
+
+@pytest.fixture
+def client(root: Path) -> Any:
+    client = Api.of(root).app.test_client()
+    answer = client.post("/chats", **SENT)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/chats/c1")
+    return client
+
+
+def test_a_message_is_shown_by_the_next_page_and_only_there(client: Any) -> None:
+    htmx = client.get("/tools", base_url=HOME, headers={**BEARER, "HX-Request": "true"})
+    pages = [client.get("/chats/c1", **SENT).text for _ in range(2)]
+
+    assert ["Made." in text for text in (htmx.text, *pages)] == [False, True, False]
+
+
+def test_its_cookie_is_httponly_strict_and_of_this_port(client: Any) -> None:
+    cookie = client.post("/chats", **SENT).headers["Set-Cookie"]
+
+    assert cookie.startswith(f"covalt_git_{PORT}_messages=")
+    assert cookie.endswith("; HttpOnly; Path=/; SameSite=Strict")
+
+
+def test_a_message_that_the_server_did_not_sign_is_not_shown(client: Any) -> None:
+    name = f"covalt_git_{PORT}_messages"
+    value = client.get_cookie(name, "127.0.0.1").value
+    body, _, signed = value.partition(".")
+    client.set_cookie(name, f"{body[:-1]}A.{signed}", domain="127.0.0.1")
+
+    assert "Made." not in client.get("/chats/c1", **SENT).text
+
+
+def test_the_cookie_opens_nothing(client: Any) -> None:
+    assert client.get("/chats/c1", base_url=HOME).status_code == 401
