@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
-from covalt_git.asking import asked, inquire
 from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
+from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset
 from covalt_git.models.calls import CallError
+from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
-from covalt_git.models.questions import Question
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime.jobs import Outcome
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.asking import Inquiry
     from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.definition import Definition
+    from covalt_git.elicitation.requests import Inquiry
     from covalt_git.files.toolsets import Toolset
     from covalt_git.models.base import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig

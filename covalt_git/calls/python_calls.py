@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git import json_schema
 from covalt_git.access.grants import granted
-from covalt_git.asking import inquire
 from covalt_git.calls import call_secrets
 from covalt_git.calls.running import Installing
+from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.calls import CallError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
-    from covalt_git.models.questions import Question
+    from covalt_git.models.elicitation import Question
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Progress

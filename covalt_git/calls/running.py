@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git.asking import NOBODY, Respondent
+from covalt_git.elicitation.requests import NOBODY, Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.jobs import Log, Progress
 

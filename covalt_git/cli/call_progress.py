@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.calls.running import Cancel, Follower, Installing, Started
-from covalt_git.cli import output, questions
+from covalt_git.cli import elicitation, output
 from covalt_git.cli.progress import bar
 from covalt_git.cli.stopping import cancelling
 from covalt_git.runtime.jobs import Log, Progress
@@ -19,9 +19,9 @@ from covalt_git.runtime.python_tool import KEPT_OUTPUT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.asking import Respondent
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import CallEvent
+    from covalt_git.elicitation.requests import Respondent
 
 _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}
 
@@ -99,7 +99,7 @@ def following(
     cancel = cancel or Cancel()
     with cancelling(cancel):
         try:
-            yield Followed(questions.respondent(wanted=asks), cancel, shown=shown, name=name)
+            yield Followed(elicitation.respondent(wanted=asks), cancel, shown=shown, name=name)
         finally:
             output.move()
 

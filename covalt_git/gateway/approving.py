@@ -10,10 +10,10 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from covalt_git.asking import CannotAskError, NotAnsweredError, inquire
+from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, inquire
 from covalt_git.gateway.resuming import StillRunningError, as_it_stands
+from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
-from covalt_git.models.questions import Question
 from covalt_git.system import file_lock
 from covalt_git.text import display
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 
-from covalt_git.asking import Inquiry, Respondent
 from covalt_git.calls.running import CallEvent, Follower
+from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import client_questions
+from covalt_git.gateway import elicitation
 from covalt_git.gateway.eras import is_modern
 from covalt_git.runtime.jobs import Log, Progress
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server import ServerRequestContext
 
-    from covalt_git.models.questions import QuestionKind
+    from covalt_git.models.elicitation import QuestionKind
 
 Result = TypeVar("Result")
 
@@ -104,7 +104,7 @@ class _Call(Generic[Result]):
     def _asked(self, inquiry: Inquiry) -> None:
         """Take note of an inquiry; what the client answered before it was asked is taken once."""
         known = {key: self._early.pop(key) for key in [*inquiry.open()] if key in self._early}
-        client_questions.deliver(inquiry, known)
+        elicitation.deliver(inquiry, known)
 
         def ask() -> None:
             self.inquiry = inquiry
@@ -163,14 +163,14 @@ class Calls:
             MCPError: where it failed for want of something that the client did not say it can do.
         """
         modern = is_modern(ctx)
-        state = client_questions.state_of(ctx) if modern else None
+        state = elicitation.state_of(ctx) if modern else None
         if state is None:
-            early = client_questions.responses_of(ctx) if modern else {}
+            early = elicitation.responses_of(ctx) if modern else {}
             call: _Call[Result] = self._begun(ctx, work, early)
         else:
             call = self._known(state[0])
             if call.inquiry is not None and call.inquiry.id == state[1]:
-                client_questions.deliver(call.inquiry, client_questions.responses_of(ctx))
+                elicitation.deliver(call.inquiry, elicitation.responses_of(ctx))
         try:
             needed = await self._followed(ctx, call, modern=modern)
         except anyio.get_cancelled_exc_class():
@@ -184,7 +184,7 @@ class Calls:
         if isinstance(call.outcome, Exception):
             raise call.outcome
         if modern:
-            client_questions.check_capabilities(call.outcome, call.lacking)
+            elicitation.check_capabilities(call.outcome, call.lacking)
         assert call.outcome is not None
         return call.outcome
 
@@ -194,7 +194,7 @@ class Calls:
         work: Callable[[Follower], Result],
         early: Mapping[str, Any],
     ) -> _Call[Result]:
-        call: _Call[Result] = _Call(client_questions.kinds_of(ctx), early)
+        call: _Call[Result] = _Call(elicitation.kinds_of(ctx), early)
 
         # Not in the request's own task group, as it may go on without it.
         self._running[call] = asyncio.create_task(call.run(work, self._threads))
@@ -254,9 +254,9 @@ class Calls:
                 if inquiry is None:
                     break
                 if modern:
-                    needed = client_questions.input_required(call.token, inquiry)
+                    needed = elicitation.input_required(inquiry, call.token)
                 else:
-                    await client_questions.put(ctx, inquiry)
+                    await elicitation.put(ctx, inquiry)
             if call.listener is put:
                 call.listener = None
             send.close()  # once all of it was passed on, the result follows

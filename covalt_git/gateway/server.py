@@ -24,11 +24,10 @@ from covalt_git import __version__
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import (
     addresses,
-    client_questions,
+    elicitation,
     listing,
     logs,
     mirrored,
-    prompt_questions,
     results,
 )
 from covalt_git.gateway.app_pages import EXTENSION
@@ -105,7 +104,7 @@ class Faces:
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
         self._gateway = gateway
         self._only_client = only_client
-        self._seal = client_questions.boundary(gateway.role)
+        self._seal = elicitation.boundary(gateway.role)
         self._listeners = Listeners()
         self._calls = Calls(self._log)
         self._follows = anyio.Event()
@@ -258,7 +257,7 @@ class Faces:
     ) -> types.GetPromptResult | types.InputRequiredResult:
         prompts = await self._looked_up(self._gateway_of(ctx).prompts)
         given = await self._looked_up(partial(prompts.find, params.name))
-        args = await prompt_questions.answered(ctx, given, params)
+        args = await elicitation.prompt_arguments(ctx, given.what, params.arguments or {})
         if isinstance(args, types.InputRequiredResult):
             return args
         return await self._looked_up(partial(prompts.get, given, args))

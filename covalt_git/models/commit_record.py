@@ -13,7 +13,7 @@ from pydantic import Field
 
 from covalt_git.models.base import JsonObject, StrictModel, Time
 from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
-from covalt_git.models.questions import AskedQuestion
+from covalt_git.models.elicitation import AskedQuestion
 
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
 

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from covalt_git import canonical_json
-from covalt_git.asking import MORE_TIME, WHERE_TO_ASK, CannotAskError, NotAnsweredError
+from covalt_git.elicitation.requests import (
+    MORE_TIME,
+    WHERE_TO_ASK,
+    CannotAskError,
+    NotAnsweredError,
+)
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
@@ -29,7 +34,7 @@ from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.tool_questions import ToolQuestions
 
 if TYPE_CHECKING:
-    from covalt_git.models.questions import AskedQuestion
+    from covalt_git.models.elicitation import AskedQuestion
     from covalt_git.runtime.workers import Room
 
 KEPT_OUTPUT = 64 * 1024

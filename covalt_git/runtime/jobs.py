@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Mapping
 
-    from covalt_git.asking import Inquiry
+    from covalt_git.elicitation.requests import Inquiry
     from covalt_git.files.toolset_copies import ToolsetCopy
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.models.questions import AskedQuestion, Question, QuestionKind
+    from covalt_git.models.elicitation import AskedQuestion, Question, QuestionKind
     from covalt_git.models.toolset_manifest import Limits
 
 MIB = 1 << 20

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from covalt_git.asking import CannotAskError, asked, too_late
+from covalt_git.elicitation.requests import CannotAskError, asked, too_late
 from covalt_git.errors import CovaltError
+from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
-from covalt_git.models.questions import Question
 
 if TYPE_CHECKING:
-    from covalt_git.asking import Inquiry
+    from covalt_git.elicitation.requests import Inquiry
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.questions import AskedQuestion
+    from covalt_git.models.elicitation import AskedQuestion
     from covalt_git.runtime.jobs import Job
 
 MOST_INQUIRIES = 100

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 POLL_S = 0.1
-"""How often a lock, or a file that another process may change, is polled; in seconds."""
+"""How often a lock, a file of another process, or anything else without an event is polled; in seconds."""
 
 
 def acquire(handle: int, *, shared: bool = False, wait: bool = True) -> bool:

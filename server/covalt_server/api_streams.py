@@ -15,13 +15,13 @@ from pydantic import Field
 from werkzeug.wrappers import Response
 
 from covalt_git import canonical_json
-from covalt_git.asking import NotAskedError, Respondent
 from covalt_git.calls.given_ids import IdTakenError
 from covalt_git.calls.running import RUNNING, Follower, Installing, Started
+from covalt_git.elicitation.requests import NotAskedError, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.models.base import JsonObject
-from covalt_git.models.questions import QuestionKind
+from covalt_git.models.elicitation import QuestionKind
 from covalt_git.names import ToolId, check_new_id, new_id
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.workspaces import commits

@@ -20,7 +20,7 @@ from covalt_git.calls.running import Cancel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.asking import Inquiry
+    from covalt_git.elicitation.requests import Inquiry
     from covalt_git.errors import CovaltError
     from covalt_git.models.base import JsonObject
     from covalt_server.api_calls import CallAnswer

@@ -8,17 +8,17 @@ from urllib.parse import urlsplit
 
 from flask import Blueprint, jsonify, render_template, request
 
-from covalt_git.asking import NotAskedError
+from covalt_git.elicitation.forms import form_fields
+from covalt_git.elicitation.requests import NotAskedError
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.question_forms import form_fields
 from covalt_server import api_streams, form_values, shell
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
-    from covalt_git.asking import Inquiry
+    from covalt_git.elicitation.requests import Inquiry
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.questions import Question, QuestionKind
+    from covalt_git.models.elicitation import Question, QuestionKind
     from covalt_server.call_streams import CallStream
     from covalt_server.form_values import Submitted
 

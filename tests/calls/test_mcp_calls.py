@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.asking import Inquiry, Respondent
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.engine import Request
 from covalt_git.calls.mcp_calls import definition
@@ -23,6 +22,7 @@ from covalt_git.calls.mcp_listing import listed
 from covalt_git.calls.running import Follower, Started
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.connections.live import CONNECTIONS
+from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.hosts import BadHostError
 from covalt_git.installs.decisions import grant_process, grant_server, revoke

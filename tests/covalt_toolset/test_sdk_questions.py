@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 import pytest
 from pydantic import BaseModel, Field
 
-from covalt_git.question_forms import form_fields
+from covalt_git.elicitation.forms import form_fields
 from covalt_toolset import (
     Address,
     Answering,

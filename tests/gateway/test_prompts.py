@@ -155,6 +155,21 @@ def test_a_person_is_asked_for_what_was_not_given(
         assert forms[0]["properties"] == {"city": field}
 
 
+@eras
+def test_an_answer_that_does_not_fit_is_asked_for_again(root: Path, era: str) -> None:
+    cities = iter(["Berlin", "Rome"])
+
+    async def asked(_: Any, params: Any) -> types.ElicitResult:
+        if params.message == "Which day?":
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content={"city": next(cities)})
+
+    async def said(client: Client) -> Any:
+        return (await client.get_prompt("guide.asks")).messages[0].content
+
+    assert talk(root, said, era=era, can={"elicitation_callback": asked}).text == "About Rome."
+
+
 def test_who_can_only_open_addresses_is_asked_for_no_argument(root: Path) -> None:
     how = command(root)
     meta = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.asking import Inquiry, Respondent, inquire
+from covalt_git.elicitation.requests import Inquiry, Respondent, inquire
 from covalt_git.models.calls import CallError
-from covalt_git.models.questions import AskedQuestion
+from covalt_git.models.elicitation import AskedQuestion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

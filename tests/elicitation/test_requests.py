@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.asking import (
+from covalt_git.elicitation.forms import BadFormError, form_fields
+from covalt_git.elicitation.requests import (
     NOBODY,
     CannotAskError,
     Inquiry,
@@ -18,8 +19,7 @@ from covalt_git.asking import (
     Respondent,
     inquire,
 )
-from covalt_git.models.questions import Question
-from covalt_git.question_forms import BadFormError, form_fields
+from covalt_git.models.elicitation import Question
 
 FORM: dict[str, Any] = {
     "type": "object",

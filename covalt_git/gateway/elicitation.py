@@ -1,8 +1,8 @@
-"""What a call asks its client, in either era of the protocol.
+"""Elicitation from an MCP client, for calls and for the arguments of prompts, in both protocol versions.
 
-Up to 2025-11-25 the server sends requests of its own while the call's is open; since 2026-07-28 the call's
-request is answered with what it needs, and made again with the answers (MCP specification, "Multi
-Round-Trip Requests").
+Up to 2025-11-25 the server sends requests of its own while the client's is open.  Since 2026-07-28 the
+client's request is answered with the questions, and comes again with the answers (MCP specification,
+"Multi Round-Trip Requests").
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.message import ServerMessageMetadata
 from pydantic import TypeAdapter, ValidationError
 
-from covalt_git.asking import CannotAskError, InvalidAnswerError, NotAskedError
+from covalt_git.elicitation.requests import (
+    CannotAskError,
+    Inquiry,
+    InvalidAnswerError,
+    NotAskedError,
+)
+from covalt_git.gateway.eras import is_modern
+from covalt_git.models.elicitation import Question
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -27,10 +34,10 @@ if TYPE_CHECKING:
 
     from mcp.server import ServerRequestContext
 
-    from covalt_git.asking import Inquiry
     from covalt_git.errors import CovaltError
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.questions import Question, QuestionKind
+    from covalt_git.models.elicitation import QuestionKind
+    from covalt_git.models.prompts import Prompt, PromptArgument
 
 STATE_S = 86_400.0
 """For how long a client may come back with what it was asked, in seconds."""
@@ -152,17 +159,17 @@ def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> No
     )
 
 
-def input_required(call: str, inquiry: Inquiry) -> types.InputRequiredResult | None:
-    """Return what a call needs now, and what says where its client goes on with it.
+def input_required(inquiry: Inquiry, call: str | None = None) -> types.InputRequiredResult | None:
+    """Return the open questions, with a state that leads the client's next request to its ``call``.
 
-    None where a question of it has no place in the protocol: then nobody answers any of it.
+    None if the protocol does not have one of the questions: then the inquiry fails.
     """
     try:
         asked = {key: _request(question) for key, question in inquiry.open().items()}
     except ValidationError:
         inquiry.fail(CannotAskError("it is no question of the protocol"))
         return None
-    state = json.dumps({"call": call, "inquiry": inquiry.id})
+    state = None if call is None else json.dumps({"call": call, "inquiry": inquiry.id})
     return types.InputRequiredResult(input_requests=asked, request_state=state)
 
 
@@ -195,3 +202,40 @@ def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
             inquiry.answer(key, answer)
         except (NotAskedError, InvalidAnswerError):
             continue
+
+
+# Prompts
+
+
+async def prompt_arguments(
+    ctx: ServerRequestContext[Any, Any], prompt: Prompt, args: dict[str, str]
+) -> dict[str, str] | types.InputRequiredResult:
+    """Return the arguments of a prompt with those that its user fills in, or the questions for them.
+
+    A client that cannot ask its user, or gets no answer, goes on without them.
+    """
+    missing = [one for one in prompt.arguments if one.ask and one.name not in args]
+    if not missing or "form" not in kinds_of(ctx):
+        return args
+    inquiry = Inquiry({one.name: _question(one) for one in missing})
+    if not is_modern(ctx):
+        await put(ctx, inquiry)
+    else:
+        deliver(inquiry, responses_of(ctx))
+        # Without a state the next request has only its own answers, so all questions are asked.
+        if inquiry.open() and (needed := input_required(Inquiry(inquiry.questions))):
+            return needed
+    accepted = {key: one for key, one in inquiry.given().items() if one["action"] == "accept"}
+    return args | {name: one["content"][name] for name, one in accepted.items()}
+
+
+def _question(argument: PromptArgument) -> Question:
+    field: JsonObject = {"type": "string"}
+    if argument.description:
+        field["description"] = argument.description
+    if argument.values:
+        field["enum"] = [*argument.values]
+    name = argument.name
+    form = {"type": "object", "properties": {name: field}, "required": [name]}
+    params = {"message": argument.ask, "requestedSchema": form}
+    return Question(method="elicitation/create", params=params)

@@ -1,7 +1,7 @@
-"""What a call that runs may ask whoever made it, in the shape that MCP has for it.
+"""Questions that a running call may ask, in the shapes of MCP.
 
-The shapes are those of the MCP specification, revision 2026-07-28: "Elicitation", "Sampling", "Roots".
-A question of an MCP server passes through as it came, and so does its answer.
+They are those of the specification, revision 2026-07-28: "Elicitation", "Sampling" and "Roots".  A
+question of an MCP server is passed on unchanged, and so is its answer.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from covalt_git.models.base import JsonObject, StrictModel
 
 QuestionMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 QuestionKind = Literal["form", "url", "sampling", "roots"]
-"""What a client can be asked: to have a person fill in a form or open an address, for what its model
-says, for the folders it works in."""
+"""What a client can be asked: to let its user fill in a form or open a URL, for a reply of its model, for
+its folders."""
 
 
 class Question(StrictModel):
@@ -26,7 +26,7 @@ class Question(StrictModel):
 
     @property
     def kind(self) -> QuestionKind:
-        """What somebody has to be able to do to answer it."""
+        """The kind of question, which a respondent must be able to answer."""
         match self.method:
             case "sampling/createMessage":
                 return "sampling"
@@ -36,16 +36,15 @@ class Question(StrictModel):
 
     @property
     def message(self) -> str:
-        """What a person is told; empty where only a program is asked."""
+        """The message for the user; empty if only a program is asked."""
         told = self.params.get("message")
         return told if isinstance(told, str) else ""
 
 
 class AskedQuestion(StrictModel):
-    """That a call asked something, as its record tells it.
+    """Record of a question; the answer is not in it, because histories are cloned.
 
-    What was answered is not in it: a person said that to a tool, once, and histories are cloned.  What
-    matters of it is in what the tool did.
+    A user gave it to a tool, once.  Its effect is in what the tool did.
     """
 
     method: QuestionMethod

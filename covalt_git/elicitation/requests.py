@@ -1,8 +1,7 @@
-"""Asking whoever made a call, while it runs: what is asked, who can be, and how the answer comes back.
+"""Elicitation requests of a running call, and their way to a respondent and back.
 
-Somebody who asks makes an :class:`Inquiry` by :func:`inquire` and waits for it.  A :class:`Respondent`
-is shown it, and has whoever can answer it do so, in whatever thread.  An answer that does not fit its
-question never arrives.
+A call makes an :class:`Inquiry` with :func:`inquire` and waits for it.  The :class:`Respondent` shows it,
+and answers in any thread.  An answer that does not fit its question is rejected.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
+from covalt_git.elicitation.forms import form_fields
 from covalt_git.errors import CovaltError
-from covalt_git.models.questions import AskedQuestion
+from covalt_git.models.elicitation import AskedQuestion
 from covalt_git.names import new_id
-from covalt_git.question_forms import form_fields
+from covalt_git.system import file_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.questions import Question, QuestionKind
+    from covalt_git.models.elicitation import Question, QuestionKind
 
 MOST_MESSAGE = 2_000
-"""How much of what a person was told is kept in a record, in characters."""
+"""How much of a message is kept in a record, in characters."""
 
 WHERE_TO_ASK = "call it at a terminal, on its page, or from an MCP client that can be asked"
 MORE_TIME = "raise limits.answer_s of the tool, and of covalt.yaml where that says less"
-"""What somebody can do where nobody was there, or nobody answered in time."""
+"""Hints for a call that has no respondent, or got no answer in time."""
 
-_LOOK_S = 0.05
 _WORDS = {
     "form": "to fill in a form",
     "url": "to open an address",
@@ -43,37 +42,37 @@ _WORDS = {
 
 
 class CannotAskError(CovaltError):
-    """Nobody is there who could answer."""
+    """There is no respondent who could answer."""
 
     code = "cannot_ask"
     http_status = 409
 
 
 class NotAnsweredError(CovaltError):
-    """Nobody has answered in time, or the call ended before."""
+    """No answer came in time, or the call ended before."""
 
     code = "not_answered"
     http_status = 409
 
 
 class InvalidAnswerError(CovaltError):
-    """An answer that does not fit its question; it may be given again."""
+    """An answer that does not fit its question; the respondent may answer again."""
 
     code = "invalid_answer"
 
 
 class NotAskedError(CovaltError):
-    """Nothing of that name is asked, or it was answered before."""
+    """No open question has that key."""
 
     code = "not_asked"
     http_status = 409
 
 
 class Inquiry:
-    """Questions that were asked together, each under a key; for use by many threads.
+    """Questions that are asked together, each under a key; for use by many threads.
 
-    ``future`` has all answers by their keys once the last one is there, for whoever rather waits
-    in an event loop (``asyncio.wrap_future``); to cancel it withdraws the questions.
+    ``future`` gets all answers by their keys, so that an event loop can wait for them
+    (``asyncio.wrap_future``).  Cancelling it withdraws the questions.
     """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
@@ -85,27 +84,27 @@ class Inquiry:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has been answered, or nobody waits for it any more."""
+        """Whether all is answered, or the questions are withdrawn."""
         return self.future.done()
 
     def open(self) -> dict[str, Question]:
-        """Return the questions that still lack an answer."""
+        """Return the questions without an answer."""
         given = self.given()
         if self.is_over:
             return {}
         return {key: one for key, one in self.questions.items() if key not in given}
 
     def given(self) -> dict[str, JsonObject]:
-        """Return the answers that have come."""
+        """Return the answers so far."""
         with self._lock:
             return dict(self._answers)
 
     def answer(self, key: str, answer: object) -> None:
-        """Give the answer to a question, as MCP's result object of its method.
+        """Answer a question with the result object that MCP has for its method.
 
         Raises:
-            NotAskedError: where nothing is asked under that key (any more).
-            InvalidAnswerError: where it does not fit the question, which stays open.
+            NotAskedError: if no open question has that key.
+            InvalidAnswerError: if it does not fit the question, which stays open.
         """
         question = self.questions.get(key)
         if question is None:
@@ -121,31 +120,31 @@ class Inquiry:
                 self.future.set_result({key: self._answers[key] for key in self.questions})
 
     def fail(self, error: CovaltError) -> None:
-        """Tell whoever asked that there will be no answer."""
+        """Let :meth:`wait` raise an error: there will be no answer."""
         with suppress(InvalidStateError):
             self.future.set_exception(error)
 
     def withdraw(self) -> None:
-        """Ask no longer."""
+        """Withdraw the questions."""
         self.future.cancel()
 
     def on_end(self, tell: Callable[[], None]) -> None:
-        """Have ``tell`` called once when it is over, in whichever thread ends it."""
+        """Call ``tell`` once when it is over, in the thread that ends it."""
         self.future.add_done_callback(lambda _: tell())
 
     def wait(self, limit_s: float, cancel: threading.Event | None = None) -> dict[str, JsonObject]:
-        """Return the answers by their keys; when they do not come, the questions are withdrawn.
+        """Wait for the answers and return them by their keys; without them, withdraw the questions.
 
         Raises:
-            NotAnsweredError: when they have not come within so many seconds, or ``cancel`` was set.
-            CovaltError: what :meth:`fail` was told.
+            NotAnsweredError: if they did not come within ``limit_s`` seconds, or ``cancel`` was set.
+            CovaltError: the one given to :meth:`fail`.
         """
         end = time.monotonic() + limit_s
         try:
             while cancel is None or not cancel.is_set():
                 with suppress(TimeoutError):
                     left = end - time.monotonic()
-                    return self.future.result(max(0.0, min(_LOOK_S, left)))
+                    return self.future.result(max(0.0, min(file_lock.POLL_S, left)))
                 if time.monotonic() >= end:
                     raise too_late(limit_s)
         except CancelledError:
@@ -157,12 +156,12 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Respondent:
-    """Somebody who can be asked: a person at a terminal or a page, or the client of an MCP server.
+    """A user at a terminal or a page, or the client of an MCP server, who answers questions.
 
     Attributes:
-        kinds: what they can be asked.
-        show: shows them an inquiry and returns at once; whoever answers calls :meth:`Inquiry.answer`.
-        refused: is told what kind of thing they were to be asked and cannot be.
+        kinds: the kinds of questions that they can answer.
+        show: shows an inquiry and returns at once; the answer goes to :meth:`Inquiry.answer`.
+        refused: is called with a kind that they were to be asked and cannot answer.
     """
 
     kinds: frozenset[QuestionKind]
@@ -171,19 +170,19 @@ class Respondent:
 
 
 NOBODY = Respondent(frozenset(), lambda inquiry: inquiry.fail(_nobody("")))
-"""Where a call runs that nobody looks at."""
+"""The respondent of a call without a user or a client."""
 
 
 def inquire(
     respondent: Respondent, questions: Mapping[str, Question], *, any_form: bool = False
 ) -> Inquiry:
-    """Ask, and return at once.
+    """Show questions to a respondent, and return at once.
 
-    With ``any_form`` a form need not be of flat fields: what an MCP server asks is its own affair.
+    With ``any_form`` the fields of a form need not be flat: MCP servers are not checked.
 
     Raises:
-        CannotAskError: where nobody there can answer one of the questions.
-        BadFormError: where a form is none that a person can be asked to fill in.
+        CannotAskError: if the respondent cannot answer one of the questions.
+        BadFormError: if a form is not of flat fields, or asks for a secret.
     """
     for question in questions.values():
         if question.kind not in respondent.kinds:
@@ -197,7 +196,7 @@ def inquire(
 
 
 def asked(inquiry: Inquiry) -> list[AskedQuestion]:
-    """Return what a record tells of an inquiry: what was asked and what became of it."""
+    """Return the record of an inquiry: each question, and whether it was answered."""
     given = inquiry.given()
     return [
         AskedQuestion(
@@ -210,13 +209,13 @@ def asked(inquiry: Inquiry) -> list[AskedQuestion]:
 
 
 def checked_answer(question: Question, answer: object) -> JsonObject:
-    """Return an answer that fits its question.
+    """Return an answer, checked against its question.
 
-    Of an elicitation that was accepted, the content of a form fits its schema; what comes beside it
-    is left out, as MCP has it ("Elicitation", section "Response Actions").
+    The content of an accepted form must fit its schema; other actions have no content (MCP
+    specification, "Elicitation", section "Response Actions").
 
     Raises:
-        InvalidAnswerError: where it does not.
+        InvalidAnswerError: if it does not fit.
     """
     if not isinstance(answer, dict):
         raise InvalidAnswerError("an answer is an object")
@@ -279,7 +278,7 @@ def _check(value: Any, schema: JsonObject) -> None:
 
 
 def too_late(limit_s: float) -> NotAnsweredError:
-    """Return the error of a question that nobody answered in time."""
+    """Return the error of a question without an answer in time."""
     return NotAnsweredError(
         f"nobody has answered within {limit_s:g} s",
         hint=MORE_TIME,

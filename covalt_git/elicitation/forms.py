@@ -1,7 +1,7 @@
-"""The fields of a form that a call has a person fill in.
+"""Fields of a form that a call asks its user to fill in.
 
-MCP lets a form be an object of flat fields (specification, "Elicitation", section "Requested Schema"):
-texts, numbers, truths, and choices of one or several.
+MCP restricts a form to an object of flat fields (specification, "Elicitation", section "Requested
+Schema"): strings, numbers, booleans, and choices of one or several.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _SAYS_SO = re.compile(
 
 
 class BadFormError(CovaltError):
-    """A form that a person cannot be asked to fill in."""
+    """A form that a user cannot be asked to fill in."""
 
     code = "bad_form"
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """A field of a form; ``options`` are the values that can be chosen, each with its words."""
+    """A field of a form; ``options`` are the values to choose from, each with its title."""
 
     name: str
     kind: FieldKind
@@ -58,7 +58,7 @@ def form_fields(schema: object) -> tuple[FormField, ...]:
     """Return the fields of a requested schema, in order.
 
     Raises:
-        BadFormError: where it is more than flat fields, or asks for a secret, which a form may not.
+        BadFormError: if a field is not flat, or asks for a secret.
     """
     if not isinstance(schema, dict) or schema.get("type") != "object":
         raise BadFormError("the schema of a form is an object with properties")
@@ -111,7 +111,7 @@ def _kind(name: str, told: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[st
 
 
 def _options(name: str, told: Mapping[str, Any], key: str) -> tuple[tuple[str, str], ...]:
-    """Return what can be chosen, written as a plain list or each with a title."""
+    """Return the values to choose from, written as a plain list or each with a title."""
     values, words = told.get("enum"), told.get("enumNames")
     if key in told:
         titled = told[key] if isinstance(told[key], list) else []

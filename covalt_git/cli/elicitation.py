@@ -1,8 +1,8 @@
-"""What a call asks the person at this terminal: fields of a form one by one, and addresses to open.
+"""Elicitation at a terminal: the fields of a form one by one, and URLs to open.
 
-The prompts have a thread of their own, so that the call can still be ended, and its time be up.  They
-read the terminal only once a line was typed there: a thread that still reads when Python ends makes
-it abort, and one that reads for a question of the past eats the answer to the next.
+The prompts have a thread of their own, so that the call can still be cancelled or time out.  They read
+the terminal only once a line was typed there: a thread that still reads when Python ends makes it abort,
+and one that reads for an earlier question takes the answer to the next.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git import canonical_json
-from covalt_git.asking import NOBODY, InvalidAnswerError, NotAskedError, Respondent
 from covalt_git.cli import output
-from covalt_git.question_forms import BadFormError, FormField, form_fields
+from covalt_git.elicitation.forms import BadFormError, FormField, form_fields
+from covalt_git.elicitation.requests import NOBODY, InvalidAnswerError, NotAskedError, Respondent
+from covalt_git.system import file_lock
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.asking import Inquiry
+    from covalt_git.elicitation.requests import Inquiry
     from covalt_git.models.base import JsonObject
-    from covalt_git.models.questions import Question
+    from covalt_git.models.elicitation import Question
 
-_LOOK_S = 0.1
 _LONGEST_LINE = 4096
 """How much a terminal holds of a line that is typed, in bytes."""
 
@@ -132,7 +132,7 @@ def _line(inquiry: Inquiry, label: str) -> str:
     """
     click.echo(display.in_line(label), err=True, nl=False)
     terminal = sys.stdin.fileno()
-    while not select.select([terminal], [], [], _LOOK_S)[0]:
+    while not select.select([terminal], [], [], file_lock.POLL_S)[0]:
         if inquiry.is_over:
             click.echo(err=True)
             raise NotAskedError("it is not asked any more")
