@@ -45,7 +45,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--strict", is_flag=True, help="Let warnings fail as well.")
-@click.option("--fix", is_flag=True, help="Mend what is safe to mend, in the files themselves.")
+@click.option("--fix", is_flag=True, help="Rename misspelt keys in the files.")
 @click.option("--diff", is_flag=True, help="Show what --fix would change; change nothing.")
 @click.option(
     "--baseline",

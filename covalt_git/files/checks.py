@@ -183,7 +183,8 @@ def _check_tools(
                 codes.LEGACY_KEY,
                 (*loc, "renderer"),
                 "the old place for a renderer, which still works",
-                hint=f"move it to tool_overrides: tool_id: {tool.id}, renderer, renderer_config",
+                hint=f"write in tool_overrides: {{tool_id: {tool.id}, renderer: {tool.renderer.type},"
+                " renderer_config: {...}}",
                 key=True,
                 severity="warning",
             )

@@ -1,8 +1,8 @@
-"""Mending what is surely meant in a hand-written file, by editing its text in place.
+"""Fixes of misspelt keys in a hand-written file, made by editing its text in place.
 
-Two things are safe: a key that can only be a misspelling of one known key, and a renderer in its old
-place.  Everything else of the text stays as it is, comments and layout too.  Each edit is proved before
-it is kept: the new text is read again, and has to say what the old one said but for what was mended.
+A key is renamed if it can only be a misspelling of one known key.  The rest of the text stays as it is,
+with comments and layout.  Each rename is proved before it is kept: the new text is read again, and must
+hold the same data as the old one, except for the renamed keys.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from pydantic import ValidationError
 from covalt_git import yaml_text
 from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import MANIFEST
-from covalt_git.files.edits import Edit, Mend, edited
 from covalt_git.files.model_errors import Loc, ModelError, model_errors, name_place
 from covalt_git.files.override_keys import override_key
 from covalt_git.files.reading import check
-from covalt_git.files.renderer_moves import renderer_moves
 from covalt_git.models import problems as codes
 from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
@@ -29,14 +27,20 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-FIXABLE: Final = frozenset({codes.UNKNOWN_KEY, codes.LEGACY_KEY})
-"""Codes of which some problems can be mended."""
-
 _MARK: Final = "\ufeff"
 _HAND_WRITTEN = re.compile(rf"covalt\.yaml|toolsets/(?!(?:state|locks)/)[^/]+/{MANIFEST}")
 _SHORT: Final = 4
 _LONG: Final = 8
 _Model = TypeVar("_Model", bound=StrictModel)
+
+
+class _Rename(NamedTuple):
+    """One misspelt key, where its name starts in the text, and the key that is meant."""
+
+    loc: Loc
+    start: int
+    old: str
+    new: str
 
 
 class Fixed(NamedTuple):
@@ -49,7 +53,11 @@ class Fixed(NamedTuple):
 def fixable_files(problems: Sequence[Problem]) -> list[str]:
     """Return the hand-written files in which something may be mended, sorted."""
     return sorted(
-        {one.path for one in problems if one.code in FIXABLE and _HAND_WRITTEN.fullmatch(one.path)}
+        {
+            one.path
+            for one in problems
+            if one.code == codes.UNKNOWN_KEY and _HAND_WRITTEN.fullmatch(one.path)
+        }
     )
 
 
@@ -60,36 +68,33 @@ def fix_text(text: str, path: str) -> Fixed:
     """
     mark = _MARK if text.startswith(_MARK) else ""
     body = text.removeprefix(_MARK)
-    # A line end at the end, of the kind that the others are, so that lines can be added behind it.
-    end = "" if body.endswith("\n") else "\r\n" if "\r\n" in body else "\n"
-    body += end
     mended: list[Problem] = []
     while True:
         try:
             document = yaml_text.load(body, path)
         except yaml_text.YamlProblems:
             break
-        body, done = _proved(document, _mends(document))
+        body, done = _proved(document, _renames(document, _unknown_keys(document)))
         if not done:
             break
         mended += [_told(document, one) for one in done]
-    return Fixed(mark + body.removesuffix(end), tuple(mended))
+    if not text.endswith("\n"):
+        body = body.removesuffix("\n")  # which the loader adds
+    return Fixed(mark + body, tuple(mended))
 
 
-def _mends(document: yaml_text.Document) -> list[Mend]:
-    """Return what could be mended now; keys first, because what they say decides what else is."""
+def _unknown_keys(document: yaml_text.Document) -> list[ModelError]:
+    """Return the unknown keys of a document; those of renderers only if there are no others."""
     if not document.path.endswith(f"/{MANIFEST}"):
-        return list(_renames(document, _errors(document, (), document.data, ProjectConfig)))
-    errors = _errors(document, (), document.data, ToolsetManifest)
+        return _errors(document, (), document.data, ProjectConfig)
     manifest = check(document, ToolsetManifest).value
-    if manifest is not None:
-        errors = [
-            error
-            for loc, kind, config in _renderer_configs(manifest)
-            for error in _errors(document, loc, config, config_model(kind))
-        ]
-    renames = list(_renames(document, errors))
-    return renames or (renderer_moves(document, manifest) if manifest else [])
+    if manifest is None:
+        return _errors(document, (), document.data, ToolsetManifest)
+    return [
+        error
+        for loc, kind, config in _renderer_configs(manifest)
+        for error in _errors(document, loc, config, config_model(kind))
+    ]
 
 
 def _errors(
@@ -125,7 +130,8 @@ def _renderer_configs(manifest: ToolsetManifest) -> Iterator[tuple[Loc, str, dic
 # Misspelt keys
 
 
-def _renames(document: yaml_text.Document, errors: Sequence[ModelError]) -> Iterator[Mend]:
+def _renames(document: yaml_text.Document, errors: Sequence[ModelError]) -> list[_Rename]:
+    renames = []
     meant = {error.loc: _surely_meant(str(error.loc[-1]), error.free) for error in errors}
     for loc, key in meant.items():
         rivals = [other for other in meant if other[:-1] == loc[:-1] and meant[other] == key]
@@ -135,20 +141,8 @@ def _renames(document: yaml_text.Document, errors: Sequence[ModelError]) -> Iter
         at = document.offset(loc, key=True)
         at += document.text[at] in "\"'"
         if document.text.startswith(old, at):
-            words = f"{old!r} is now {key!r}"
-            yield Mend(
-                codes.UNKNOWN_KEY, loc, words, (Edit(at, at + len(old), key),), _rename(loc, key)
-            )
-
-
-def _rename(loc: Loc, key: str) -> Any:
-    def change(data: Any) -> None:
-        for part in loc[:-1]:
-            data = data[part]
-        if loc[-1] in data:  # an alias may have been here before
-            data[key] = data.pop(loc[-1])
-
-    return change
+            renames.append(_Rename(loc, at, old, key))
+    return renames
 
 
 def _surely_meant(name: str, free: Sequence[str]) -> str | None:
@@ -189,27 +183,37 @@ def _distance(one: str, other: str) -> int:
 # The proof
 
 
-def _proved(document: yaml_text.Document, mends: Sequence[Mend]) -> tuple[str, list[Mend]]:
-    """Return the text with as many of the mends as keep its meaning, and these."""
-    text = edited(document.text, mends)
-    if not mends or _says(text, document, mends):
-        return text, list(mends)
-    if len(mends) == 1:
+def _proved(document: yaml_text.Document, renames: list[_Rename]) -> tuple[str, list[_Rename]]:
+    """Return the text with as many of the renames as keep its data, and these."""
+    text = _renamed(document.text, renames)
+    if not renames or _is_proved(text, document, renames):
+        return text, renames
+    if len(renames) == 1:
         return document.text, []
-    half = len(mends) // 2
-    kept, more = (_proved(document, some)[1] for some in (mends[:half], mends[half:]))
-    text = edited(document.text, [*kept, *more])
-    if _says(text, document, [*kept, *more]):
+    half = len(renames) // 2
+    kept, more = (_proved(document, some)[1] for some in (renames[:half], renames[half:]))
+    text = _renamed(document.text, [*kept, *more])
+    if _is_proved(text, document, [*kept, *more]):
         return text, [*kept, *more]
     one_side = kept or more
-    return edited(document.text, one_side), one_side
+    return _renamed(document.text, one_side), one_side
 
 
-def _says(text: str, document: yaml_text.Document, mends: Sequence[Mend]) -> bool:
+def _renamed(text: str, renames: Sequence[_Rename]) -> str:
+    # From the end, so that the places of the others stay; a mapping that an alias repeats is one place.
+    for start, old, new in sorted({one[1:] for one in renames}, reverse=True):
+        text = f"{text[:start]}{new}{text[start + len(old) :]}"
+    return text
+
+
+def _is_proved(text: str, document: yaml_text.Document, renames: Sequence[_Rename]) -> bool:
     wanted = _copied(document.data)
     # What is inside goes first: a renamed mapping would no longer be found by its old name.
-    for mend in sorted(mends, key=lambda one: -len(one.loc)):
-        mend.change(wanted)
+    for rename in sorted(renames, key=lambda one: -len(one.loc)):
+        above = wanted
+        for part in rename.loc[:-1]:
+            above = above[part]
+        above[rename.new] = above.pop(rename.old)
     try:
         return _same(yaml_text.load(text, document.path).data, wanted)
     except yaml_text.YamlProblems:
@@ -236,8 +240,9 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _told(document: yaml_text.Document, mend: Mend) -> Problem:
-    line, col = document.locate(mend.loc, key=True)
-    item = name_place(document.data, mend.loc[:-1])
-    words = f"{item}: {mend.words}" if item else mend.words
-    return Problem(document.path, line, col, mend.code, words, item=item)
+def _told(document: yaml_text.Document, rename: _Rename) -> Problem:
+    line, col = document.locate(rename.loc, key=True)
+    item = name_place(document.data, rename.loc[:-1])
+    words = f"{item}: " if item else ""
+    words += f"{rename.old!r} is now {rename.new!r}"
+    return Problem(document.path, line, col, codes.UNKNOWN_KEY, words, item=item)
