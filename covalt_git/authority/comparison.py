@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from covalt_git.authority.approval_rules import rule_changes
+from covalt_git.authority.default_role import person_changes, tools_gained
 from covalt_git.authority.facts import Change, Fact, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
-from covalt_git.authority.rule_changes import person_changes, rule_changes, tools_gained
 from covalt_git.files.credentials import blotted
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
 _OF_ONE_SERVER = frozenset({"process", "server_grant"})
 _WHOLE = frozenset({"approvals", "default_role"})
-"""Kinds of facts that are compared together with others, by :mod:`~covalt_git.authority.rule_changes`."""
+"""Kinds of facts that are compared together with others, by :mod:`~covalt_git.authority.approval_rules` and ``default_role``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,11 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.authority.asking import always, judge_rules
+from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judged, Verdict, unclear
-from covalt_git.authority.json_schemas import judge_schemas
-from covalt_git.authority.languages import (
-    address_within,
-    host_within,
-    text_within,
-    tools_within,
-)
+from covalt_git.authority.languages import host_within, text_within, tools_within
 from covalt_git.authority.requirements import judge_requirements
+from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.references import split
 
@@ -185,22 +180,18 @@ _METHODS = {"HEAD": 0, "OPTIONS": 0, "GET": 1}
 
 
 def _request(old: Fact, new: Fact) -> list[Judged]:
+    """Compare two requests: a method that may do less is narrower, and another address is wider."""
     if old.value == new.value:
         return []
     words = f"{KINDS[new.kind].words(new)} (was {shown_request(old.value)})"
     before, now = (_METHODS.get(one.value["method"], 2) for one in (old, new))
-    more_method = now > before or (now == before and old.value["method"] != new.value["method"])
-    narrower = address_within(new.value["url"], old.value["url"])
-    wider = address_within(old.value["url"], new.value["url"])
-    if not more_method and narrower:
-        return [Judged("narrowing", words)]
-    if now >= before and wider and (now > before or old.value["method"] == new.value["method"]):
-        return [Judged("widening", words)]
+    if before != now and old.value["url"] == new.value["url"]:
+        return [Judged("widening" if now > before else "narrowing", words)]
     hosts = [origin(one.value["url"]) for one in (old, new)]
-    if None not in hosts and hosts[0] != hosts[1]:
-        gone = Judged("narrowing", f"no longer sends {shown_request(old.value)}")
-        return [Judged("widening", words), gone]
-    return [unclear(words)]
+    if None in hosts or hosts[0] == hosts[1]:
+        return [unclear(words)]
+    gone = Judged("narrowing", f"no longer sends {shown_request(old.value)}")
+    return [Judged("widening", words), gone]
 
 
 def origin(url: str) -> Origin | None:

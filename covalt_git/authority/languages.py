@@ -1,4 +1,4 @@
-"""Which patterns lie within which others: texts, tool paths, addresses and hosts.
+"""Which patterns lie within which others: texts, tool paths and hosts.
 
 A pattern stands for all the texts that it selects.  One lies within another if every text of the
 first is one of the second, which is decided by letting the wider one match the narrower one with
@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.names import matches_segments, matches_text
-from covalt_git.url_templates import BadTemplateError, UrlTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _FRESH = "\ue000"
-"""A character that no name, address or pattern holds, so that only a star takes it."""
+"""A character that no name holds, so that only a star takes it."""
 
 _MAX_STARS = 3
 """How many ``**`` a pattern may have to be decided about: each multiplies the work."""
@@ -30,49 +29,22 @@ _TOOL_PATH = 2
 
 def text_within(narrow: str, wide: str) -> bool:
     """Tell whether each text that ``narrow`` matches is one that ``wide`` matches."""
-    return matches_text(wide, narrow.replace("*", _FRESH))
+    return narrow == wide or (
+        _FRESH not in wide and matches_text(wide, narrow.replace("*", _FRESH))
+    )
 
 
 def tools_within(narrow: str, wide: str) -> bool:
     """Tell whether each tool path that ``narrow`` selects is one that ``wide`` selects."""
-    return _within(narrow.split("."), wide.split("."), at_least=_TOOL_PATH)
-
-
-def address_within(narrow: str, wide: str) -> bool:
-    """Tell whether each address that the template ``narrow`` makes is one that ``wide`` makes."""
-    if narrow == wide:
+    one, other = _shortened(narrow.split(".")), _shortened(wide.split("."))
+    if other in (one, ["**"]):
         return True
-    try:
-        one, other = UrlTemplate.parse(narrow), UrlTemplate.parse(wide)
-    except BadTemplateError:
-        return False
-    if one.base != other.base or one.query != other.query:
-        return False
-    return _within(_segments(one), _segments(other))
-
-
-def _segments(template: UrlTemplate) -> list[str]:
-    pieces = [template.begins.replace("*", _FRESH + _FRESH)]
-    pieces += [
-        piece if isinstance(piece, str) else "\0" if piece.whole else "*" for piece in template.path
-    ]
-    return [
-        "**" if segment == "\0" else segment.replace("\0", "*")
-        for segment in "".join(pieces).split("/")
-    ]
-
-
-def _within(narrow: Sequence[str], wide: Sequence[str], *, at_least: int = 1) -> bool:
-    narrow = _shortened(narrow)
-    wide = _shortened(wide)
-    if wide in (narrow, ["**"]):
-        return True
-    if narrow.count("**") > _MAX_STARS:
+    if one.count("**") > _MAX_STARS:
         return False
     return all(
-        matches_segments(wide, segments)
-        for segments in _instances(narrow, len(wide) + 1)
-        if len(segments) >= at_least
+        matches_segments(other, segments)
+        for segments in _instances(one, len(other) + 1)
+        if len(segments) >= _TOOL_PATH
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
 from covalt_git.access.grants import holds
-from covalt_git.authority.asking import always
+from covalt_git.authority.approval_rules import always
 from covalt_git.authority.kinds import KINDS, origin
 from covalt_git.authority.toolset_facts import tools_of
 from covalt_git.files.credentials import blotted

@@ -72,6 +72,12 @@ class State:
     unseen: Mapping[str, str] = field(default_factory=dict)
     """What leads out of the commit, by its path: links, and submodules with their commits."""
 
+    @property
+    def settings(self) -> ProjectConfig:
+        """What ``covalt.yaml`` says, which has to be readable."""
+        assert self.config.value is not None
+        return self.config.value
+
     def parts(self, config: ProjectConfig | None) -> dict[str, Part]:
         """Return the parts with their facts, tools under the rules and limits of ``config``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.authority.asking import rules_for
+from covalt_git.authority.approval_rules import rules_for
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.models.http_placement import FILE_BEGINS, secrets_of
 from covalt_git.models.project_config import limits_in_force

@@ -6,7 +6,7 @@ one kind may tell none of that kind.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.models.tool_lock import locked_tool
@@ -43,12 +43,16 @@ NOTES_STATE = "toolsets/state/notes.yaml"
 
 @dataclass(frozen=True)
 class Case:
-    """A change by its name, and parts of the lines that have to be told of it."""
+    """A change by its name, and parts of the lines that have to be told of it.
+
+    ``is_false`` marks a change that permits nothing more and counts as wider all the same.
+    """
 
     name: str
     edit: Callable[[Files], None]
     wider: tuple[str, ...] = ()
     narrower: tuple[str, ...] = ()
+    is_false: bool = False
 
 
 def swap(path: str, old: str, new: str, *, times: int = 1) -> Callable[[Files], None]:
@@ -107,8 +111,10 @@ def secret_for_python(files: Files) -> None:
     files[NOTES_STATE] = f"grants:\n  secret-FORGE_TOKEN: {grant}\n"
 
 
-def covalt(name: str, old: str, new: str, wider: str = "", narrower: str = "") -> Case:
-    return _case(name, swap(COVALT, old, new), wider, narrower)
+def covalt(
+    name: str, old: str, new: str, wider: str = "", narrower: str = "", *, is_false: bool = False
+) -> Case:
+    return replace(_case(name, swap(COVALT, old, new), wider, narrower), is_false=is_false)
 
 
 def notes(name: str, old: str, new: str, wider: str = "", narrower: str = "") -> Case:
@@ -368,21 +374,32 @@ RULES = [
         "a rule asks about fewer arguments",
         'path: "*.env"',
         'path: "secret/*.env"',
-        "asks for notes.write where path is '*.env'",
+        "has no rule any more that asks for notes.write where path is '*.env'",
+        "has a new rule that asks for notes.write where path is 'secret/*.env'",
     ),
     covalt(
         "a rule asks about more arguments",
         'path: "*.env"',
         'path: "*"',
-        narrower="asks for notes.write",
+        "has no rule any more that asks for notes.write where path is '*.env'",
+        "has a new rule that asks for notes.write where path is '*'",
+        is_false=True,
     ),
     covalt(
         "a rule asks about fewer tools",
         '"web.**"',
         '"web.post_*"',
         "has no rule any more that asks for web.**",
+        "has a new rule that asks for web.post_*",
     ),
-    covalt("a rule asks about more tools", '"web.**"', '"**"', narrower="asks for **"),
+    covalt(
+        "a rule asks about more tools",
+        '"web.**"',
+        '"**"',
+        "has no rule any more that asks for web.**",
+        "has a new rule that asks for **",
+        is_false=True,
+    ),
     covalt(
         "a rule stops asking",
         "when: {annotations: {destructive: true}}\n",
@@ -395,30 +412,45 @@ RULES = [
         '"notes.list_*"\n    require: true',
         narrower="asks for notes.list_*",
     ),
-    covalt("rules that do not touch change places", RULE_ENV + RULE_WEB, RULE_WEB + RULE_ENV),
+    covalt(
+        "rules that do not touch change places",
+        RULE_ENV + RULE_WEB,
+        RULE_WEB + RULE_ENV,
+        "its approval rules are in another order",
+        is_false=True,
+    ),
     covalt(
         "a rule that lets pass goes first",
         "approvals:\n" + RULE_ENV,
         'approvals:\n  - {pattern: "notes.*", require: false}\n' + RULE_ENV,
         "new rule that lets notes.* pass",
     ),
-    covalt("a rule that is written twice", RULE_ENV, RULE_ENV + RULE_ENV),
+    covalt(
+        "a rule that is written twice",
+        RULE_ENV,
+        RULE_ENV + RULE_ENV,
+        narrower="has a new rule that asks for notes.write",
+    ),
     covalt(
         "a rule within another one",
         RULE_WEB,
         RULE_WEB + '  - {pattern: "web.post_*", when: {annotations: {destructive: true}}}\n',
+        narrower="has a new rule that asks for web.post_*",
     ),
     covalt(
         "a rule with another annotation",
         "destructive: true}}",
         "destructive: true, open_world: true}}",
-        "asks for web.**",
+        "has no rule any more that asks for web.** where destructive true",
+        "has a new rule that asks for web.** where destructive true, open_world true",
     ),
     covalt(
         "a rule without its annotation",
         "    when: {annotations: {destructive: true}}\n",
         "",
-        narrower="asks for web.**",
+        "has no rule any more that asks for web.** where destructive true",
+        "has a new rule that asks for web.**",
+        is_false=True,
     ),
 ]
 
@@ -714,7 +746,7 @@ SCHEMAS = [
         "other arguments are let in",
         "      additionalProperties: false\n",
         "",
-        "may hold what is not declared",
+        "the arguments: additionalProperties none, was false",
     ),
     notes(
         "an argument may be longer",
@@ -738,58 +770,66 @@ SCHEMAS = [
         "an argument's pattern goes",
         ', pattern: "^notes/"',
         "",
-        "'path' is free of pattern '^notes/'",
+        "'path': pattern none, was \"^notes/\"",
     ),
     notes(
-        "an argument gets another pattern", '"^notes/"', '"^n"', "'path' is held to another pattern"
+        "an argument gets another pattern",
+        '"^notes/"',
+        '"^n"',
+        '\'path\': pattern "^n", was "^notes/"',
     ),
     notes(
         "an argument gets a pattern",
         "count: {type: integer",
         "count: {multipleOf: 2, type: integer",
-        narrower="'count' is held to multipleOf 2",
+        narrower="'count': multipleOf 2, was none",
     ),
     notes(
         "an enumeration grows",
         "[new, append]",
         "[new, append, replace]",
-        "'mode' may be \"replace\" as well",
+        "'mode': enum now includes \"replace\"",
     ),
     notes(
         "an enumeration shrinks",
         "[new, append]",
         "[new]",
-        narrower="'mode' may no longer be \"append\"",
+        narrower="'mode': enum no longer includes \"append\"",
     ),
     notes(
         "an enumeration becomes any text",
         "{enum: [new, append]}",
         "{type: string}",
-        "'mode' is no longer one of a few values",
+        "'mode': enum none, was",
+        "'mode': type \"string\", was none",
     ),
     notes("an enumeration changes places", "[new, append]", "[append, new]"),
     notes("a number may be larger", "maximum: 10", "maximum: 99", "'count': maximum 99, was 10"),
     notes("a number may be smaller", "minimum: 1,", "minimum: 0,", "'count': minimum 0, was 1"),
-    notes(
+    Case(
         "a number may be less large",
-        "maximum: 10",
-        "exclusiveMaximum: 10",
-        narrower="'count': maximum 10 (itself excluded), was 10",
+        swap(NOTES, "maximum: 10", "exclusiveMaximum: 10"),
+        ("'count': maximum none, was 10",),
+        ("'count': exclusiveMaximum 10, was none",),
+        is_false=True,
     ),
     notes(
-        "a bound is written in another way", "maximum: 10}", "maximum: 10, exclusiveMaximum: 11}"
+        "a bound is written in another way",
+        "maximum: 10}",
+        "maximum: 10, exclusiveMaximum: 11}",
+        narrower="'count': exclusiveMaximum 11, was none",
     ),
     notes(
         "another type as well",
         "count: {type: integer",
         "count: {type: [integer, string]",
-        "'count' may be string as well",
+        "'count': type now includes \"string\"",
     ),
     notes(
         "any number for an integer",
         "count: {type: integer",
         "count: {type: number",
-        "'count' may be number as well",
+        "'count': type now includes \"number\"",
     ),
     notes("more items", "maxItems: 5", "maxItems: 50", "'tags': maxItems 50, was 5"),
     notes(
@@ -799,19 +839,19 @@ SCHEMAS = [
         "'tags[]': maxLength 200, was 20",
     ),
     notes(
-        "items of any kind", ", items: {type: string, maxLength: 20}", "", "'tags' is free of items"
+        "items of any kind", ", items: {type: string, maxLength: 20}", "", "'tags': items none, was"
     ),
     notes(
         "an argument may be left out",
         "required: [path, mode]",
         "required: [path]",
-        "'mode' may be left out",
+        'the arguments: required no longer includes "mode"',
     ),
     notes(
         "an argument has to be given",
         "required: [path, mode]",
         "required: [path, mode, count]",
-        narrower="'count' has to be given",
+        narrower='the arguments: required now includes "count"',
     ),
     notes("a description of an argument", "mode: {enum", "mode: {description: How, enum"),
     notes("a default of an argument", "minimum: 1,", "default: 3, minimum: 1,"),
@@ -829,18 +869,18 @@ SCHEMAS = [
     Case(
         "Python takes another type",
         swap(NOTES_PY, "folder: str", "folder: str | int"),
-        ("notes:list_all: 'folder'",),
+        ("notes:list_all: 'folder': anyOf",),
     ),
     Case(
         "Python needs no argument any more",
         swap(NOTES_PY, "folder: str,", 'folder: str = "",'),
-        ("notes:list_all: 'folder' may be left out",),
+        ('notes:list_all: the arguments: required no longer includes "folder"',),
     ),
     Case(
         "Python needs an argument",
         swap(NOTES_PY, "deep: bool = False", "deep: bool"),
         (),
-        ("notes:list_all: 'deep' has to be given",),
+        ('notes:list_all: the arguments: required now includes "deep"',),
     ),
 ]
 
@@ -1000,11 +1040,11 @@ REQUESTS = [
         "/v1/{+page}",
         "web:get_page sends GET https://api.example.com/v1/{+page}",
     ),
-    web(
+    Case(
         "a narrower path",
-        "https://api.example.com/v1/{+path}",
-        "https://api.example.com/v1/drafts/{path}",
-        narrower="web:post_page sends POST https://api.example.com/v1/drafts/{path}",
+        swap(WEB, "https://api.example.com/v1/{+path}", "https://api.example.com/v1/drafts/{path}"),
+        ("web:post_page sends POST https://api.example.com/v1/drafts/{path}",),
+        is_false=True,
     ),
     web(
         "another method",

@@ -66,6 +66,10 @@ def test_the_corpus_has_at_least_150_commits_that_differ() -> None:
     assert all(changed(case) != sample() for case in CASES)
 
 
+def test_at_most_six_changes_count_as_wider_and_permit_nothing_more() -> None:
+    assert sum(case.is_false for case in CASES) <= 6
+
+
 @pytest.mark.parametrize("at", range(len(CASES)), ids=[case.name for case in CASES])
 def test_a_change_is_judged_as_what_it_is(at: int, repository: Path, base: State) -> None:
     case, head = CASES[at], state_at(repository, f"case-{at}")

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from covalt_git import yaml_text
 from covalt_git.access import confirmation
 from covalt_git.authority import State
-from covalt_git.authority.asking import judge_rules, read_rules, rules_for
-from covalt_git.authority.rule_changes import rule_changes
+from covalt_git.authority.approval_rules import judge_rules, rule_changes, rules_for
 from covalt_git.files.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
 from covalt_git.models.tool import Tool
@@ -24,20 +23,33 @@ ARGUMENTS: list[dict[str, object]] = [
 ]  # fmt: skip
 ANNOTATIONS = [None, Annotations(destructive=True), Annotations(destructive=False, read_only=True)]
 
-rules = st.lists(
-    st.builds(
-        lambda pattern, args, annotations, require: ApprovalRule(
-            pattern=pattern,
-            when=ApprovalCondition(args=args, annotations=annotations),
-            require=require,
-        ),
-        st.sampled_from(PATTERNS),
-        st.sampled_from(ARGUMENTS),
-        st.sampled_from(ANNOTATIONS),
-        st.booleans(),
+one_rule = st.builds(
+    lambda pattern, args, annotations, require: ApprovalRule(
+        pattern=pattern,
+        when=ApprovalCondition(args=args, annotations=annotations),
+        require=require,
     ),
-    max_size=4,
+    st.sampled_from(PATTERNS),
+    st.sampled_from(ARGUMENTS),
+    st.sampled_from(ANNOTATIONS),
+    st.booleans(),
 )
+rules = st.lists(one_rule, max_size=4)
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> tuple[list[ApprovalRule], list[ApprovalRule]]:
+    """Return rules, and the same with one or two of them inserted or removed."""
+    old = draw(rules)
+    new = list(old)
+    for _ in range(draw(st.integers(1, 2))):
+        at = draw(st.integers(0, len(new)))
+        if at < len(new) and draw(st.booleans()):
+            del new[at]
+        else:
+            new.insert(at, draw(one_rule))
+    return old, new
+
 
 TOOLS = [
     Tool(
@@ -64,13 +76,14 @@ def asked(config: ProjectConfig, tool: Tool) -> list[bool]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(rules, rules)
+@given(edited() | st.tuples(rules, rules))
 def test_what_is_no_widening_asks_about_every_call_that_asked(
-    old: list[ApprovalRule], new: list[ApprovalRule]
+    pair: tuple[list[ApprovalRule], list[ApprovalRule]],
 ) -> None:
+    old, new = pair
     before = ProjectConfig(version=1, approvals=tuple(old))
     now = ProjectConfig(version=1, approvals=tuple(new))
-    whole = judge_rules(read_rules(old), read_rules(new))
+    whole = judge_rules(old, new)
 
     for tool in TOOLS:
         found = judge_rules(rules_for(old, tool), rules_for(new, tool))
@@ -87,8 +100,8 @@ def test_what_is_no_widening_asks_about_every_call_that_asked(
 def test_the_other_way_round_is_the_opposite(
     old: list[ApprovalRule], new: list[ApprovalRule]
 ) -> None:
-    there = judge_rules(read_rules(old), read_rules(new))
-    back = judge_rules(read_rules(new), read_rules(old))
+    there = judge_rules(old, new)
+    back = judge_rules(new, old)
 
     opposite = {"widening": "narrowing", "narrowing": "widening", "neutral": "neutral"}
     assert there.certain == back.certain
@@ -101,7 +114,7 @@ def test_a_list_of_rules_that_asks_less_is_always_told(
     old: list[ApprovalRule], new: list[ApprovalRule]
 ) -> None:
     found = list(rule_changes(state(old), state(new)))
-    whole = judge_rules(read_rules(old), read_rules(new))
+    whole = judge_rules(old, new)
 
     told = {one.verdict for one in found}
     assert (told == set()) is (whole.verdict == "neutral")
@@ -130,7 +143,18 @@ def test_many_rules_about_other_tools_are_in_nobodys_way() -> None:
     for at in (0, 50, 100):
         more = [*others[:at], rule("a.*"), *others[at:]]
         less = [*others[:at], rule("a.*", require=False), *others[at:]]
-        assert judge_rules(read_rules(others), read_rules(more)).verdict == "narrowing"
-        assert judge_rules(read_rules(more), read_rules(others)).verdict == "widening"
-        assert judge_rules(read_rules(others), read_rules(less)).verdict == "widening"
-        assert judge_rules(read_rules(less), read_rules(others)).verdict == "narrowing"
+        assert judge_rules(others, more).verdict == "narrowing"
+        assert judge_rules(more, others).verdict == "widening"
+        assert judge_rules(others, less).verdict == "widening"
+        assert judge_rules(less, others).verdict == "narrowing"
+
+
+def test_true_and_1_are_other_arguments_and_the_order_of_keys_is_none() -> None:
+    one, other = (
+        [ApprovalRule(pattern="a.*", when=ApprovalCondition(args=args))]
+        for args in ({"p": 1, "q": 1}, {"p": 1, "q": True})
+    )
+    turned = [ApprovalRule(pattern="a.*", when=ApprovalCondition(args={"q": 1, "p": 1}))]
+
+    assert judge_rules(one, other).verdict == "widening"
+    assert judge_rules(one, turned).verdict == "neutral"

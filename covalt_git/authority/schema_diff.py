@@ -1,0 +1,249 @@
+"""Difference between two JSON Schemas of one value, keyword by keyword.
+
+Every difference is reported and counts as wider unless it is plainly narrower.  Each keyword is one
+more condition (JSON Schema 2020-12, section 7.6), so a schema is narrower if each of its changed
+keywords is.  That holds only where every step from the root keeps the direction: under ``not`` or
+``oneOf``, or beside keywords that depend on what others evaluated, a tighter part can accept more.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from covalt_git import canonical_json
+from covalt_git.authority.facts import Judged, unclear
+from covalt_git.json_values import pointer
+from covalt_git.json_values.difference import same
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.authority.facts import Loc
+    from covalt_git.models.base import JsonObject
+
+    _Pair = tuple[Loc, Any, Any]
+    """The place of two schemas in what they are part of, the old and the new one; absent if one is."""
+
+_MAX_DEPTH = 40
+_MAX_SHOWN = 60
+_ABSENT: Final = object()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NOTES = _words(
+    "title description default examples deprecated readOnly writeOnly $comment $schema $id $anchor "
+    "$defs definitions $vocabulary contentEncoding contentMediaType contentSchema"
+)
+"""Keywords that refuse nothing; a definition counts where something refers to it."""
+
+_STEPS = {
+    "properties",
+    "items",
+    "prefixItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    pointer.REF,
+}
+"""Keywords that are narrower if a schema inside them is."""
+
+_BY_NAME = _words("properties patternProperties dependentSchemas")
+_IN_LIST = _words("prefixItems allOf anyOf oneOf")
+_SINGLE = _words(
+    "items additionalProperties contains not if then else propertyNames unevaluatedItems "
+    "unevaluatedProperties"
+)
+_SETS = _words("enum type required")
+_MOST = _words("maximum exclusiveMaximum maxLength maxItems maxProperties")
+_LEAST = _words("minimum exclusiveMinimum minLength minItems minProperties")
+_CONDITIONS = (
+    _MOST
+    | _LEAST
+    | _words("type enum const pattern format multipleOf uniqueItems items additionalProperties")
+)
+"""Keywords that refuse nothing where they are absent, and accept nothing more where they are present."""
+
+_WITHOUT_EFFECT = {"items": True, "additionalProperties": True, "uniqueItems": False}
+
+_REFERENCES = (pointer.REF, "$dynamicRef")
+"""Keywords whose equal values can mean different schemas in two documents."""
+
+_DEPENDENT = re.compile(r'"(unevaluated\w+|\$dynamic\w+|\$id)":')
+"""Keywords that make the meaning of a part depend on more than its text and its references."""
+
+
+def judge_schemas(old: JsonObject, new: JsonObject) -> list[Judged]:
+    """Return the differences between two schemas, each with its place in the new one."""
+    if same(old, new):
+        return []
+    return list(dict.fromkeys(_Comparison(old, new).parts(old, new, (), keeps=True)))
+
+
+class _Comparison:
+    """Two documents that differ somewhere, and the pairs of their parts that were compared."""
+
+    def __init__(self, *roots: JsonObject) -> None:
+        self._roots = roots
+        self._compared: set[tuple[int, int, bool]] = set()
+        bodies = [{key: root[key] for key in root if key != "$id"} for root in roots]
+        self._dependent = {word for body in bodies for word in _DEPENDENT.findall(_text(body))}
+
+    def parts(self, old: Any, new: Any, loc: Loc, *, keeps: bool) -> Iterator[Judged]:
+        """Yield the differences of two parts; ``keeps`` says that the steps to them keep the direction.
+
+        A pair is compared once, also if it contains itself or several references lead to it.
+        """
+        old, new = map(self._referred, self._roots, (old, new))
+        keeps = keeps and not self._dependent
+        if len(loc) > _MAX_DEPTH:
+            yield unclear(f"{_name(loc)} is nested too deeply to be compared", loc)
+        elif not isinstance(old, dict) or not isinstance(new, dict):
+            if not same(old, new):
+                words = f"{_name(loc)} is {_shown(new)}, was {_shown(old)}"
+                yield _judged(words, loc, keeps=keeps, tighter=new is False)
+        elif (id(old), id(new), keeps) not in self._compared:
+            self._compared.add((id(old), id(new), keeps))
+            for keyword in sorted((old.keys() | new.keys()) - _NOTES):
+                yield from self._keyword(keyword, old, new, loc, keeps=keeps)
+
+    def _keyword(
+        self, keyword: str, old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool
+    ) -> Iterator[Judged]:
+        before, now = _value(keyword, old), _value(keyword, new)
+        if before is _ABSENT and now is _ABSENT:
+            return
+        at = (*loc, keyword) if keyword in new else loc
+        inside = self._inside(keyword, before, now)
+        if inside is not None:
+            for steps, one, other in inside:
+                place = (*loc, keyword, *steps)
+                if one is _ABSENT or other is _ABSENT:
+                    yield _declared(old, new, place, keeps=keeps)
+                else:
+                    yield from self.parts(one, other, place, keeps=keeps and keyword in _STEPS)
+        elif keyword in _SETS and isinstance(before, list) and isinstance(now, list):
+            yield from _members(keyword, before, now, at, keeps=keeps)
+        elif not same(before, now) or any(one in _text({keyword: now}) for one in _REFERENCES):
+            tighter = _is_tighter(keyword, before, now)
+            keeps = keeps and (tighter or _is_tighter(keyword, now, before))
+            now, before = new.get(keyword, _ABSENT), old.get(keyword, _ABSENT)
+            words = f"{_name(loc)}: {keyword} {_shown(now)}, was {_shown(before)}"
+            yield _judged(words, at, keeps=keeps, tighter=tighter)
+
+    def _inside(self, keyword: str, old: Any, new: Any) -> list[_Pair] | None:
+        """Return the schemas inside a keyword that belong together; None where they cannot be paired."""
+        both = (old, new)
+        if keyword == pointer.REF:
+            targets = [self._target(*one) for one in zip(self._roots, both, strict=True)]
+            return None if _ABSENT in targets else [((), targets[0], targets[1])]
+        if all(isinstance(one, dict) for one in both):
+            if keyword in _SINGLE:
+                return [((), old, new)]
+            if keyword == "properties" or (keyword in _BY_NAME and old.keys() == new.keys()):
+                names = sorted(old.keys() | new.keys())
+                return [((name,), old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names]
+        listed = keyword in _IN_LIST and all(isinstance(one, list) for one in both)
+        if listed and len(old) == len(new):
+            return [((at,), old[at], new[at]) for at in range(len(old))]
+        return None
+
+    def _referred(self, root: JsonObject, schema: Any) -> Any:
+        """Return what a reference leads to that no other condition is beside."""
+        for _ in range(_MAX_DEPTH):
+            if not isinstance(schema, dict) or schema.keys() - _NOTES != {pointer.REF}:
+                break
+            found = self._target(root, schema[pointer.REF])
+            if found is _ABSENT:
+                break
+            schema = found
+        return {} if schema is True else schema
+
+    def _target(self, root: JsonObject, reference: Any) -> Any:
+        if not isinstance(reference, str) or "$id" in self._dependent:
+            return _ABSENT
+        try:
+            return pointer.target(root, reference)
+        except pointer.BadReferenceError:
+            return _ABSENT
+
+
+def _value(keyword: str, schema: JsonObject) -> Any:
+    """Return the value of a keyword; one without an effect is like an absent one."""
+    value = schema.get(keyword, _ABSENT)
+    if value is _ABSENT and keyword in {"properties", "required"}:
+        return {} if keyword == "properties" else []
+    if value is _WITHOUT_EFFECT.get(keyword) or (keyword in _WITHOUT_EFFECT and value == {}):
+        return _ABSENT
+    return [value] if keyword == "type" and isinstance(value, str) else value
+
+
+def _declared(old: JsonObject, new: JsonObject, loc: Loc, *, keeps: bool) -> Judged:
+    """Judge a property that one of two schemas declares; a closed schema without it refuses it."""
+    gained = loc[-1] in _value("properties", new)
+    other = old if gained else new
+    closed = other.get("additionalProperties") is False and "patternProperties" not in other
+    words = f"takes {'a new' if gained else 'no'} argument {_name(loc)}"
+    if not gained:
+        words = f"{words} any more" if closed else f"no longer declares {_name(loc)}"
+    at = loc if gained else loc[:-2]
+    return _judged(words, at, keeps=keeps and closed, tighter=not gained)
+
+
+def _members(
+    keyword: str, old: list[Any], new: list[Any], loc: Loc, *, keeps: bool
+) -> Iterator[Judged]:
+    """Yield the values that a keyword lists and did not, and those that it lists no longer."""
+    before, now = (
+        {_text(one) for one in (*listed, *(["integer"] if "number" in listed else []))}
+        for listed in (old, new)
+    )
+    for found, word in ((now - before, "now includes"), (before - now, "no longer includes")):
+        if found:
+            words = f"{_name(loc)}: {keyword} {word} {', '.join(sorted(found))}"
+            tighter = (found <= now) == (keyword == "required")
+            yield _judged(words, loc, keeps=keeps, tighter=tighter)
+
+
+def _is_tighter(keyword: str, old: Any, new: Any) -> bool:
+    """Return whether the new value of a keyword plainly accepts nothing that the old one refuses."""
+    if new is _ABSENT or keyword not in _CONDITIONS:
+        return False
+    if old is _ABSENT or (new is False and keyword in _SINGLE):
+        return True
+    numbers = not any(
+        isinstance(one, bool) or not isinstance(one, int | float) for one in (old, new)
+    )
+    return numbers and ((keyword in _MOST and new <= old) or (keyword in _LEAST and new >= old))
+
+
+def _judged(words: str, loc: Loc, *, keeps: bool, tighter: bool) -> Judged:
+    if not keeps:
+        return unclear(words, loc)
+    return Judged("narrowing" if tighter else "widening", words, loc=loc)
+
+
+def _name(loc: Loc) -> str:
+    """Return the value that a place in a schema is about: ``rows[].name``, or ``the arguments``."""
+    words = ""
+    steps = iter(loc)
+    for step in steps:
+        if step == "properties":
+            words += f".{next(steps, '')}"
+        elif step in {"items", "prefixItems"}:
+            words += "[]"
+        elif step in {"additionalProperties", "patternProperties"}:
+            words += ".*"
+    return repr(words.removeprefix(".")) if words else "the arguments"
+
+
+def _text(value: Any) -> str:
+    return canonical_json.dumps(value).decode()
+
+
+def _shown(value: Any) -> str:
+    text = "none" if value is _ABSENT else _text(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,0 +1,1 @@
+"""Operations on JSON values and JSON Schemas that need no library."""
