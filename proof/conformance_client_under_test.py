@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.connections.connection import Asked
+from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.failures import SignInNeededError
 from covalt_git.connections.kept_sign_ins import ClientChoice
@@ -64,7 +64,7 @@ def main() -> int:
         given = signed_in(lambda: connections.tools(server))
         tools = {tool["name"]: tool for tool in given}
         for called, args in calls(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), context, tools):
-            asked = Asked(called, locked_tool(tools[called]).digest, args, 20.0)
+            asked = ServerCall(called, locked_tool(tools[called]).digest, args, 20.0)
             hears = Hears(ask=answer)
             signed_in(partial(connections.call, server, asked, hears=hears))
     except CovaltError as error:

@@ -12,8 +12,8 @@ from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.problem_lines import print_problems
 from covalt_git.cli.session import as_admin, forbidden, json_option, project, toolsets_indexed
 from covalt_git.errors import CovaltError
-from covalt_git.installs.asking import addresses_elsewhere, asked
 from covalt_git.installs.differences import differences
+from covalt_git.installs.requested import addresses_elsewhere, requested
 from covalt_git.installs.updating import update
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def wanted(toolset: Toolset) -> dict[str, list[str]]:
     manifest = toolset.manifest
     if manifest is None:
         return {}
-    hosts = [one.host for one in asked(toolset) if one.kind == "network" and one.host]
+    hosts = [one.host for one in requested(toolset) if one.kind == "network" and one.host]
     wants = {
         "hosts": hosts + [f"what {text} stands for" for text in addresses_elsewhere(toolset)],
         "secrets": list(manifest.secrets),

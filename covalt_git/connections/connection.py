@@ -64,7 +64,7 @@ class ChangedError(CovaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ServerCall:
     """A call: the tool's name there, the digest that was accepted, and the most seconds it may take.
 
     One that is ``repeatable`` is made again, once, where the server ended under it.
@@ -179,7 +179,7 @@ class Connection:
         self._listen_anew()
         return await self._definitions(client)
 
-    async def call(self, asked: Asked, voice: Voice) -> JsonObject:
+    async def call(self, asked: ServerCall, voice: Voice) -> JsonObject:
         """Return the result of a call, as the protocol has it.
 
         Raises:
@@ -196,7 +196,7 @@ class Connection:
                     raise
             return await self._called(asked, voice)
 
-    async def _called(self, asked: Asked, voice: Voice) -> JsonObject:
+    async def _called(self, asked: ServerCall, voice: Voice) -> JsonObject:
         self._is_unasked = False
         client = await self._client(voice)
         loop = asyncio.get_running_loop()
@@ -224,7 +224,7 @@ class Connection:
         self._failures, self._error = 0, ""
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
 
-    async def _request(self, client: Client, asked: Asked) -> types.CallToolResult:
+    async def _request(self, client: Client, asked: ServerCall) -> types.CallToolResult:
         return await client.call_tool(asked.tool, asked.args, progress_callback=self._progressed)
 
     async def _were_opened(self, error: MCPError) -> bool:
@@ -257,7 +257,7 @@ class Connection:
         if self._tokens is not None:
             self._tokens.begin()
 
-    async def _check(self, client: Client, asked: Asked) -> None:
+    async def _check(self, client: Client, asked: ServerCall) -> None:
         """Make sure that a tool is what was accepted."""
         given = await self._definitions(client)
         now = [locked_tool(one).digest for one in given if one["name"] == asked.tool]

@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from covalt_git.connections.connection import Asked, Connection, Health
+from covalt_git.connections.connection import Connection, Health, ServerCall
 from covalt_git.connections.waiting import Hears, Voice, wait
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Connections:
     def call(
         self,
         definition: Definition,
-        asked: Asked,
+        asked: ServerCall,
         *,
         hears: Hears = _NOBODY,
         wanted: Callable[[], bool] = _always,

@@ -60,8 +60,8 @@ class NoSuchToolError(CovaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A call as a client asks for it.
+class ClientCall:
+    """A call as a client requests it.
 
     Attributes:
         name: what the client calls the tool.
@@ -172,7 +172,7 @@ class Gateway:
                 listed[tool.tool_id] = cache(partial(shown, described, tool))
         return listed
 
-    def call(self, asked: Asked, follower: Follower) -> types.CallToolResult:
+    def call(self, asked: ClientCall, follower: Follower) -> types.CallToolResult:
         """Make a call, and return what came of it or why it was not made.
 
         Raises:
@@ -199,7 +199,7 @@ class Gateway:
         return own_tools.own_tools(self.mode)
 
     def _own_called(
-        self, project: Project, name: str, args: JsonObject, asked: Asked, follower: Follower
+        self, project: Project, name: str, args: JsonObject, asked: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         match name:
             case "search_tools":
@@ -255,7 +255,7 @@ class Gateway:
         return Prompts(self.project(), self.style)
 
     def _called(
-        self, project: Project, named: Found | _BuiltIn, asked: Asked, follower: Follower
+        self, project: Project, named: Found | _BuiltIn, asked: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         tool = named.tool
         request = Request(tool.tool_id, asked.args, call_id=new_id(), fresh=True)
@@ -304,7 +304,7 @@ def _no_such_tool(name: str) -> NoSuchToolError:
     return NoSuchToolError(f"unknown tool {name!r}")
 
 
-def _with_its_chat(asked: Asked, schema: JsonObject) -> Asked:
+def _with_its_chat(asked: ClientCall, schema: JsonObject) -> ClientCall:
     """Return a call whose chat is named among its arguments as one of that chat."""
     named = asked.args.get(listing.CHAT_ARGUMENT)
     apart = asked.client.key is None and asked.chat_id is None and listing.takes_chat(schema)

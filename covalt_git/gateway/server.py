@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import anyio
 import mcp_types as types
@@ -31,14 +32,15 @@ from covalt_git.gateway import (
     results,
 )
 from covalt_git.gateway.app_pages import EXTENSION
-from covalt_git.gateway.asked_for import asked_for
 from covalt_git.gateway.changes import OfferChanges
 from covalt_git.gateway.client_chats import Client
 from covalt_git.gateway.completing import completed
 from covalt_git.gateway.eras import is_modern
 from covalt_git.gateway.following import Calls
-from covalt_git.gateway.gateway import Asked, Gateway, NoSuchToolError
+from covalt_git.gateway.gateway import ClientCall, Gateway, NoSuchToolError
 from covalt_git.gateway.listeners import Listeners
+from covalt_git.gateway.naming import STYLES
+from covalt_git.gateway.own_tools import Mode
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError
 from covalt_git.gateway.resources import NoSuchResourceError
 from covalt_git.gateway.shown_files import SHOWN
@@ -181,7 +183,7 @@ class Faces:
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         self._seen(ctx)
-        asked = Asked(
+        asked = ClientCall(
             self._client(ctx),
             params.name,
             params.arguments or {},
@@ -295,7 +297,21 @@ class Faces:
             raise MCPError(types.INTERNAL_ERROR, _broken().message) from None
 
     def _gateway_of(self, ctx: ServerRequestContext[None]) -> Gateway:
-        return asked_for(self._gateway, {} if ctx.request is None else ctx.request.query_params)
+        """Return the gateway with the options in the query of the URL, ``/mcp?names=short&mode=search``.
+
+        Raises:
+            MCPError: when an option has another value than it may.
+        """
+        query = {} if ctx.request is None else ctx.request.query_params
+        chosen: dict[str, Any] = {}
+        for key, field, known in (("names", "style", STYLES), ("mode", "mode", get_args(Mode))):
+            value = query.get(key)
+            if value not in (None, *known):
+                told = f"the address says {key}={value!r}, which is none of {', '.join(known)}"
+                raise MCPError(types.INVALID_PARAMS, told)
+            if value is not None:
+                chosen[field] = value
+        return replace(self._gateway, **chosen)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:
         told = ctx.session.client_params

@@ -8,8 +8,8 @@ from covalt_git import times
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.files.toolsets import Toolset, read_toolset, toolset_ids
 from covalt_git.hosts import HostRule
-from covalt_git.installs.asking import receivers
 from covalt_git.installs.changing import one_at_a_time
+from covalt_git.installs.requested import receivers
 from covalt_git.installs.state_store import (
     changeable,
     find_server,

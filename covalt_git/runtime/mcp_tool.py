@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.connections.connection import Asked
+from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.live import CONNECTIONS
 from covalt_git.connections.waiting import Hears
 from covalt_git.errors import CovaltError
@@ -83,7 +83,7 @@ def run(job: McpJob) -> Outcome:
     """Make the call to its end, its limit or Ctrl-C."""
     log: list[str] = []
     hints = job.tool.annotations
-    asked = Asked(
+    asked = ServerCall(
         job.tool.upstream or job.tool.id.name,
         job.digest,
         job.args,

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from covalt_git.errors import Problem
 from covalt_git.files.bundle_files import FileKind
-from covalt_git.installs.asking import asked as asked_by
+from covalt_git.installs.requested import requested
 from covalt_git.installs.standing import changes
 from covalt_git.installs.state_store import set_enabled
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
@@ -234,7 +234,7 @@ def packages(toolset: Toolset) -> tuple[str, ...]:
 
 def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
     """Return what a toolset asks for beyond its walls, and whether it is granted."""
-    return tuple(GrantAsked(**one._asdict()) for one in asked_by(toolset))
+    return tuple(GrantAsked(**one._asdict()) for one in requested(toolset))
 
 
 def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:

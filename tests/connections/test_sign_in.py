@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
-from covalt_git.connections.connection import Asked
+from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.failures import ServerRefusedError, SignInNeededError
 from covalt_git.connections.kept_sign_ins import (
@@ -74,7 +74,7 @@ def root(tmp_path: Path) -> Path:
 def called(connections: Connections, to: Definition, tool: str = "who") -> str:
     (given,) = (one for one in connections.tools(to) if one["name"] == tool)
     digest = locked_tool(given).digest
-    result = connections.call(to, Asked(tool, digest, {}, 20.0))
+    result = connections.call(to, ServerCall(tool, digest, {}, 20.0))
     return str(result["content"][0]["text"])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.connections.connection import Asked
+from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.failures import ServerFailedError, SignInNeededError
 from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile
@@ -51,7 +51,7 @@ def at(port: int, transport: str = "streamable-http") -> Definition:
 def call(connections: Connections, to: Definition, tool: str, hears: Hears, **args: Any) -> str:
     """Call a tool and return the only text of its result."""
     (given,) = (one for one in connections.tools(to) if one["name"] == tool)
-    asked = Asked(tool, locked_tool(given).digest, args, 20.0)
+    asked = ServerCall(tool, locked_tool(given).digest, args, 20.0)
     result = connections.call(to, asked, hears=hears)
     return str(result["content"][0]["text"])
 

@@ -1,7 +1,7 @@
-"""What a toolset asks for beyond its walls, as its manifest says, and whether that is granted now.
+"""Permissions that a toolset requests in its manifest, and whether they are granted.
 
-Only hosts and secrets: its MCP servers stand in the manifest as they would be granted.  What Python
-reaches is not told anywhere, so that a toolset may need more than it asks for.
+They are hosts and secrets only: MCP servers are in the manifest as they would be granted.  No manifest
+says what Python code reaches, so that a toolset may need more than it requests.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import HttpRequest, ToolsetManifest
 
 
-class Asked(NamedTuple):
-    """A host to reach, or a secret to send: ``host`` as a grant names it, None where nobody can tell."""
+class RequestedGrant(NamedTuple):
+    """A host to reach, or a secret to send: ``host`` as a grant names it, None if it is unknown."""
 
     kind: Literal["network", "secret"]
     name: str | None
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     granted: bool
 
 
-def asked(toolset: Toolset) -> list[Asked]:
+def requested(toolset: Toolset) -> list[RequestedGrant]:
     """Return the hosts that a toolset's HTTP tools would reach and the secrets it declares, sorted.
 
     A secret is named once for each host that a tool sends it to.
@@ -69,13 +69,13 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
     return found
 
 
-def _hosts(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:
+def _hosts(manifest: ToolsetManifest, may: Granted) -> Iterator[RequestedGrant]:
     for tool in manifest.tools:
         if tool.http is not None and (origin := _origin(tool.http)):
-            yield Asked("network", None, rule_of(origin), may.reach.covers(origin))
+            yield RequestedGrant("network", None, rule_of(origin), may.reach.covers(origin))
 
 
-def _secrets(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:
+def _secrets(manifest: ToolsetManifest, may: Granted) -> Iterator[RequestedGrant]:
     sent = set()
     for tool in manifest.tools:
         if tool.http is None or (origin := _origin(tool.http)) is None:
@@ -84,10 +84,10 @@ def _secrets(manifest: ToolsetManifest, may: Granted) -> Iterator[Asked]:
             reach = may.secrets.get(reference.name)
             sent.add(reference.name)
             covered = reach is not None and reach.covers(origin)
-            yield Asked("secret", reference.name, rule_of(origin), covered)
+            yield RequestedGrant("secret", reference.name, rule_of(origin), covered)
     for name in manifest.secrets:
         if name not in sent:
-            yield Asked("secret", name, None, name in may.secrets)
+            yield RequestedGrant("secret", name, None, name in may.secrets)
 
 
 def _origin(http: HttpRequest) -> Origin | None:
