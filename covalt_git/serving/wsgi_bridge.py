@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import io
-import re
 import sys
 import threading
 from concurrent.futures import CancelledError
+from contextlib import suppress
+from http import HTTPStatus
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
+import h11
+
 from covalt_git.errors import ClientGoneError, CovaltError
-from covalt_git.serving.daemon_threads import DaemonThreads
 from covalt_git.serving.error_answer import CLOSE, send_error
 
 if TYPE_CHECKING:
@@ -46,10 +49,6 @@ BUFFERED = 256 * 1024
 """How much of a request's body is taken from the client before the app asks for it, in bytes."""
 
 _READ_BYTES = 64 * 1024
-# RFC 9110, section 5: what the server would refuse only once nothing else can be answered.
-_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9a-zA-Z]+")
-_HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
-_STATUS = re.compile(r"([2-5][0-9][0-9])( .*)?")
 _BODILESS = {204, 304}
 
 
@@ -58,7 +57,7 @@ class WSGIBridge:
 
     def __init__(self, app: WSGIApplication, *, threads: int = THREADS) -> None:
         self._app = app
-        self._threads = DaemonThreads(threads)
+        self._threads = _DaemonThreads(threads)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request.
@@ -85,6 +84,53 @@ class WSGIBridge:
         finally:
             if close := getattr(parts, "close", None):
                 close()
+
+
+class _DaemonThreads:
+    """At most ``most`` threads, started when they are needed and reused.
+
+    The interpreter does not wait for them when it exits, as it does for those of ``concurrent.futures``.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = asyncio.Semaphore(most)
+        self._idle = threading.Semaphore(0)
+        self._jobs: SimpleQueue[tuple[Callable[[], None], Callable[[], None]]] = SimpleQueue()
+
+    async def run(self, work: Callable[[], None]) -> BaseException | None:
+        """Run ``work`` as soon as a thread is free, and return what it raised.
+
+        Cancelling stops the wait, not the work.
+        """
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        raised: list[BaseException] = []
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - whoever waits decides what it means
+                raised.append(error)
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(over.set)
+
+        async with self._free:
+            self._jobs.put((guarded, tell))
+            if not self._idle.acquire(blocking=False):
+                threading.Thread(target=self._work, name="worker", daemon=True).start()
+            await over.wait()
+        return raised[0] if raised else None
+
+    def _work(self) -> None:
+        while True:
+            job, tell = self._jobs.get()
+            job()
+            # Idle before anybody knows: whoever waited may have the next job at once.
+            self._idle.release()
+            tell()
+            del job, tell  # what they hold is not to wait for the next ones
 
 
 class _Exchange:
@@ -235,22 +281,14 @@ class _Answer:
             raise RuntimeError("start_response was called twice")
         if exc_info is not None and exc_info[1] is not None and self.begun:
             raise exc_info[1]
-        found = _STATUS.fullmatch(status)
-        if found is None:
-            raise ValueError(f"{status!r} is not a status")
-        for name, value in headers:
-            if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
-                raise ValueError(f"{name!r} is not a header, by its name or its value")
-        code = int(found[1])
+        code = HTTPStatus(int(status.partition(" ")[0]))
+        encoded = [
+            (name.lower().encode(), value.strip(" \t").encode("latin-1")) for name, value in headers
+        ]
+        # Checked here, because an error of the server comes too late for an error response.
+        h11.Response(status_code=code, headers=encoded)
         self._bodiless = self._bodiless or code in _BODILESS
-        self._start = {
-            "type": "http.response.start",
-            "status": code,
-            "headers": [
-                (name.lower().encode(), value.strip(" \t").encode("latin-1"))
-                for name, value in headers
-            ],
-        }
+        self._start = {"type": "http.response.start", "status": code, "headers": encoded}
         return self.write
 
     def send(self, parts: Iterable[bytes]) -> None:
