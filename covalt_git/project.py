@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.calls.approvals import Approvals
+    from covalt_git.calls.background import Follower
     from covalt_git.calls.engine import Engine
-    from covalt_git.calls.running import Follower
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chats import ChatStore, OneChat
     from covalt_git.workspaces.locking import Place
@@ -89,8 +89,8 @@ class Project:
 
         ``waiting`` is told its place in a busy chat's queue; ``follower`` what a call does, and may cancel it.
         """
+        from covalt_git.calls.background import Follower  # noqa: PLC0415
         from covalt_git.calls.engine import Engine  # noqa: PLC0415 - see above
-        from covalt_git.calls.running import Follower  # noqa: PLC0415
 
         return Engine(self.root, self.config, self.principal, waiting, follower or Follower())
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from covalt_git import canonical_json, json_schema, times
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import beside, http_calls, mcp_calls, python_calls
+from covalt_git.calls.background import RUNNING, Follower, Started
 from covalt_git.calls.given_ids import GivenId
 from covalt_git.calls.observed import observed, step, waiting
 from covalt_git.calls.outcomes import (
@@ -26,7 +27,6 @@ from covalt_git.calls.outcomes import (
     wrote_though_read_only,
 )
 from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
-from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.files.toolset_copies import ToolsetChangedError
 from covalt_git.models.calls import (

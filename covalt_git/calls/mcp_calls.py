@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls import call_secrets
-from covalt_git.calls.running import Installing
+from covalt_git.calls.background import Installing
 from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolsets import STATE_FOLDER, read_toolset
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.calls.running import Follower
+    from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.definition import Definition
     from covalt_git.elicitation.requests import Inquiry

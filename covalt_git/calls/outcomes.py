@@ -19,7 +19,7 @@ from covalt_git.workspaces.writing import some
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.calls.running import Cancel
+    from covalt_git.calls.background import Cancel
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import SandboxLevel

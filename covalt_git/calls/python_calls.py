@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git import json_schema
 from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
-from covalt_git.calls.running import Installing
+from covalt_git.calls.background import Installing
 from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolset_copies import ToolsetCopy
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
-    from covalt_git.calls.running import Follower
+    from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.base import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel

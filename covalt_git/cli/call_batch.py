@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from covalt_git.calls.background import Cancel
 from covalt_git.calls.batch import read_batch
-from covalt_git.calls.running import Cancel
 from covalt_git.cli import output
 from covalt_git.cli.call_progress import following
 from covalt_git.cli.progress import bar

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.calls.running import Cancel, Follower, Installing, Started
+from covalt_git.calls.background import Cancel, Follower, Installing, Started
 from covalt_git.cli import elicitation, output
 from covalt_git.cli.progress import bar
 from covalt_git.cli.stopping import cancelling
@@ -19,8 +19,8 @@ from covalt_git.runtime.python_tool import KEPT_OUTPUT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.calls.background import CallEvent
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.calls.running import CallEvent
     from covalt_git.elicitation.requests import Respondent
 
 _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}

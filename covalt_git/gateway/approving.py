@@ -20,8 +20,8 @@ from covalt_git.text import display
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.calls.background import Follower
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.calls.running import Follower
     from covalt_git.models.calls import Approval
     from covalt_git.project import Project
 

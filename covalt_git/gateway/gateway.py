@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     import mcp_types as types
 
-    from covalt_git.calls.running import Follower
+    from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.gateway.client_chats import Client
     from covalt_git.gateway.own_tools import Mode

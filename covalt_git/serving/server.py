@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.access import UnknownRoleError
-from covalt_git.calls.running import RUNNING
+from covalt_git.calls.background import RUNNING
 from covalt_git.errors import CovaltError
 from covalt_git.files.agent_tokens import PREFIX
 from covalt_git.files.project_files import read_config

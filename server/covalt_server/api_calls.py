@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from covalt_git.calls.background import RUNNING
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import fresh_notes
-from covalt_git.calls.running import RUNNING
 from covalt_git.errors import UnknownNameError
 from covalt_git.models.base import JsonObject
 from covalt_git.models.calls import (

@@ -15,8 +15,8 @@ from pydantic import Field
 from werkzeug.wrappers import Response
 
 from covalt_git import canonical_json
+from covalt_git.calls.background import RUNNING, Follower, Installing, Started
 from covalt_git.calls.given_ids import IdTakenError
-from covalt_git.calls.running import RUNNING, Follower, Installing, Started
 from covalt_git.elicitation.requests import NotAskedError, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
@@ -33,8 +33,8 @@ from covalt_server.contract import Answer, Asked, InvalidRequestError, operation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from covalt_git.calls.background import CallEvent
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.calls.running import CallEvent
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
@@ -156,10 +156,11 @@ def begun(asked: StreamCall) -> CallStream:
     wanted = replace(as_request(asked), call_id=call_id, fresh=asked.call_id is None)
     if not opened.engine().is_made(chat, wanted):
         opened.engine().check(wanted)
-    made, is_new = current.streams().open(call, on_disconnect=asked.on_disconnect)
+    new = CallStream(call, on_disconnect=asked.on_disconnect)
+    made = current.streams().find_or_add(call_id, new)
     if made.call != call:
         raise IdTakenError(call_id, "another call")
-    if is_new:
+    if made is new:
 
         def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             return opened.engine(waits, follower).call(chat, wanted)
@@ -179,14 +180,15 @@ def approved(execution_id: str, *, can_ask: tuple[QuestionKind, ...]) -> CallStr
     args = canonical_json.dumps(asked.args)
     call = Followed(asked.call_id, asked.chat_id, asked.tool_id, args)
     streams = current.streams()
-    made, is_new = streams.open(call, on_disconnect="continue", goes_on=True)
-    if is_new:
+    new = CallStream(call, on_disconnect="continue")
+    made = streams.find_or_add(call.call_id, new, goes_on=True)
+    if made is new:
 
         def approve(_: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             try:
                 return opened.approvals(waits, follower).approve(execution_id)
             except CovaltError:
-                streams.drop(made)  # whoever follows the call follows it as it was
+                streams.drop(call.call_id, made)  # whoever follows the call follows it as it was
                 raise
 
         _start(opened, approve, made, can_ask)
@@ -262,10 +264,10 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
                     index.sync_chat(chat)
             done = answer_of(chat, outcome)
     except CovaltError as error:
-        made.end("ToolCallError", error, call=None, refusal=error.as_json())
+        made.tell_end("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
         bug = refusals.bug()
-        made.end("ToolCallError", bug, call=None, refusal=bug.as_json())
+        made.tell_end("ToolCallError", bug, call=None, refusal=bug.as_json())
         raise
     else:
         shown = done.model_dump(mode="json")
@@ -273,7 +275,7 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
             made.tell("FilesChanged", changes=shown["changes"])
         if shown["render_plan"] is not None:
             made.tell("RenderPlan", render_plan=shown["render_plan"])
-        made.end(_ENDS[done.status], done, call=shown, refusal=None)
+        made.tell_end(_ENDS[done.status], outcome, call=shown, refusal=None)
 
 
 def _tell(made: CallStream, told: CallEvent) -> None:

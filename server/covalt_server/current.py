@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from flask import current_app, g
 from flask.logging import default_handler
 
+from covalt_git.calls.background import BackgroundCalls
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.project import Project
 from covalt_git.text.log_format import LogFormatter, escape_logs
-from covalt_server.call_streams import CallStreams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
+    from covalt_server.call_streams import CallStream
 
 
 _LOG_LINE = "[%(asctime)s] %(levelname)s in %(module)s: %(message)s"
@@ -37,7 +38,7 @@ def install(app: Flask, root: Path, role: str | None) -> None:
     """Let the requests of an app work on the project at ``root``."""
     app.config["COVALT_ROOT"] = root
     app.config["COVALT_ROLE"] = role
-    app.config["COVALT_STREAMS"] = CallStreams()
+    app.config["COVALT_STREAMS"] = BackgroundCalls()
     app.teardown_request(_close)
     escape_logs()
     default_handler.setFormatter(LogFormatter(_LOG_LINE))
@@ -56,9 +57,9 @@ def project() -> Project:
     return opened
 
 
-def streams() -> CallStreams:
+def streams() -> BackgroundCalls[CallStream]:
     """Return the calls that are followed."""
-    found: CallStreams = current_app.config["COVALT_STREAMS"]
+    found: BackgroundCalls[CallStream] = current_app.config["COVALT_STREAMS"]
     return found
 
 

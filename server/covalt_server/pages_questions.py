@@ -42,9 +42,9 @@ def onward(made: CallStream) -> Response:
     done = made.outcome
     if done is None or isinstance(done, CovaltError):
         raise done or UnknownNameError("call", made.call.call_id, (), list_with="list_calls")
-    if done.execution_id is not None and done.status == "pending":
-        return shell.back("approvals.approval", execution_id=done.execution_id)
-    return shell.back("calls.call", chat_id=done.chat_id, call_id=done.id)
+    if done.approval is not None:
+        return shell.back("approvals.approval", execution_id=done.approval.execution_id)
+    return shell.back("calls.call", chat_id=done.call.chat_id, call_id=done.call.id)
 
 
 @pages.get("/calls/<call_id>/questions/<question_id>/<key>")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.calls.background import CallEvent, Cancel, Follower, Started
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.replay import replay
-from covalt_git.calls.running import CallEvent, Cancel, Follower, Started
 from covalt_git.names import new_id
 from covalt_git.runtime.jobs import Log
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
 from covalt_git.calls.engine import Request
-from covalt_git.calls.running import RUNNING, Follower, NotRunningError, Started
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.environments import CannotInstallError
@@ -18,8 +18,8 @@ from covalt_git.runtime.jobs import Log
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:
+    from covalt_git.calls.background import CallEvent
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.calls.running import CallEvent
     from tests.calls.conftest import World
 
 CANARY = "sk-canary/+7f"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.calls.running import Installing, Started
+from covalt_git.calls.background import Installing, Started
 from covalt_git.cli.call_progress import following
 from covalt_git.files.new_project import create_project
 from covalt_git.models.calls import CallError

@@ -12,7 +12,7 @@ from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from covalt_server.call_streams import CallStreams
+from covalt_git.calls.background import BackgroundCalls
 from tests.browser import console_errors
 from tests.server.api import Api, make_project
 from tests.server.live import Live, live
@@ -81,7 +81,7 @@ def page(context: BrowserContext, served: Live) -> Iterator[Page]:
 @pytest.fixture
 def api(root: Path, sample_app: Flask) -> Api:
     """The API of a project with one chat, c1, in which nothing has happened."""
-    sample_app.config.update(COVALT_ROOT=root, COVALT_STREAMS=CallStreams())
+    sample_app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
     made = Api(root, sample_app)
     made.post("create_chat", chat_id="c1", title="A chat")
     return made

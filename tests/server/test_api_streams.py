@@ -7,25 +7,23 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from werkzeug.test import TestResponse
 
-from covalt_git.calls.running import RUNNING
+from covalt_git.calls.background import (
+    KEPT_CALLS,
+    KEPT_EVENT_BYTES,
+    KEPT_EVENTS,
+    RUNNING,
+    BackgroundCalls,
+)
 from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
 from covalt_server import call_streams
-from covalt_server.call_streams import (
-    KEPT_EVENT_BYTES,
-    KEPT_EVENTS,
-    KEPT_STREAMS,
-    CallStream,
-    CallStreams,
-    Followed,
-)
+from covalt_server.call_streams import CallStream, Followed
 from tests.server.api import BEARER, HOME, Api, configure, refused
 from tests.server.test_api_toolsets import FORECAST, write
 
@@ -41,7 +39,6 @@ tools:
 SLOW_PYTHON = '''\
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -131,8 +128,8 @@ def all_ended() -> None:
             thread.join()
 
 
-def streams(api: Api) -> CallStreams:
-    found: CallStreams = api.app.config["COVALT_STREAMS"]
+def streams(api: Api) -> BackgroundCalls[CallStream]:
+    found: BackgroundCalls[CallStream] = api.app.config["COVALT_STREAMS"]
     return found
 
 
@@ -211,8 +208,10 @@ def test_whoever_waits_for_the_chat_is_told_who_holds_it_and_when_it_is_their_tu
 # Broken connections
 
 
-def test_a_client_that_stays_away_cancels_its_call_and_keeps_what_it_wrote(slow: Api) -> None:
-    streams(slow).grace_s = 0
+def test_a_client_that_stays_away_cancels_its_call_and_keeps_what_it_wrote(
+    slow: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_streams, "GRACE_S", 0)
     response = follow(slow, "slow:wait")
     appear(slow.workspace / "runs")
     response.close()
@@ -233,8 +232,10 @@ def test_a_closed_stream_leaves_its_call_less_than_a_second() -> None:
     assert noticed + alone + told_to_end < 1
 
 
-def test_a_client_that_stays_away_while_its_call_waits_makes_none(slow: Api) -> None:
-    streams(slow).grace_s = 0
+def test_a_client_that_stays_away_while_its_call_waits_makes_none(
+    slow: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_streams, "GRACE_S", 0)
     first = follow(slow, "slow:wait")
     appear(slow.workspace / "runs")
     second = follow(slow, "slow:tell")
@@ -253,8 +254,10 @@ def test_a_client_that_stays_away_while_its_call_waits_makes_none(slow: Api) -> 
     assert call["tool_id"] == "slow:wait"
 
 
-def test_a_client_that_comes_back_goes_on_where_it_was(slow: Api) -> None:
-    streams(slow).grace_s = 60
+def test_a_client_that_comes_back_goes_on_where_it_was(
+    slow: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_streams, "GRACE_S", 60)
     response = follow(slow, "slow:wait")
     told = coming(response)
     call_id = until(told, "ToolCallStarted")["call_id"]
@@ -272,24 +275,26 @@ def test_a_client_that_comes_back_goes_on_where_it_was(slow: Api) -> None:
     assert resume(slow, call_id, "end").status_code == 204
 
 
-def test_a_client_that_comes_back_in_time_keeps_its_call(slow: Api) -> None:
-    streams(slow).grace_s = 60
+def test_a_client_that_comes_back_in_time_keeps_its_call(
+    slow: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_streams, "GRACE_S", 60)
     response = follow(slow, "slow:wait")
     call_id = until(coming(response), "ToolCallStarted")["call_id"]
     response.close()
-    made = streams(slow).get(call_id)
-    assert made is not None
-    alone = made._alone
-    assert alone is not None
+    *_, alone = (one for one in threading.enumerate() if isinstance(one, threading.Timer))
     again = resume(slow, call_id)
-    alone.join()  # the clock that was running has been stopped
+    alone.cancel()
+    alone.function()  # as at the end of its time
     (slow.workspace / "go").write_text("1")
 
     assert names(events(again))[-1] == "ToolCallCompleted"
 
 
-def test_a_call_that_is_to_go_on_does_so_without_anybody(slow: Api) -> None:
-    streams(slow).grace_s = 0
+def test_a_call_that_is_to_go_on_does_so_without_anybody(
+    slow: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_streams, "GRACE_S", 0)
     response = follow(slow, "slow:wait", body={"on_disconnect": "continue"})
     appear(slow.workspace / "runs")
     response.close()
@@ -444,7 +449,7 @@ def test_a_silence_is_filled_with_comments() -> None:
     made = CallStream(CALL)
     told = (part for part in made.events(heartbeat_s=0.01) if part)
     beat = next(told)
-    made.end("ToolCallCompleted")
+    made.tell_end("ToolCallCompleted")
 
     assert beat == b": nothing new\n\n"
     assert [*told][-1] == b"event: ToolCallCompleted\nid: end\ndata: {}\n\n"
@@ -454,7 +459,7 @@ def test_of_a_flood_of_events_the_last_are_kept() -> None:
     made = CallStream(CALL)
     for number in range(KEPT_EVENTS + 10):
         made.tell("ToolCallProgress", done=number)
-    made.end("ToolCallCompleted")
+    made.tell_end("ToolCallCompleted")
     whole = b"".join(made.events(after=3))
 
     assert whole.count(b"event: ") == KEPT_EVENTS + 1
@@ -465,22 +470,20 @@ def test_of_large_events_few_are_kept() -> None:
     made = CallStream(CALL)
     for _ in range(10):
         made.tell("ToolCallLog", message="x" * (1 << 20))
-    every = CallStreams()
+    every = BackgroundCalls[CallStream]()
     for number in range(10):
-        stream, _ = every.open(replace(CALL, call_id=f"call-{number}"), on_disconnect="cancel")
-        stream.end("ToolCallCompleted", call="x" * (16 << 20))
+        every.find_or_add(f"call-{number}", CallStream(CALL)).tell_end("End", call="x" * (16 << 20))
 
     assert made.size <= KEPT_EVENT_BYTES
     assert [number for number in range(10) if every.get(f"call-{number}")] == [7, 8, 9]
 
 
 def test_of_many_calls_that_ended_the_last_are_kept() -> None:
-    every = CallStreams()
-    running, _ = every.open(CALL, on_disconnect="cancel")
-    for number in range(KEPT_STREAMS + 5):
-        call = replace(CALL, call_id=f"call-{number}")
-        every.open(call, on_disconnect="cancel")[0].end("ToolCallCompleted")
+    every = BackgroundCalls[CallStream]()
+    running = every.find_or_add("running", CallStream(CALL))
+    for number in range(KEPT_CALLS + 5):
+        every.find_or_add(f"call-{number}", CallStream(CALL)).tell_end("ToolCallCompleted")
 
-    assert every.get("1") is running
+    assert every.get("running") is running
     assert every.get("call-4") is None
     assert every.get("call-5") is not None
