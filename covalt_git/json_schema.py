@@ -14,6 +14,7 @@ import jsonschema_rs
 
 from covalt_git import canonical_json
 from covalt_git.errors import CovaltError, Problem, nearest_name
+from covalt_git.json_values import pointer
 from covalt_git.names import BUILTIN_NAMESPACE
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.base import JsonObject
 
-_META = canonical_json.dumps({"$ref": "https://json-schema.org/draft/2020-12/schema"})
+_META = canonical_json.dumps({pointer.REF: "https://json-schema.org/draft/2020-12/schema"})
 _NAMES = {
     "object": "an object",
     "array": "a list",
@@ -201,7 +202,7 @@ def _reference(schema: JsonObject, is_meant: Callable[[str], bool]) -> Loc:
     waiting: list[tuple[Loc, Any]] = [((), schema)]
     while waiting:
         loc, value = waiting.pop()
-        if loc and loc[-1] in {"$ref", "$dynamicRef"} and isinstance(value, str):
+        if loc and loc[-1] in {pointer.REF, "$dynamicRef"} and isinstance(value, str):
             if is_meant(value):
                 return loc
         elif isinstance(value, dict):

@@ -28,6 +28,10 @@ def is_rename_of_a_path(node: ast.AST) -> bool:
     )
 
 
+def is_keyword_of_a_reference(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "$ref"
+
+
 def product_files() -> Iterator[tuple[str, ast.Module]]:
     for top in ("covalt_git", "server"):
         for file in (ROOT / top).rglob("*.py"):
@@ -38,7 +42,12 @@ def product_files() -> Iterator[tuple[str, ast.Module]]:
 
 @pytest.mark.parametrize(
     ("is_primitive", "homes"),
-    [pytest.param(is_rename_of_a_path, ["covalt_git/system/atomic_write.py"], id="rename")],
+    [
+        pytest.param(is_rename_of_a_path, ["covalt_git/system/atomic_write.py"], id="rename"),
+        pytest.param(
+            is_keyword_of_a_reference, ["covalt_git/json_values/pointer.py"], id="reference"
+        ),
+    ],
 )
 def test_a_primitive_is_implemented_in_its_home_alone(
     is_primitive: Callable[[ast.AST], bool], homes: list[str]

@@ -30,6 +30,7 @@ from covalt_git.files.python_source import (
 )
 from covalt_git.files.python_text import MAX_SOURCE_BYTES
 from covalt_git.files.reference_checks import check_references
+from covalt_git.json_values import pointer
 from covalt_git.models import problems as codes
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
 
@@ -202,7 +203,7 @@ def _check_schemas(
             continue
         found = json_schema.schema_problems(schema)
         for place, message in found:
-            outside = place[-1:] == ("$ref",)
+            outside = place[-1:] == (pointer.REF,)
             hint = 'put it under $defs, and refer to it as "#/$defs/name"' if outside else ""
             yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
         if not found and key == "input_schema" and schema.get("type", "object") != "object":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.interpolate import Expression, expressions
+from covalt_git.json_values import pointer
 from covalt_git.models import problems as codes
 from covalt_git.references import texts
 
@@ -33,7 +34,6 @@ _MANY_WAYS = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "dependentSchemas", "$dynamicRef"}
 )
 _NO_PARTS = frozenset({"string", "integer", "number", "boolean", "null"})
-_MAX_REFERENCES = 20
 
 
 def check_expressions(
@@ -110,7 +110,10 @@ def _nothing_at(
     """
     here: Any = schema
     for position, part in enumerate(path):
-        here = _resolved(schema, here)
+        try:
+            here = pointer.resolve(schema, here)
+        except pointer.BadReferenceError:
+            return None
         if not isinstance(here, dict) or here.keys() & _MANY_WAYS:
             return None
         properties = here.get("properties")
@@ -132,14 +135,4 @@ def _nothing_at(
         if not isinstance(others, dict):
             return None
         here = others
-    return None
-
-
-def _resolved(schema: JsonObject, here: Any) -> Any:
-    for _ in range(_MAX_REFERENCES):
-        if not isinstance(here, dict) or "$ref" not in here:
-            return here
-        group, _, name = str(here["$ref"]).removeprefix("#/").partition("/")
-        definitions = schema.get(group)
-        here = definitions.get(name) if isinstance(definitions, dict) else None
     return None

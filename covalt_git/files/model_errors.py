@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import nearest_name
+from covalt_git.json_values import pointer
 from covalt_git.models import problems as codes
 from covalt_git.models.base import FORMS, JsonObject, StrictModel
 
@@ -284,13 +285,9 @@ def _step(root: JsonObject, place: JsonObject, part: str | int) -> list[JsonObje
 
 def _resolved(root: JsonObject, places: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the schemas behind references and alternatives."""
-    found = []
+    found: list[JsonObject] = []
     for place in places:
-        if "$ref" in place:
-            name = place["$ref"].rpartition("/")[2]
-            found += _resolved(root, [root["$defs"][name]])
-        elif "anyOf" in place or "oneOf" in place:
-            found += _resolved(root, place.get("anyOf") or place["oneOf"])
-        else:
-            found.append(place)
+        schema = pointer.resolve(root, place)
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        found += _resolved(root, choices) if choices else [schema]
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import Problem, nearest_name
+from covalt_git.json_values import pointer
 from covalt_git.models import problems as codes
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
-COMPOSING = frozenset({"$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
+COMPOSING = frozenset({pointer.REF, "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
 """Keywords through which a schema can declare arguments elsewhere than in ``properties``."""
 
 _HINTS = {
@@ -125,12 +126,13 @@ def _types(whole: JsonObject, part: Any) -> set[str] | None:
     found: set[str] = set()
     waiting, seen = [part], 0
     while waiting:
-        one, seen = waiting.pop(), seen + 1
+        try:
+            one, seen = pointer.resolve(whole, waiting.pop()), seen + 1
+        except pointer.BadReferenceError:
+            return None
         if not isinstance(one, dict) or seen > 50:  # noqa: PLR2004 - references to themselves
             return None
-        if "$ref" in one:
-            waiting.append(_definition(whole, one["$ref"]))
-        elif "type" in one:
+        if "type" in one:
             kinds = one["type"] if isinstance(one["type"], list) else [one["type"]]
             found.update(str(kind) for kind in kinds)
         elif isinstance(one.get("anyOf"), list):
@@ -144,9 +146,3 @@ def _array(whole: JsonObject, part: JsonObject) -> JsonObject:
     """Return the list among the choices of a part."""
     choices = part.get("anyOf", [part])
     return next((one for one in choices if one.get("type") == "array"), {}) if choices else whole
-
-
-def _definition(whole: JsonObject, reference: Any) -> Any:
-    group, _, name = str(reference).removeprefix("#/").partition("/")
-    definitions = whole.get(group)
-    return definitions.get(name) if isinstance(definitions, dict) else None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.files.python_names import UnknownError, literal
 from covalt_git.files.python_text import parse_expression
+from covalt_git.json_values import pointer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -178,7 +179,7 @@ class SchemaReader:
             if not isinstance(part, dict):
                 continue
             waiting.extend(part.values())
-            name = str(part.get("$ref", "")).removeprefix("#/$defs/")
+            name = pointer.name_of(part)
             if name in self.definitions and name not in found:
                 found[name] = self.definitions[name]
                 waiting.append(found[name])
@@ -238,7 +239,7 @@ class SchemaReader:
         if name not in self.definitions:
             self.definitions[name] = {}  # the class may hold itself
             self.definitions[name] = self.class_schema(node, self)
-        return {"$ref": f"#/$defs/{name}"}
+        return pointer.reference_to("$defs", name)
 
 
 class ResultReader(SchemaReader):

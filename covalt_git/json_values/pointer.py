@@ -22,7 +22,7 @@ class BadReferenceError(CovaltError):
     """A reference that leads to no part of its document."""
 
 
-def reference_to(*path: str) -> dict[str, str]:
+def reference_to(*path: str) -> dict[str, Any]:
     """Return the schema that refers to the part at ``path`` of its document."""
     steps = (quote(step.replace("~", "~0").replace("/", "~1"), safe="$~") for step in path)
     return {REF: "/".join(["#", *steps])}
@@ -32,6 +32,11 @@ def reference_of(schema: Any) -> str | None:
     """Return the ``$ref`` of a schema; None where it has none that is a text."""
     found = schema.get(REF) if isinstance(schema, dict) else None
     return found if isinstance(found, str) else None
+
+
+def name_of(schema: Any) -> str:
+    """Return the name of the part that a schema refers to; an empty text without a reference."""
+    return _decoded(unquote((reference_of(schema) or "")[1:]).rpartition("/")[2])
 
 
 def target(root: Any, reference: str) -> Any:
@@ -47,7 +52,7 @@ def target(root: Any, reference: str) -> Any:
         return _anchored(root, fragment)
     found = root
     for step in fragment.split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
+        key = _decoded(step)
         if isinstance(found, dict) and key in found:
             found = found[key]
         elif isinstance(found, list) and _INDEX.fullmatch(key) and int(key) < len(found):
@@ -69,6 +74,10 @@ def resolve(root: Any, schema: Any) -> Any:
             return schema
         schema = target(root, reference)
     raise BadReferenceError(f"the references from {reference!r} on lead in a circle")
+
+
+def _decoded(step: str) -> str:
+    return step.replace("~1", "/").replace("~0", "~")
 
 
 def _anchored(root: Any, name: str) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from covalt_git.json_values import pointer
 from covalt_git.models.base import (
     FORMS,
     AnyToolName,
@@ -100,7 +101,7 @@ def _exactly_one(*keys: str) -> JsonObject:
 
 
 def _config_of(renderer: str) -> JsonObject:
-    return {"$ref": f"#/$defs/{CONFIGS.get(renderer, NoConfig).__name__}"}
+    return pointer.reference_to("$defs", CONFIGS.get(renderer, NoConfig).__name__)
 
 
 _RULES: Mapping[str, JsonObject] = {
@@ -170,7 +171,7 @@ def published_schema(name: str) -> JsonObject:
         [(one, "validation") for one in wanted], schema_generator=_Published
     )
     definitions: JsonObject = found["$defs"]
-    root = definitions.pop(keys[model, "validation"]["$ref"].rpartition("/")[2])
+    root = definitions.pop(pointer.name_of(keys[model, "validation"]))
     for key, rules in _RULES.items():
         if key in definitions:
             definitions[key] |= rules

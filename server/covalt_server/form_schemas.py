@@ -6,9 +6,9 @@ should be is as good as absent here, and ``covalt_git.json_schema`` tells what i
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, TypeGuard
-from urllib.parse import unquote
+
+from covalt_git.json_values import pointer
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
@@ -45,9 +45,10 @@ class Flattening:
         if "$dynamicRef" in schema:
             return None
         parts = list_at(schema, "allOf")
-        if "$ref" in schema:
-            target = _target(schema["$ref"], self._root)
-            if target is None:
+        if pointer.REF in schema:
+            try:
+                target = pointer.target(self._root, str(schema[pointer.REF]))
+            except pointer.BadReferenceError:
                 return None
             parts = [titled(target, schema) if isinstance(target, dict) else target, *parts]
         flat: JsonObject = {}
@@ -56,30 +57,8 @@ class Flattening:
             if more is None:
                 return None
             flat = merged(flat, more)
-        own = {key: value for key, value in schema.items() if key not in {"$ref", "allOf"}}
+        own = {key: value for key, value in schema.items() if key not in {pointer.REF, "allOf"}}
         return merged(flat, own)
-
-
-def _target(ref: Any, root: JsonObject) -> Any:
-    """Return the schema that a reference leads to, or None: a pointer or an anchor within root."""
-    if not isinstance(ref, str) or not ref.startswith("#"):
-        return None
-    if ref != "#" and not ref.startswith("#/"):
-        defined = object_at(root, "$defs").values()
-        anchored = (
-            one for one in defined if isinstance(one, dict) and one.get("$anchor") == ref[1:]
-        )
-        return next(anchored, None)
-    place: Any = root
-    for part in ref.split("/")[1:]:
-        key = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(place, dict):
-            place = place.get(key)
-        elif isinstance(place, list) and re.fullmatch(r"\d{1,9}", key) and int(key) < len(place):
-            place = place[int(key)]
-        else:
-            return None
-    return place
 
 
 def merged(under: JsonObject, over: JsonObject) -> JsonObject:
@@ -95,9 +74,8 @@ def merged(under: JsonObject, over: JsonObject) -> JsonObject:
 
 def titled(schema: JsonObject, reference: Any) -> JsonObject:
     """Return a schema with the name by which it is referred to, if it has no title itself."""
-    ref = reference.get("$ref") if isinstance(reference, dict) else None
-    name = ref.rpartition("/")[2] if isinstance(ref, str) else ""
-    return {"title": unquote(name), **schema} if name else schema
+    name = pointer.name_of(reference)
+    return {"title": name, **schema} if name else schema
 
 
 def types_of(schema: JsonObject) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from covalt_git import __version__
+from covalt_git.json_values import pointer
 from covalt_git.text.media_types import SENT
 from covalt_server.contract import BODY_REFUSALS, REFUSALS, TROUBLE
 from covalt_server.refusals import phrase
@@ -36,6 +38,8 @@ PROBLEM = {
     "required": ["path", "line", "col", "code", "severity", "message", "hint"],
 }
 
+_component = partial(pointer.reference_to, "components", "schemas")
+
 ERROR = {
     "type": "object",
     "description": "What every operation answers when it does not do what was asked.",
@@ -43,7 +47,7 @@ ERROR = {
         "error": {"type": "string", "description": "The stable name of this kind of error."},
         "error_description": {"type": "string"},
         "hint": {"type": "string", "description": "What to do next."},
-        "problems": {"type": "array", "items": {"$ref": "#/components/schemas/Problem"}},
+        "problems": {"type": "array", "items": _component("Problem")},
     },
     "required": ["error", "error_description", "hint", "problems"],
     "additionalProperties": False,
@@ -177,6 +181,6 @@ def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
     for status in sorted(refused):
         answers[str(status)] = {
             "description": phrase(status),
-            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            "content": {"application/json": {"schema": _component("Error")}},
         }
     return answers

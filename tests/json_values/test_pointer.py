@@ -23,6 +23,7 @@ def test_a_reference_that_was_made_leads_to_its_part(outer: str, inner: str) -> 
     root: dict[str, Any] = {"$defs": {outer: {"properties": {inner: part}}}, **made}
 
     assert pointer.target(root, made[pointer.REF]) is part
+    assert pointer.name_of(made) == inner
     assert value_problems(root, 1) != []
     assert value_problems(root, "x") == []
 
