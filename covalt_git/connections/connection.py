@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from covalt_git import __version__
 from covalt_git.connections import failures
+from covalt_git.connections.kept_sign_ins import mask_of
 from covalt_git.connections.kept_tokens import KeptTokens
 from covalt_git.connections.last_words import LastWords
 from covalt_git.connections.transports import transport
@@ -131,7 +132,7 @@ class Connection:
         if self._owner is not None and not self._owner.done():
             there = self._ready is not None and self._ready.done()
             state = "ready" if there else "starting"
-        mask = self.definition.mask
+        mask = mask_of(self.definition)
         return Health(
             name.toolset_id,
             name.server_id,
@@ -409,7 +410,7 @@ class Connection:
     # What a server says and asks meanwhile
 
     def _said(self, line: str) -> None:
-        told = self.definition.mask.text(line)
+        told = mask_of(self.definition).text(line)
         for voice in self._waiting:
             voice.say(lambda hears: hears.starting(told))
 
@@ -420,16 +421,16 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self._tools = None
         if isinstance(message, ValidationError) and self.definition.transport == "stdio":
-            self._words.stray(self.definition.mask.text(str(message.errors()[0]["input"])))
+            self._words.stray(mask_of(self.definition).text(str(message.errors()[0]["input"])))
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        told = self.definition.mask.text(message or "")
+        told = mask_of(self.definition).text(message or "")
         if self._voice is not None:
             self._voice.say(lambda hears: hears.progress(progress, total, told))
 
     async def _logged(self, params: types.LoggingMessageNotificationParams) -> None:
         told = params.data if isinstance(params.data, str) else str(params.data)
-        told = self.definition.mask.text(told)
+        told = mask_of(self.definition).text(told)
         if self._voice is not None:
             self._voice.say(lambda hears: hears.log(params.level, told))
 

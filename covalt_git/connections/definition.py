@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-
-from covalt_git.connections.kept_sign_ins import SignInFile, SignInFileError
-from covalt_git.secret_values import Mask
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,12 +60,3 @@ class Definition:
     def may_sign_in(self) -> bool:
         """Whether a token that is kept for it may be sent: nothing else says there who asks."""
         return bool(self.url) and all(one.lower() != "authorization" for one in self.headers)
-
-    @property
-    def mask(self) -> Mask:
-        """What hides the secrets that it was given, and those that a sign-in left for it."""
-        kept = None
-        if self.may_sign_in:
-            with suppress(SignInFileError):  # whose tokens are not used either
-                kept = SignInFile.of(self.name, self.url).read()
-        return Mask((*self.secrets, *(kept.secrets if kept else ())))

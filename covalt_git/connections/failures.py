@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mcp import MCPError
 from mcp_types import INVALID_REQUEST
 
+from covalt_git.connections.kept_sign_ins import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_client.transport import why_unreachable
 
@@ -37,7 +38,9 @@ class Heard:
         why = f": {self.token}" if self.token else ""
         command = f"auth login {definition.name}" if definition.may_sign_in else "secret list"
         return SignInNeededError(
-            definition.mask.text(f"the MCP server {definition.name} wants to know who asks{why}"),
+            mask_of(definition).text(
+                f"the MCP server {definition.name} wants to know who asks{why}"
+            ),
             hint=f"covalt-git {command}",
         )
 
@@ -115,7 +118,7 @@ def of_start(
     else:
         why = _in_words(cause)
     return ServerFailedError(
-        definition.mask.text(f"the MCP server {name} cannot be used: {why}{_told(said)}"),
+        mask_of(definition).text(f"the MCP server {name} cannot be used: {why}{_told(said)}"),
         hint=hint or f"covalt-git source refresh {name.toolset_id}",
     )
 
@@ -131,12 +134,12 @@ def of_request(
         return needed
     if has_ended(cause):
         why = f"the MCP server {name} ended while it was asked{_told(said)}"
-        return ServerEndedError(definition.mask.text(why))
+        return ServerEndedError(mask_of(definition).text(why))
     if isinstance(cause, MCPError):
         why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
-        return ServerRefusedError(definition.mask.text(why))
+        return ServerRefusedError(mask_of(definition).text(why))
     why = why_unreachable(cause) or _in_words(cause)
-    return ServerRefusedError(definition.mask.text(f"the MCP server {name}: {why}"))
+    return ServerRefusedError(mask_of(definition).text(f"the MCP server {name}: {why}"))
 
 
 def _in_words(error: BaseException) -> str:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
 from covalt_git import canonical_json
+from covalt_git.connections.definition import Name
 from covalt_git.errors import CovaltError
 from covalt_git.models.base import StrictModel
+from covalt_git.secret_values import Mask
 from covalt_git.system import atomic_write, file_lock
 from covalt_git.system.private_files import read_private, user_folder
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
-    from covalt_git.connections.definition import Name
+    from covalt_git.connections.definition import Definition
 
 _FOLDER = "sign-ins"
 
@@ -149,8 +151,6 @@ def kept_sign_ins(root: Path) -> Iterator[tuple[SignInFile, KeptSignIn]]:
     Raises:
         SignInFileError: when one cannot be used.
     """
-    from covalt_git.connections.definition import Name  # noqa: PLC0415 - it reads our files
-
     found = []
     for path in (user_folder() / _FOLDER).glob("*.json"):
         kept = _read(path)
@@ -158,6 +158,15 @@ def kept_sign_ins(root: Path) -> Iterator[tuple[SignInFile, KeptSignIn]]:
             file = SignInFile(path, Name(root, kept.toolset_id, kept.server_id), kept.url)
             found.append((file, kept))
     yield from sorted(found, key=lambda one: (one[1].toolset_id, one[1].server_id, one[1].url))
+
+
+def mask_of(definition: Definition) -> Mask:
+    """Return what hides the secrets that a server was given, and those that a sign-in left for it."""
+    kept = None
+    if definition.may_sign_in:
+        with suppress(SignInFileError):  # whose tokens are not used either
+            kept = SignInFile.of(definition.name, definition.url).read()
+    return Mask((*definition.secrets, *(kept.secrets if kept else ())))
 
 
 def _read(path: Path) -> KeptSignIn | None:

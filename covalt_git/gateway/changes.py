@@ -10,9 +10,9 @@ from covalt_git.errors import CovaltError
 from covalt_git.following import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from covalt_git.gateway.gateway import Gateway
     from covalt_git.models.prompts import Prompt
     from covalt_git.models.tool import Tool
 
@@ -31,11 +31,11 @@ class Offer:
 
 
 class OfferChanges:
-    """Waits until a gateway offers something else than its ``offer``; close it to end the waiting."""
+    """Waits until ``offered`` of a project returns something else; close it to end the waiting."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._changes = Changes(gateway.root)
+    def __init__(self, root: Path, offered: Callable[[], Offer]) -> None:
+        self._offered = offered
+        self._changes = Changes(root)
         self.offer = self._now()
 
     def wait(self) -> tuple[Offer, Offer] | None:
@@ -55,6 +55,6 @@ class OfferChanges:
 
     def _now(self) -> Offer:
         try:
-            return self._gateway.offer()
+            return self._offered()
         except CovaltError:
             return Offer()

@@ -346,7 +346,8 @@ class Faces:
         made: list[OfferChanges] = []
         try:
             try:
-                await run_sync(lambda: made.append(OfferChanges(self._gateway)))
+                root, offered = self._gateway.root, self._gateway.offer
+                await run_sync(lambda: made.append(OfferChanges(root, offered)))
                 (changes,) = made
                 self._mirrored = await run_sync(mirrored.schemas, changes.offer.tools.values())
             finally:

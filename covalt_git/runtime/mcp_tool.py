@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.connections.connection import ServerCall
+from covalt_git.connections.kept_sign_ins import mask_of
 from covalt_git.connections.live import CONNECTIONS
 from covalt_git.connections.waiting import Hears
 from covalt_git.errors import CovaltError
@@ -122,7 +123,7 @@ class _Result:
 
     def __init__(self, job: McpJob, result: JsonObject) -> None:
         self._job = job
-        self._mask = job.definition.mask
+        self._mask = mask_of(job.definition)
         self._blocks: list[JsonObject] = result.get("content") or []
         self._structured = result.get("structuredContent")
         self._has_structure = "structuredContent" in result
