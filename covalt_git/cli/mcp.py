@@ -12,8 +12,8 @@ from covalt_git.access import UnknownRoleError
 from covalt_git.cli import mcp_install, output
 from covalt_git.cli.session import project, tell_roleless
 
-Mode = Literal["direct", "search", "both"]
-Style = Literal["dots", "short", "underscore"]
+Mode = Literal["direct", "search"]
+Style = Literal["dots", "underscore"]
 
 
 @click.group(invoke_without_command=True)

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 REPLACEMENTS = {
+    ("mcp", "--mode both"): "use --mode search, or --mode direct to list every tool",
+    ("mcp", "--names short"): "use --names underscore",
     ("tool schema", "--exact"): "leave it out, calls are checked by the schema that is printed",
 }
 """What to do instead, by the command and the words that were removed."""

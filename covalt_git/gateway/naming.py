@@ -1,7 +1,6 @@
 """What hosts call the tools: paths, or names for those that refuse dots or long ones.
 
-A name is made of the ids alone, so that it is the same at every start.  Where a short name would stand
-for two tools, it stands for neither.
+A name is made of the ids alone, so that it is the same at every start.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git.names import BadNameError, ToolId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection
 
-Style = Literal["dots", "short", "underscore"]
+Style = Literal["dots", "underscore"]
 
-STYLES: tuple[Style, ...] = ("dots", "short", "underscore")
-"""``app-builder.write_file``, ``write_file`` and ``app-builder_write_file``."""
+STYLES: tuple[Style, ...] = ("dots", "underscore")
+"""``app-builder.write_file`` and ``app-builder_write_file``."""
 
 MAX_PLAIN = 64
 """How long a name is at most that every host takes: ``[A-Za-z0-9_-]{1,64}``."""
@@ -33,40 +32,13 @@ def names(
 ) -> dict[str, str]:
     """Return the tools' ids by the names that hosts call them by, in the order of the ids given.
 
-    No tool gets one of the names that are ``taken``.  ``dots`` are the tools' paths.  ``short`` is the
-    name within the toolset where only one tool has it, else that of ``underscore``.  ``underscore`` is
+    No tool gets one of the names that are ``taken``.  ``dots`` are the tools' paths.  ``underscore`` is
     the path without dots; where two are the same, or one is too long, it ends in a digest of its id.
     """
+    paths = {tool_id: ToolId.parse(tool_id).path for tool_id in tool_ids}
     if style == "dots":
-        return {ToolId.parse(tool_id).path: tool_id for tool_id in tool_ids}
-    whole = _unlike(tool_ids, _plain_path, taken)
-    if style == "underscore":
-        return whole
-    counted = Counter(_plain_name(tool_id) for tool_id in tool_ids)
-    chosen = {}
-    for name, tool_id in whole.items():
-        short = _plain_name(tool_id)
-        own = counted[short] == 1 and len(short) <= MAX_PLAIN
-        # A name that is another tool's whole one would be read as that tool.
-        free = short not in taken and whole.get(short, tool_id) == tool_id
-        chosen[short if own and free else name] = tool_id
-    return chosen
-
-
-def path_of(name: str) -> str | None:
-    """Return the id of the tool that a path names, as ``app-builder.write_file``; None of anything else."""
-    try:
-        tool_id = ToolId.parse(name)
-    except BadNameError:
-        return None
-    return str(tool_id) if tool_id.path == name else None
-
-
-def _unlike(
-    tool_ids: Iterable[str], named: Callable[[str], str], taken: Collection[str]
-) -> dict[str, str]:
-    """Return ids by names that are all different, none of them taken and none too long."""
-    wanted = {tool_id: named(tool_id) for tool_id in tool_ids}
+        return {path: tool_id for tool_id, path in paths.items()}
+    wanted = {tool_id: path.replace(".", "_") for tool_id, path in paths.items()}
     counted = Counter(wanted.values())
 
     def is_own(name: str) -> bool:
@@ -80,14 +52,15 @@ def _unlike(
     }
 
 
+def path_of(name: str) -> str | None:
+    """Return the id of the tool that a path names, as ``app-builder.write_file``; None of anything else."""
+    try:
+        tool_id = ToolId.parse(name)
+    except BadNameError:
+        return None
+    return str(tool_id) if tool_id.path == name else None
+
+
 def _with_digest(name: str, tool_id: str) -> str:
     digest = hashlib.sha256(tool_id.encode()).hexdigest()[:_DIGITS]
     return f"{name[: MAX_PLAIN - _DIGITS - 1]}_{digest}"
-
-
-def _plain_path(tool_id: str) -> str:
-    return ToolId.parse(tool_id).path.replace(".", "_")
-
-
-def _plain_name(tool_id: str) -> str:
-    return ToolId.parse(tool_id).name.replace(".", "_")

@@ -16,7 +16,7 @@ from covalt_git.gateway.object_schemas import object_schema
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
 
-Mode = Literal["direct", "search", "both"]
+Mode = Literal["direct", "search"]
 
 MOST_FOUND = 50
 """How many tools a search tells of at most."""
@@ -71,9 +71,8 @@ RESUME = types.Tool(
 _LISTED: dict[Mode, tuple[types.Tool, ...]] = {
     "direct": (RESUME,),
     "search": (CALL, READ, RESUME, SEARCH),
-    "both": (CALL, READ, RESUME, SEARCH),
 }
-NAMES = frozenset(tool.name for tool in _LISTED["both"])
+NAMES = frozenset(tool.name for tool in _LISTED["search"])
 """What no other tool is called, in any mode."""
 
 

@@ -297,7 +297,7 @@ class Faces:
             raise MCPError(types.INTERNAL_ERROR, _broken().message) from None
 
     def _gateway_of(self, ctx: ServerRequestContext[None]) -> Gateway:
-        """Return the gateway with the options in the query of the URL, ``/mcp?names=short&mode=search``.
+        """Return the gateway with the options in the query of the URL, ``/mcp?names=underscore&mode=search``.
 
         Raises:
             MCPError: when an option has another value than it may.

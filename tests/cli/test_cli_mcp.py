@@ -61,14 +61,14 @@ def test_the_file_of_a_person_keeps_what_else_is_in_it(root: Path) -> None:
     file.write_text('{"theme": "dark", "mcpServers": {"other": {"command": "x"}}}')
     file.chmod(0o600)
 
-    done = install(root, "--names", "short", "install", "claude-desktop", "--yes", "--json")
+    done = install(root, "--names", "dots", "install", "claude-desktop", "--yes", "--json")
 
     told = json.loads(done.stdout)
     said = json.loads(file.read_text())
     assert told == {"path": str(file), "entry": said["mcpServers"]["covalt-git"], "written": True}
     assert said["theme"] == "dark"
     assert [*said["mcpServers"]] == ["other", "covalt-git"]
-    assert told["entry"]["args"] == ["-C", str(root), "mcp", "--names", "short"]
+    assert told["entry"]["args"] == ["-C", str(root), "mcp", "--names", "dots"]
     assert Path(told["entry"]["command"]).is_absolute()
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -103,11 +103,11 @@ def test_a_host_may_be_given_the_address_of_the_server(
 
 
 def test_an_address_says_the_options_that_stand_before(root: Path) -> None:
-    options = ("--mode", "search", "--names", "short")
+    options = ("--mode", "search", "--names", "dots")
     done = install(root, *options, "install", "cursor", "--http", "--print")
 
     address = json.loads(done.stdout)["covalt-git"]["url"]
-    assert address == "http://127.0.0.1:8787/mcp?mode=search&names=short"
+    assert address == "http://127.0.0.1:8787/mcp?mode=search&names=dots"
 
 
 def test_who_has_no_role_where_there_are_roles_is_told_that_there_is_no_tool(root: Path) -> None:

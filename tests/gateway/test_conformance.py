@@ -1,4 +1,4 @@
-"""The toolset that the protocol's own suite is run against: `make proof` runs the suite, this a little."""
+"""The toolsets that the protocol's own suite is run against: `make proof` runs the suite, this a little."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from mcp import Client
 from covalt_git.files.toolsets import read_toolset
 from tests.gateway.clients import REPOSITORY, eras, make_project, talk, text
 
-FIXTURE = REPOSITORY / "fixtures" / "toolsets" / "conformance"
+FIXTURES = REPOSITORY / "fixtures" / "toolsets"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_project(tmp_path_factory.mktemp("conformance") / "project")
-    shutil.copytree(FIXTURE, root / "toolsets" / "conformance")
+    for name in ("json", "test"):
+        shutil.copytree(FIXTURES / name, root / "toolsets" / name)
     return root
 
 
 def test_nothing_is_wrong_with_it(root: Path) -> None:
-    assert read_toolset(root, "conformance").problems == ()
+    assert read_toolset(root, "json").problems == read_toolset(root, "test").problems == ()
 
 
 @eras
-def test_a_client_has_all_of_it_under_short_names(root: Path, era: str) -> None:
+def test_a_client_has_all_of_it_under_the_names_of_the_suite(root: Path, era: str) -> None:
     async def said(client: Client) -> list[set[str]]:
         return [
             {tool.name for tool in (await client.list_tools()).tools},
@@ -38,12 +39,12 @@ def test_a_client_has_all_of_it_under_short_names(root: Path, era: str) -> None:
             {one.name for one in (await client.list_resource_templates()).resource_templates},
         ]
 
-    tools, prompts, resources, templates = talk(root, said, era=era, style="short")
+    tools, prompts, resources, templates = talk(root, said, era=era, style="underscore")
 
-    manifest = read_toolset(root, "conformance").manifest
+    manifest = read_toolset(root, "test").manifest
     assert manifest is not None
-    assert tools >= {tool.id for tool in manifest.tools}
-    assert prompts == {prompt.id for prompt in manifest.prompts}
+    assert tools >= {f"test_{tool.id}" for tool in manifest.tools} | {"json_schema_2020_12_tool"}
+    assert prompts == {f"test_{prompt.id}" for prompt in manifest.prompts}
     assert resources == {"test://static-text", "test://static-binary", "test://watched-resource"}
     assert "template" in templates
 
@@ -52,11 +53,11 @@ def test_a_client_has_all_of_it_under_short_names(root: Path, era: str) -> None:
 def test_a_schema_is_told_as_it_was_written(root: Path, era: str) -> None:
     async def said(client: Client) -> Any:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        return tools["conformance.json_schema_2020_12_tool"].input_schema
+        return tools["json.schema_2020_12_tool"].input_schema
 
-    manifest = read_toolset(root, "conformance").manifest
+    manifest = read_toolset(root, "json").manifest
     assert manifest is not None
-    (declared,) = (tool for tool in manifest.tools if tool.id == "json_schema_2020_12_tool")
+    (declared,) = manifest.tools
     assert talk(root, said, era=era) == declared.input_schema
 
 
@@ -72,7 +73,7 @@ def test_every_kind_of_content_and_of_question_passes_through(root: Path, era: s
 
     async def said(client: Client) -> list[Any]:
         found = [
-            await client.call_tool(f"conformance.test_{name}", {})
+            await client.call_tool(f"test.{name}", {})
             for name in (
                 "multiple_content_types",
                 "input_required_result_multi_round",

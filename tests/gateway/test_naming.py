@@ -22,12 +22,6 @@ def test_a_path_is_the_id_with_a_dot() -> None:
     }
 
 
-def test_a_short_name_is_one_that_only_one_tool_has() -> None:
-    found = names(["a:read", "a:write", "b:read"], "short")
-
-    assert found == {"a_read": "a:read", "write": "a:write", "b_read": "b:read"}
-
-
 def test_two_paths_that_would_be_one_name_are_told_apart() -> None:
     found = names(["a:b_c", "a_b:c"], "underscore")
 
@@ -36,7 +30,7 @@ def test_two_paths_that_would_be_one_name_are_told_apart() -> None:
 
 
 def test_a_name_that_is_taken_is_no_tools() -> None:
-    assert "resume" not in names(["a:resume"], "short", taken={"resume"})
+    assert "call_tool" not in names(["call:tool"], "underscore", taken={"call_tool"})
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -47,10 +41,9 @@ def test_no_two_tools_have_one_name(style: Style, ids: set[str]) -> None:
     assert sorted(found.values()) == sorted(ids)
 
 
-@pytest.mark.parametrize("style", ["short", "underscore"])
 @given(IDS, st.text("ab", min_size=1, max_size=60))
-def test_plain_names_are_ones_that_every_host_takes(style: Style, ids: set[str], long: str) -> None:
-    found = names(sorted({*ids, f"{'a' * 40}:{long}"}), style)
+def test_names_without_dots_are_ones_that_every_host_takes(ids: set[str], long: str) -> None:
+    found = names(sorted({*ids, f"{'a' * 40}:{long}"}), "underscore")
 
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in found)
 

@@ -88,7 +88,11 @@ def test_a_role_has_prompts_and_resources_as_it_has_tools(root: Path, era: str) 
     assert talk(root, names, era=era) == ["guide.asks", "guide.explain", "guide.off"]
     assert talk(root, names, era=era, role="guest") == ["guide.asks", "guide.explain"]
     assert talk(root, names, era=era, role="reader") == []
-    assert talk(root, names, era=era, style="short") == ["asks", "explain", "off"]
+    assert talk(root, names, era=era, style="underscore") == [
+        "guide_asks",
+        "guide_explain",
+        "guide_off",
+    ]
     assert talk(root, addresses, era=era) == ["guide://all", "guide://dot"]
     assert talk(root, addresses, era=era, role="guest") == ["guide://all"]
     talk(root, refused, era=era, role="guest")

@@ -29,19 +29,16 @@ async def names(client: Client) -> list[str]:
 
 
 @eras
-def test_the_modes_list_the_tools_the_search_or_both(root: Path, era: str) -> None:
+def test_the_modes_list_the_tools_or_the_search(root: Path, era: str) -> None:
     own = ["call_tool", "read_tool", "resume", "search_tools"]
-    direct = talk(root, names, era=era)
-
     assert talk(root, names, era=era, mode="search") == own
-    assert direct[0] == "resume"
-    assert talk(root, names, era=era, mode="both") == [*own, *direct[1:]]
+    assert talk(root, names, era=era)[0] == "resume"
 
 
 @eras
 @pytest.mark.parametrize(
     ("style", "name"),
-    [("dots", "demo.write"), ("short", "write"), ("underscore", "demo_write")],
+    [("dots", "demo.write"), ("underscore", "demo_write")],
 )
 def test_a_tool_is_found_read_and_called(root: Path, era: str, style: str, name: str) -> None:
     async def said(client: Client) -> Any:

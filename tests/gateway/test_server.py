@@ -127,7 +127,7 @@ def test_arguments_that_are_wrong_are_told_one_by_one(root: Path, era: str) -> N
 
 
 @eras
-@pytest.mark.parametrize("style", ["dots", "short", "underscore"])
+@pytest.mark.parametrize("style", ["dots", "underscore"])
 @pytest.mark.parametrize(
     ("role", "name"),
     [(None, "off"), (None, "nothing"), ("reader", "write"), ("reader", "nothing")],
@@ -135,7 +135,7 @@ def test_arguments_that_are_wrong_are_told_one_by_one(root: Path, era: str) -> N
 def test_a_hidden_or_disabled_tool_is_one_that_is_not_there(
     root: Path, era: str, style: str, role: str | None, name: str
 ) -> None:
-    called = {"dots": f"demo.{name}", "short": name, "underscore": f"demo_{name}"}[style]
+    called = {"dots": f"demo.{name}", "underscore": f"demo_{name}"}[style]
 
     async def said(client: Client) -> str:
         with pytest.raises(MCPError) as refused:
