@@ -68,8 +68,6 @@ def command(
 def tell(serving: Serving, *, as_json: bool) -> None:
     """Print the address of what is served."""
     listener = serving.listener
-    if listener.moved_from is not None:
-        output.say(f"port {listener.moved_from} is taken, so it is {listener.port}", err=True)
     if listener.open_to_others:
         output.say(
             "warning: other machines can reach this by the names in server.allowed_hosts of "

@@ -1,4 +1,4 @@
-"""Where the server listens: on this machine unless somebody says otherwise, and on a free port."""
+"""The socket that the server listens on: on this machine, unless the user chooses another host."""
 
 from __future__ import annotations
 
@@ -14,14 +14,11 @@ from covalt_git.hosts import ip_text, unmapped
 if TYPE_CHECKING:
     from covalt_git.models.project_config import ServerConfig
 
-NEIGHBOURS = 20
-"""How many ports are tried, from the usual one on, where nobody asked for one."""
-
 OWN_HOSTS = ("127.0.0.1", "[::1]")
 """Hosts that the pages answer to without being told."""
 
 _BACKLOG = 128
-_ANY_PORT = "a port that is free: covalt-git serve --port 0"
+_ANY_PORT = "choose a free port: covalt-git serve --port 0"
 
 _Target: TypeAlias = tuple[socket.AddressFamily, int, tuple[Any, ...]]
 """A family, a protocol, and an address of that family whose second part is the port."""
@@ -41,14 +38,12 @@ class Listener:
         socket: it; whoever asked for it closes it.
         host: as it stands in an address that a browser opens.
         port: never 0.
-        moved_from: the usual port, where that was taken and another took its place.
         open_to_others: whether other machines can reach it.
     """
 
     socket: socket.socket
     host: str
     port: int
-    moved_from: int | None
     open_to_others: bool
 
     @property
@@ -59,8 +54,6 @@ class Listener:
 
 def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Listener:
     """Listen where ``host`` and ``port`` say, or else where ``covalt.yaml`` says.
-
-    A port that nobody asked for may turn out to be one of its neighbours.
 
     Raises:
         CannotListenError: when the port is taken or not allowed; when the host is unknown, one
@@ -81,11 +74,17 @@ def listen(config: ServerConfig, *, host: str | None, port: int | None) -> Liste
             f"the pages would not answer to the host {shown!r}",
             hint=f'under server in covalt.yaml, write: allowed_hosts: ["{shown}"]',
         )
-    asked = port is not None or "port" in config.model_fields_set
-    listening = _first_free(target, wanted, 1 if asked else NEIGHBOURS)
+    try:
+        listening = _listen(target, wanted)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CannotListenError(f"port {wanted} is in use", hint=_ANY_PORT) from None
+        where = f"port {wanted}" if error.errno == errno.EACCES else target[2][0]
+        raise CannotListenError(
+            f"cannot listen on {where}: {(error.strerror or '').lower()}", hint=_ANY_PORT
+        ) from None
     chosen = listening.getsockname()[1]
-    moved_from = wanted if wanted not in {0, chosen} else None
-    return Listener(listening, shown, chosen, moved_from, not address.is_loopback)
+    return Listener(listening, shown, chosen, not address.is_loopback)
 
 
 def _resolve(host: str) -> _Target:
@@ -107,20 +106,6 @@ def _in_url(name: str, target: _Target) -> str:
     if unmapped(address).is_loopback or ":" in name:
         return f"[{ip_text(address)}]" if target[0] is socket.AF_INET6 else str(address)
     return name
-
-
-def _first_free(target: _Target, port: int, tries: int) -> socket.socket:
-    for candidate in range(port, port + tries):
-        try:
-            return _listen(target, candidate)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                where = f"port {port}" if error.errno == errno.EACCES else target[2][0]
-                raise CannotListenError(
-                    f"cannot listen on {where}: {(error.strerror or '').lower()}", hint=_ANY_PORT
-                ) from None
-    ports = f"port {port} is" if tries == 1 else f"ports {port} to {port + tries - 1} are"
-    raise CannotListenError(f"{ports} taken", hint=_ANY_PORT)
 
 
 def _listen(target: _Target, port: int) -> socket.socket:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -22,7 +22,6 @@ from covalt_git.files.new_project import create_project
 from covalt_git.serving.announced import pages_address
 
 PATIENCE_S = 60
-USUAL_PORT = 8787
 Refused = Callable[..., tuple[int, str]]
 
 
@@ -218,26 +217,13 @@ def test_verbose_prints_requests_and_never_the_token(root: Path) -> None:
     assert server.token not in err
 
 
-def test_a_taken_usual_port_is_left_for_the_next(root: Path) -> None:
-    with socket.socket() as other:
-        with suppress(OSError):  # whoever holds it, it is taken
-            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            other.bind(("127.0.0.1", USUAL_PORT))
-            other.listen()
-        with served("-C", str(root), "serve") as server:
-            _, err = server.end()
-
-    assert server.port > USUAL_PORT
-    assert err.startswith(f"port {USUAL_PORT} is taken, so it is {server.port}\n")
-
-
-def test_a_taken_port_that_was_asked_for_is_an_error(root: Path, refused: Refused) -> None:
+def test_a_port_in_use_is_an_error(root: Path, refused: Refused) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
 
         assert refused("-C", str(root), "serve", "--port", str(port)) == (
             1,
-            f"port {port} is taken\n  hint: a port that is free: covalt-git serve --port 0\n",
+            f"port {port} is in use\n  hint: choose a free port: covalt-git serve --port 0\n",
         )
 
 

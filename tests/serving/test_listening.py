@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listening import NEIGHBOURS, CannotListenError, Listener, listen
+from covalt_git.serving.listening import CannotListenError, Listener, listen
 
 
 @contextmanager
@@ -25,34 +24,17 @@ def listening(
 
 
 @contextmanager
-def taken(count: int = 1) -> Iterator[int]:
-    """Hold ``count`` ports in a row, of which the first is yielded."""
-    held: list[socket.socket] = []
-    while len(held) < count:
-        # Below the ports that systems give to connections, where rows of free ones are rare.
-        port = held[-1].getsockname()[1] + 1 if held else random.randrange(20_000, 30_000)
-        try:
-            held.append(socket.create_server(("127.0.0.1", port)))
-        except OSError:
-            while held:
-                held.pop().close()
-    try:
-        yield held[0].getsockname()[1]
-    finally:
-        for one in held:
-            one.close()
-
-
-def usual(port: int) -> ServerConfig:
-    """A ``covalt.yaml`` that names no port, on a machine where the usual one is this."""
-    return ServerConfig.model_construct(_fields_set=set(), port=port)
+def taken() -> Iterator[int]:
+    """Yield a port that is in use."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
 
 
 def test_it_listens_on_this_machine_only() -> None:
     with listening({}, port=0) as found:
         assert found.host == "127.0.0.1"
         assert found.socket.getsockname() == ("127.0.0.1", found.port)
-        assert (found.moved_from, found.open_to_others) == (None, False)
+        assert not found.open_to_others
 
 
 def test_answers_in_two_parts_do_not_wait_for_each_other() -> None:
@@ -76,20 +58,7 @@ def test_covalt_yaml_may_name_host_and_port() -> None:
     with taken() as port:
         pass
     with listening({"host": "localhost", "port": port}) as found:
-        assert (found.host, found.port, found.moved_from) == ("127.0.0.1", port, None)
-
-
-def test_the_next_free_port_takes_the_place_of_the_usual_one() -> None:
-    with taken(3) as port, listen(usual(port), host=None, port=None).socket as found:
-        assert port + 3 <= found.getsockname()[1] < port + NEIGHBOURS
-
-
-def test_whoever_moved_knows_from_where() -> None:
-    with taken() as port:
-        found = listen(usual(port), host=None, port=None)
-        found.socket.close()
-
-        assert found.moved_from == port
+        assert (found.host, found.port) == ("127.0.0.1", port)
 
 
 def test_a_port_whose_last_connections_fade_away_is_free() -> None:
@@ -104,25 +73,15 @@ def test_a_port_whose_last_connections_fade_away_is_free() -> None:
         assert second.port == first.port
 
 
-def test_when_all_neighbours_are_taken_it_says_so() -> None:
-    with taken(NEIGHBOURS) as port, pytest.raises(CannotListenError) as caught:
-        listen(usual(port), host=None, port=None)
-
-    assert str(caught.value) == (
-        f"ports {port} to {port + NEIGHBOURS - 1} are taken\n"
-        "  hint: a port that is free: covalt-git serve --port 0"
-    )
-
-
 @pytest.mark.parametrize("asked_in", ["option", "covalt.yaml"])
-def test_a_port_that_was_asked_for_and_is_taken_is_an_error(asked_in: str) -> None:
+def test_a_port_that_is_in_use_is_an_error(asked_in: str) -> None:
     with taken() as port:
         config = ServerConfig(port=port) if asked_in == "covalt.yaml" else ServerConfig()
         with pytest.raises(CannotListenError) as caught:
             listen(config, host=None, port=port if asked_in == "option" else None)
 
     assert str(caught.value) == (
-        f"port {port} is taken\n  hint: a port that is free: covalt-git serve --port 0"
+        f"port {port} is in use\n  hint: choose a free port: covalt-git serve --port 0"
     )
 
 
