@@ -13,6 +13,7 @@ REPLACEMENTS = {
     ("mcp", "--mode both"): "use --mode search, or --mode direct to list every tool",
     ("mcp", "--names short"): "use --names underscore",
     ("tool schema", "--exact"): "leave it out, calls are checked by the schema that is printed",
+    ("validate", "--update-baseline"): "use --write-baseline",
 }
 """What to do instead, by the command and the words that were removed."""
 

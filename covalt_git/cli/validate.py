@@ -53,7 +53,6 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
     help="Report only what is not in this file.",
 )
 @click.option(
-    "--update-baseline",
     "--write-baseline",
     "update",
     is_flag=True,
@@ -78,7 +77,7 @@ def command(
     form = form or ("json" if as_json else "text")
     _refuse_contradictions(form, as_json=as_json, fix=fix, diff=diff)
     if update and baseline is None:
-        raise WrongCallError("--update-baseline needs --baseline FILE")
+        raise WrongCallError("--write-baseline needs --baseline FILE")
     start: Path = click.get_current_context().find_root().obj["root"]
     root = find_root(_start(paths, start))
     gc.disable()  # what is read stays until the end: looking for garbage takes a tenth of the time
@@ -182,7 +181,7 @@ def _tell_stale(compared: Compared, baseline: Path | None) -> None:
         output.say(f"{baseline}: {entry.path}: {entry.code} {entry.message}", err=True)
     count = output.plural(len(compared.stale), "line")
     output.say(f"{count} of the baseline without a problem any more", err=True, fg="yellow")
-    hint = f"covalt-git validate --baseline {baseline} --update-baseline"
+    hint = f"covalt-git validate --baseline {baseline} --write-baseline"
     output.say(f"  hint: {hint}", err=True)
 
 

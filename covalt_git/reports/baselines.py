@@ -84,7 +84,7 @@ def read_baseline(file: Path) -> Counter[Known]:
     Raises:
         BrokenBaselineError: when it cannot be read, or is none.
     """
-    hint = f"make it with: covalt-git validate --baseline {file} --update-baseline"
+    hint = f"make it with: covalt-git validate --baseline {file} --write-baseline"
     try:
         with file.open("rb") as stream:
             written = json.loads(stream.read(_MAX_BYTES))

@@ -146,7 +146,7 @@ def test_a_project_is_found_from_the_paths(project: Path) -> None:
         pytest.param(["--json", "--format", "text"], id="two-formats"),
         pytest.param(["--fix", "--diff"], id="fix-and-diff"),
         pytest.param(["--diff", "--format", "sarif"], id="diff-in-a-format"),
-        pytest.param(["--update-baseline"], id="no-baseline-to-update"),
+        pytest.param(["--write-baseline"], id="no-baseline-to-update"),
         pytest.param(["--baseline", "gone.json"], id="no-such-baseline"),
     ],
 )
@@ -209,7 +209,7 @@ def test_json_names_the_item(project: Path) -> None:
 
 def test_a_baseline_hides_what_is_known_and_tells_what_is_stale(project: Path) -> None:
     manifest = project / "toolsets/hello/toolset.yaml"
-    made = covalt("validate", "--baseline", "known.json", "--update-baseline", cwd=project)
+    made = covalt("validate", "--baseline", "known.json", "--write-baseline", cwd=project)
     assert (made.returncode, made.stdout) == (0, "1 problem written to known.json\n")
 
     manifest.write_text("# a line above\n" + TYPO, encoding="utf-8")
@@ -227,13 +227,13 @@ def test_a_baseline_hides_what_is_known_and_tells_what_is_stale(project: Path) -
     mended = covalt("validate", "--baseline", "known.json", cwd=project)
     assert mended.returncode == 0
     assert "1 line of the baseline without a problem any more" in mended.stderr
-    assert "hint: covalt-git validate --baseline known.json --update-baseline" in mended.stderr
+    assert "hint: covalt-git validate --baseline known.json --write-baseline" in mended.stderr
 
 
 def test_a_baseline_that_did_not_change_is_the_same_file(project: Path) -> None:
     covalt("validate", "--baseline", "known.json", "--write-baseline", cwd=project)
     before = (project / "known.json").read_bytes()
-    covalt("validate", "--baseline", "known.json", "--update-baseline", cwd=project)
+    covalt("validate", "--baseline", "known.json", "--write-baseline", cwd=project)
 
     assert (project / "known.json").read_bytes() == before
 

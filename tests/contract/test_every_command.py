@@ -39,7 +39,7 @@ WALK = {
     "validate": [
         "validate",
         "validate --diff",
-        "validate --baseline ../baseline.json --update-baseline",
+        "validate --baseline ../baseline.json --write-baseline",
     ],
     "toolset list": ["toolset list"],
     "toolset show": ["toolset show demo"],
@@ -203,7 +203,7 @@ secret_command: [/bin/echo, "{name}"]"""
 SERVERS = {"serve": 1, "dev": 2}
 """How many lines they print when they are ready."""
 
-PRINTS_TEXT = {"--diff", "--update-baseline"}
+PRINTS_TEXT = {"--diff", "--write-baseline"}
 """Options with which a command prints no JSON."""
 
 
