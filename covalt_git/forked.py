@@ -7,12 +7,10 @@ threads does not fork, because what they hold would stay held in its copy.
 
 from __future__ import annotations
 
-import gc
 import marshal
 import os
 import selectors
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -43,17 +41,16 @@ def each(work: Callable[[Item], Answer], items: list[Item]) -> Iterator[Answer]:
     """
     size = max(_BATCH, len(items) // _TURNS + 1)
     batches = [items[at : at + size] for at in range(0, len(items), size)]
-    with _without_collecting(len(items)):
-        helpers = _start(work, batches) if len(items) >= _FEW else {}
-        try:
-            answered: Iterator[tuple[int, list[Answer]]] = _receive(list(helpers))
-            early: dict[int, list[Answer]] = {}
-            for number, batch in enumerate(batches):
-                while number not in early and (one := next(answered, None)):
-                    early[one[0]] = one[1]
-                yield from early.pop(number) if number in early else map(work, batch)
-        finally:
-            _stop(helpers)
+    helpers = _start(work, batches) if len(items) >= _FEW else {}
+    try:
+        answered: Iterator[tuple[int, list[Answer]]] = _receive(list(helpers))
+        early: dict[int, list[Answer]] = {}
+        for number, batch in enumerate(batches):
+            while number not in early and (one := next(answered, None)):
+                early[one[0]] = one[1]
+            yield from early.pop(number) if number in early else map(work, batch)
+    finally:
+        _stop(helpers)
 
 
 def cores() -> int:
@@ -138,16 +135,3 @@ def _read(pipe: int, size: int) -> bytes:
     while len(content) < size and (part := os.read(pipe, size - len(content))):
         content += part
     return content
-
-
-@contextmanager
-def _without_collecting(count: int) -> Iterator[None]:
-    """Look for no cycles while very much is made and kept: it takes a third of the time."""
-    if count < _FEW or not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 _PIPE = 1 << 20
 _PATIENCE_MS = 500
-_KEEPING_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4194304", "MALLOC_TRIM_THRESHOLD_": "16777216"}
-"""Has glibc keep what zlib needs for each file, instead of giving it back and being given it anew."""
 
 
 class HelperGoneError(Exception):
@@ -44,7 +42,7 @@ class HelperProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env=_KEEPING_MEMORY,
+                env={},
                 process_group=0,  # Ctrl-C is for this process, which then ends that one
             )
         except OSError as error:

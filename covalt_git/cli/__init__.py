@@ -6,7 +6,6 @@ line of help stands in the table below, so that ``--help`` is there at once.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from importlib import import_module
@@ -57,13 +56,7 @@ class LazyGroup(click.Group):
         """Import the module of a command."""
         if name not in COMMANDS:
             return None
-        gc.disable()  # what is imported stays: looking for garbage in it takes a tenth of the time
-        try:
-            module = import_module(f"covalt_git.cli.{name}")
-        finally:
-            gc.freeze()
-            gc.enable()
-        command: click.Command = module.command
+        command: click.Command = import_module(f"covalt_git.cli.{name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import Counter
 from pathlib import Path
@@ -80,7 +79,6 @@ def command(
         raise WrongCallError("--write-baseline needs --baseline FILE")
     start: Path = click.get_current_context().find_root().obj["root"]
     root = find_root(_start(paths, start))
-    gc.disable()  # what is read stays until the end: looking for garbage takes a tenth of the time
     wanted = _wanted(paths, root)
     reading = _read(root)
     if fix or diff:
