@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from covalt_git.files.agent_tokens import AgentToken
 
@@ -94,7 +95,8 @@ class Agents:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of whom its check found."""
         server = await self._server_of(scope[CHECKED])
-        await server.app(scope, receive, send)
+        with suppress(ClientDisconnect):  # nobody is there to be answered
+            await server.app(scope, _whole_body(receive), send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -216,6 +218,24 @@ def _headers(scope: Scope) -> dict[str, str]:
         before = f"{headers[name]}," if name in headers else ""
         headers[name] = before + value.decode("latin-1")
     return headers
+
+
+def _whole_body(receive: Receive) -> Receive:
+    """Return a ``receive`` that raises ClientDisconnect if the client leaves within its request's body.
+
+    The SDK reads the body before it does anything else; later it would log that with a traceback.
+    """
+    more_body = True
+
+    async def receiving() -> Message:
+        nonlocal more_body
+        message = await receive()
+        if more_body and message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more_body = message.get("more_body", False)
+        return message
+
+    return receiving
 
 
 def resource_metadata(paths: Collection[str]) -> ASGIApp:
