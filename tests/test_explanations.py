@@ -10,16 +10,15 @@ from typing import NamedTuple
 import pytest
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.explanations import SECTIONS, all_in_one, explanation
+from covalt_git.explanations import SECTIONS, all_in_one, explanation, titles
 from covalt_git.files.project_files import read_project
-from covalt_git.models.problems import TITLES
 from tests.files.projects import REPOSITORY, put_hello
 
 FOLDER = REPOSITORY / "covalt_git" / "explanations"
 HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'
 USUAL_PLACES = {"yaml": "toolset.yaml", "python": "tools/hello.py", "html": "artifacts/page.html"}
 
-each_code = pytest.mark.parametrize("code", sorted(TITLES))
+each_code = pytest.mark.parametrize("code", [*titles()])
 
 
 class Example(NamedTuple):
@@ -68,14 +67,14 @@ def codes_of(kind: str, code: str, root: Path) -> set[str]:
 
 
 def test_every_code_has_a_file_and_no_file_is_of_another() -> None:
-    assert {file.stem for file in FOLDER.glob("*.md")} == set(TITLES)
+    assert {file.stem for file in FOLDER.glob("*.md")} == set(titles())
 
 
 @each_code
 def test_an_explanation_has_its_title_and_all_sections(code: str) -> None:
     explained = explanation(code)
 
-    assert explained.markdown.startswith(f"# {code}: {TITLES[code]}\n\n## What\n")
+    assert explained.markdown.startswith(f"# {code}: {explained.title}\n\n## What\n")
     assert tuple(explained.sections) == SECTIONS
     assert all(explained.sections.values())
     assert {one.kind for one in examples(code)} == {"bad", "good"}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.explanations import Explanation, all_in_one, explanation
-from covalt_git.models.problems import TITLES
+from covalt_git.explanations import Explanation, all_in_one, explanation, titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,11 +28,10 @@ def command(code: str | None, *, as_json: bool, markdown: bool) -> None:
     if markdown:
         click.echo(all_in_one(), nl=False)
     elif code is None:
-        rows = sorted(TITLES.items())
         if as_json:
-            output.as_json([{"code": one, "title": title} for one, title in rows])
+            output.as_json([{"code": one, "title": title} for one, title in titles().items()])
         else:
-            output.table(rows, titles=("code", "what"))
+            output.table([*titles().items()], titles=("code", "what"))
     elif as_json:
         output.as_json(_json(explanation(code)))
     elif sys.stdout.isatty():

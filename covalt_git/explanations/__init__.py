@@ -1,6 +1,6 @@
 """What each problem code means, why it is a problem and how it is mended: a Markdown file a code.
 
-The first line of ``CGnnn.md`` is its title, as in ``models.problems``; three sections follow, ``What``,
+The first line of ``CGnnn.md`` is its title; three sections follow, ``What``,
 ``Why`` and ``How to mend``.  The last holds examples in fenced code whose info says what they are:
 the language, ``bad`` or ``good``, and the path where the text would stand, when that is not
 ``toolset.yaml``.  ``tests/test_explanations.py`` runs them all.
@@ -9,11 +9,11 @@ the language, ``bad`` or ``good``, and the path where the text would stand, when
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Final
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.problems import TITLES
 
 SECTIONS: Final = ("What", "Why", "How to mend")
 
@@ -28,6 +28,14 @@ class Explanation:
     sections: dict[str, str]
 
 
+@cache
+def titles() -> dict[str, str]:
+    """Return the title of every code, in the order of the codes."""
+    names = sorted(file.name for file in files(__name__).iterdir() if file.name.endswith(".md"))
+    heads = (_markdown(name).partition("\n")[0].partition(": ") for name in names)
+    return {head.removeprefix("# "): title for head, _, title in heads}
+
+
 def explanation(code: str) -> Explanation:
     """Return what a code means; it may be written in lower case.
 
@@ -35,22 +43,25 @@ def explanation(code: str) -> Explanation:
         UnknownNameError: when there is no such code; it names the nearest.
     """
     code = code.upper()
-    if code not in TITLES:
-        raise UnknownNameError("code", code, TITLES, list_with="covalt-git explain")
-    text = (files(__name__) / f"{code}.md").read_text(encoding="utf-8")
-    head, *parts = f"\n{text}".split("\n## ")
+    if code not in titles():
+        raise UnknownNameError("code", code, titles(), list_with="covalt-git explain")
+    text = _markdown(f"{code}.md")
+    _, *parts = text.split("\n## ")
     sections = {}
     for part in parts:
         name, _, body = part.partition("\n")
         sections[name] = body.strip()
-    title = head.strip().removeprefix(f"# {code}: ")
-    return Explanation(code, title, text, sections)
+    return Explanation(code, titles()[code], text, sections)
+
+
+def _markdown(name: str) -> str:
+    return (files(__name__) / name).read_text(encoding="utf-8")
 
 
 def all_in_one() -> str:
     """Return ``docs/problems.md``: every explanation below one title, in the order of the codes."""
     chapters = [_INTRODUCTION]
-    for code in sorted(TITLES):
+    for code in titles():
         lines = explanation(code).markdown.rstrip().split("\n")
         fenced = False
         for at, line in enumerate(lines):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from covalt_git import __version__
-from covalt_git.explanations import explanation
-from covalt_git.models.problems import TITLES
+from covalt_git.explanations import explanation, titles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +22,13 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT: Final = "%SRCROOT%"
-_RULES: Final = {code: position for position, code in enumerate(sorted(TITLES))}
 
 
 def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
     """Return the log of one run; ``prefix`` leads from the repository to the project."""
     seen: Counter[str] = Counter()
     return log_of_run(
-        [_rule(code) for code in _RULES], [_result(one, prefix, seen) for one in problems]
+        [_rule(code) for code in titles()], [_result(one, prefix, seen) for one in problems]
     )
 
 
@@ -95,7 +93,7 @@ def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
     hint = f"\nhint: {problem.hint}" if problem.hint else ""
     return {
         "ruleId": problem.code,
-        "ruleIndex": _RULES[problem.code],
+        "ruleIndex": [*titles()].index(problem.code),
         "level": "warning" if problem.severity == "warning" else "error",
         "message": {"text": f"{problem.message}{hint}"},
         "locations": [location],

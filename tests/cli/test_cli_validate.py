@@ -16,7 +16,7 @@ import pytest
 
 from covalt_git import yaml_text
 from covalt_git.cli import progress
-from covalt_git.models.problems import TITLES
+from covalt_git.explanations import titles
 from tests import command
 from tests.files.projects import CASES, MANIFEST, REPOSITORY, put_case, put_hello
 
@@ -299,10 +299,10 @@ def test_explain_lists_all_codes_and_prints_one(tmp_path: Path) -> None:
     one = covalt("explain", "cg201", cwd=tmp_path).stdout
     told = json.loads(covalt("explain", "CG201", "--json", cwd=tmp_path).stdout)
 
-    assert all(f"{code}  {title}" in listed for code, title in TITLES.items())
+    assert all(f"{code}  {title}" in listed for code, title in titles().items())
     assert one.startswith("# CG201: a key that nothing reads\n\n## What\n")
     assert told.keys() == {"code", "title", "what", "why", "how_to_mend"}
-    assert len(json.loads(covalt("explain", "--json", cwd=tmp_path).stdout)) == len(TITLES)
+    assert len(json.loads(covalt("explain", "--json", cwd=tmp_path).stdout)) == len(titles())
 
 
 def test_an_unknown_code_names_the_nearest(tmp_path: Path) -> None:

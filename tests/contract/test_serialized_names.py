@@ -17,10 +17,10 @@ from covalt_git.calls.observed import observed
 from covalt_git.cli import log_lines, output
 from covalt_git.connections.kept_sign_ins import KeptSignIn
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.explanations import titles
 from covalt_git.files.agent_tokens import AgentToken
 from covalt_git.index.database import connect
 from covalt_git.installs.changing import _Note
-from covalt_git.models import problems
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, FileReference, PendingCall
 from covalt_git.models.commit_record import CommitRecord
@@ -154,4 +154,4 @@ def test_errors_and_problems_keep_their_codes(nodes: list[Any]) -> None:
     with Flask("names").test_request_context("/"):
         of_http = {refusals._http_error(error(), ()).code for error in default_exceptions.values()}
     of_lost_calls = {code for code, _ in recovery._ENDINGS.values()}
-    check_names("codes", {*error_codes(nodes), *of_http, *of_lost_calls, *problems.TITLES})
+    check_names("codes", {*error_codes(nodes), *of_http, *of_lost_calls, *titles()})

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from covalt_git.cli import cli
+from covalt_git.explanations import titles
 from covalt_git.files.project_files import read_project
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.models import problems as codes
-from covalt_git.models.problems import TITLES
 from tests.files.projects import CASES, HEAD, HELLO, MANIFEST, put_case, put_hello
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_each_problem_has_a_place_and_is_in_the_house_style(case: Path, tmp_path
 def test_every_code_that_can_be_raised_has_a_case() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in CASES.glob("*/expected.txt"))
 
-    assert set(re.findall(r"CG\d\d\d", text)) == set(TITLES)
+    assert set(re.findall(r"CG\d\d\d", text)) == set(titles())
 
 
 def test_the_toolset_that_the_cases_break_is_sound(tmp_path: Path) -> None:

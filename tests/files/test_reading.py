@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from covalt_git import canonical_json, yaml_text
 from covalt_git.files.reading import check, read_yaml
 from covalt_git.files.toolsets import read_toolset
-from covalt_git.models import problems as codes
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
@@ -305,9 +304,3 @@ def test_a_file_full_of_mistakes_is_told_within_seconds(text: str, tmp_path: Pat
 
     assert read_toolset(tmp_path, "hello").problems
     assert time.process_time() - start < 10
-
-
-def test_codes_of_reading_are_those_of_the_list() -> None:
-    assert set(codes.TITLES) == {
-        value for name, value in vars(codes).items() if name.isupper() and name != "TITLES"
-    }

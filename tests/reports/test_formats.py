@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import Problem
+from covalt_git.explanations import titles
 from covalt_git.files.project_files import read_project
-from covalt_git.models.problems import TITLES
 from covalt_git.reports import repository_prefix
 from covalt_git.reports.baselines import (
     BrokenBaselineError,
@@ -42,7 +42,7 @@ PROBLEMS = st.builds(
     path=st.text(min_size=1, max_size=12),
     line=st.integers(0, 3),
     col=st.integers(1, 9),
-    code=st.sampled_from(sorted(TITLES)),
+    code=st.sampled_from([*titles()]),
     message=st.text(max_size=30),
     hint=st.text(max_size=9),
     severity=st.sampled_from(["error", "warning"]),
@@ -124,7 +124,7 @@ def test_each_case_is_a_sarif_log_with_its_places(tmp_path: Path) -> None:
 def test_rules_are_all_codes_with_their_explanations() -> None:
     rules = sarif_log([], "")["runs"][0]["tool"]["driver"]["rules"]
 
-    assert [rule["id"] for rule in rules] == sorted(TITLES)
+    assert [rule["id"] for rule in rules] == [*titles()]
     assert all("## How to mend" in rule["help"]["markdown"] for rule in rules)
     assert all(rule["fullDescription"]["text"] for rule in rules)
 
