@@ -18,7 +18,7 @@ from covalt_git.json_values import pointer
 from covalt_git.names import BUILTIN_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.models.base import JsonObject
 
@@ -95,7 +95,8 @@ def value_problems(schema: JsonObject, value: Any) -> list[tuple[Loc, str]]:
     try:
         return [
             (tuple(error.instance_path), _in_words(error, schema))
-            for error in validator.iter_errors(value)
+            for found in validator.iter_errors(value)
+            for error in _of_only_branch(found)
         ]
     except ValueError:
         return [((), _TOO_DEEP)]
@@ -213,6 +214,21 @@ def _reference(schema: JsonObject, is_meant: Callable[[str], bool]) -> Loc:
 
 
 # What is wrong with a value
+
+
+def _of_only_branch(
+    error: jsonschema_rs.ValidationError,
+) -> Iterator[jsonschema_rs.ValidationError]:
+    """Yield the errors of the only branch of a union besides null, or else the error itself."""
+    kind: Any = error.kind
+    is_union = type(kind).__name__ in {"AnyOf", "OneOfNotValid"}
+    if is_union and not _types_of(kind.context, error):
+        others = [branch for branch in kind.context if _types_of([branch], error) != ["null"]]
+        if len(others) == 1:
+            for inner in others[0]:
+                yield from _of_only_branch(inner)
+            return
+    yield error
 
 
 def _in_words(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:

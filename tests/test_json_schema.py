@@ -288,7 +288,8 @@ def test_words_about_a_schema(schema: Any, place: tuple[str | int, ...], message
             "x",
             "must be an integer or null, not a text",
         ),
-        ({"anyOf": [{"const": 1}, {"type": "null"}]}, "x", '"x" is none of what is allowed here'),
+        ({"anyOf": [{"const": 1}, {"const": 2}]}, "x", '"x" is none of what is allowed here'),
+        ({"anyOf": [{"const": 1}, {"type": "null"}]}, "x", 'must be 1, not "x"'),
         ({"oneOf": [{}, {}]}, 1, "1 fits several of what is allowed here, not just one"),
         ({"required": ["a"]}, {}, "'a' is missing"),
         (
@@ -339,6 +340,16 @@ def test_all_problems_are_told_at_once_with_their_places() -> None:
         ("$.a", "must be a text, not an integer"),
         ("$.rows[1]", "must be an integer, not a text"),
         ("$.rows[2]", "must be an integer, not null"),
+    ]
+
+
+def test_problems_of_a_value_that_may_be_null_are_those_of_what_it_else_has_to_be() -> None:
+    rows = {"items": {"required": ["a"], "properties": {"a": {"type": "integer"}}}}
+    schema = {"properties": {"rows": {"anyOf": [{"type": "array", **rows}, {"type": "null"}]}}}
+
+    assert value_problems(schema, {"rows": [{}, {"a": "x"}]}) == [
+        (("rows", 0), "'a' is missing"),
+        (("rows", 1, "a"), "must be an integer, not a text"),
     ]
 
 

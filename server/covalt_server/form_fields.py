@@ -1,8 +1,9 @@
 """A tool's form as a tree of fields: what its schema asks for, with the value that is shown.
 
 Nothing of a value is ever lost by showing it.  What does not fit its field, what a box of a browser
-would change (line ends, null characters) and what lies too deep is shown as JSON instead, so that
-reading a form back (``form_values``) gives the value that was drawn.
+would change (line ends, null characters), an empty value that an empty box does not mean, and what
+lies too deep is shown as JSON instead, so that reading a form back (``form_values``) gives the value
+that was drawn.
 
 A field's name is ``args`` and its place in the value, written like a JSON pointer.  ``~`` followed
 by a word is no part of a pointer, and marks what a form has to say besides values::
@@ -10,11 +11,7 @@ by a word is no part of a pointer, and marks what a form has to say besides valu
     args/filters/~set         the list is there, even if it has no items
     args/filters/~item        which items there are: 0, 1, ...
     args/filters/0/column     the value of a box
-    args/env/~entry           which entries there are that the schema does not name
-    args/env/~entry/0         the value of one, and args/env/~entry/0/~key its name
-    args/value/~is            which of several kinds of value is given
     args/value/~json          a value as JSON
-    args/note/~empty          what an empty box means: absent, null, text or list
 """
 
 from __future__ import annotations
@@ -44,6 +41,7 @@ from covalt_server.form_shapes import (
     Shape,
     as_json,
     begun,
+    empty_value,
     same,
     shape_of_arguments,
     start,
@@ -59,12 +57,6 @@ ROOT = "args"
 MAX_FIELDS = 1000
 """Fields of one form; lists and objects beyond them are shown as JSON."""
 
-_EMPTY_LABELS = {
-    "absent": "if empty, leave it out",
-    "null": "if empty, send null",
-    "text": "if empty, send an empty text",
-    "list": "if none, send an empty list",
-}
 _YES_OR_NO = (Option(True, "yes"), Option(False, "no"))
 _BOXES = frozenset({Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.JSON})
 
@@ -82,18 +74,19 @@ class Choice:
 class Field:
     """One place of a value as a form shows it.
 
-    ``required`` tells that a value must be given here.  A list or an object that is not
-    ``is_set`` is left out, or null where ``is_null`` says so; ``out`` are the words of the button that
-    brings it there.  ``empty`` has what an empty box may
-    mean, where there is a question.  ``entries`` are an object's parts that the schema does not
-    name; each has its ``key``.  ``is_part`` tells that this is one of those, or an item of a list.
+    ``required`` tells that a value must be given here, which may be null where it is ``nullable``.
+    ``hint`` is the name that tells how long a text is.  A list or an object that is not ``is_set``
+    is left out or null, as its ``text`` says; ``out`` are the words of the button that brings it there.
+    ``is_item`` tells that this is an item of a list.
     """
 
     name: str
     loc: Loc
     label: str
-    kind: Kind
-    required: bool = False
+    required: bool
+    hint: str = ""
+    kind: Kind = Kind.JSON
+    nullable: bool = False
     description: str = ""
     note: str = ""
     text: str = ""
@@ -102,20 +95,14 @@ class Field:
     attributes: Mapping[str, str] = field(default_factory=dict)
     suggestions: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ()
-    variants: tuple[Choice, ...] = ()
-    empty: tuple[Choice, ...] = ()
     is_set: bool = True
-    is_null: bool = False
-    key: str | None = None
-    is_part: bool = False
+    is_item: bool = False
     children: tuple[Field, ...] = ()
-    entries: tuple[Field, ...] = ()
     can_add: bool = False
     out: str = ""
     can_remove: bool = False
     problems: tuple[str, ...] = ()
     focus: bool = False
-    offers: Shape | None = field(default=None, compare=False, repr=False)
 
     @property
     def id(self) -> str:
@@ -128,9 +115,9 @@ class Field:
         return mark(self.name, "json") if self.kind is Kind.JSON else self.name
 
     @property
-    def is_composite(self) -> bool:
-        """Whether this field holds others."""
-        return self.kind in COMPOSITE
+    def needed(self) -> bool:
+        """Whether a value other than null must be given here."""
+        return self.required and not self.nullable
 
     @property
     def is_blank(self) -> bool:
@@ -142,32 +129,20 @@ class Field:
     def walk(self) -> Iterator[Field]:
         """Yield this field and all those in it, in the order of the page."""
         yield self
-        for inner in (*self.children, *self.entries):
+        for inner in self.children:
             yield from inner.walk()
 
 
-@dataclass(slots=True)
-class Typed:
-    """What was typed and is no value: by the name of its box, so that it is shown again.
-
-    ``variants`` has the chosen kinds of value, which an empty box does not tell; ``entries`` all
-    names that were typed, also those that stand there twice.
-    """
-
-    texts: dict[str, str] = field(default_factory=dict)
-    variants: dict[str, int] = field(default_factory=dict)
-    entries: dict[str, list[tuple[str, Any]]] = field(default_factory=dict)
-
-
-def draw(schema: JsonObject, value: Any = MISSING, typed: Typed | None = None) -> Field:
+def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | None = None) -> Field:
     """Return the form of a schema that shows a value, which may be partly wrong.
 
-    Without a value it shows what has to be given, with the defaults of that.
+    Without a value it shows what has to be given, with the defaults of that.  ``typed`` is what was
+    typed and is no value, by the name of its box, so that it is shown again.
     """
-    place = _Place(ROOT, (), _label(schema, "arguments"), required=True)
+    root = Field(name=ROOT, loc=(), label=_label(schema, "arguments"), required=True)
     shape = shape_of_arguments(schema)
     shown = start(shape) if value is MISSING and typed is None else value
-    return _Drawing(typed or Typed()).field(shape, shown, place)
+    return _Drawing(typed or {}).field(root, shape, shown)
 
 
 def mark(name: str, word: str) -> str:
@@ -181,15 +156,6 @@ def inner_name(name: str, key: str | int) -> str:
     return f"{name}/" + re.sub(r"[%\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", escaped)
 
 
-def empty_meanings(shape: Shape, *, required: bool) -> list[str]:
-    """Return what an empty box may mean, first what it does mean if nothing else is said."""
-    meanings = [] if required else ["absent"]
-    if shape.nullable:
-        meanings.append("null")
-    own = {Kind.TEXT: "text", Kind.CHOICES: "list"}.get(shape.kind)
-    return [*meanings, own] if own else meanings or ["absent"]
-
-
 def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "") -> Field:
     """Return a form with problems at the fields of those names, and one of them to start at."""
     return replace(
@@ -197,214 +163,130 @@ def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "")
         problems=tuple(problems.get(shown.name, ())),
         focus=shown.name == focus,
         children=tuple(marked(inner, problems, focus) for inner in shown.children),
-        entries=tuple(marked(inner, problems, focus) for inner in shown.entries),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a field stands: its names, and what surrounds it."""
-
-    name: str
-    loc: Loc
-    label: str
-    required: bool
-    key: str | None = None
-    is_part: bool = False
-    can_remove: bool = False
-    hint: str = ""
 
 
 class _Drawing:
     """One form being drawn, with a bound on how much of it there may be."""
 
-    def __init__(self, typed: Typed) -> None:
+    def __init__(self, typed: Mapping[str, str]) -> None:
         self._typed = typed
         self._left = MAX_FIELDS
 
-    def field(self, shape: Shape, value: Any, place: _Place) -> Field:
-        """Return the field of one place."""
+    def field(self, shown: Field, shape: Shape, value: Any) -> Field:
+        """Return the field of one place, of which the name and what surrounds it are known."""
         self._left -= 1
-        offered, variants = self._variant(shape, value, place)
-        if value is MISSING and place.required and offered.kind in COMPOSITE:
-            value = None if offered.nullable else begun(offered)
-        shown = Field(
-            name=place.name,
-            loc=place.loc,
-            label=place.label,
-            kind=offered.kind,
-            required=place.required and not offered.nullable,
+        if value is MISSING and shown.required and shape.kind in COMPOSITE:
+            value = None if shape.nullable else begun(shape)
+        shown = replace(
+            shown,
+            kind=self._kind(shown, shape, value),
+            nullable=shape.nullable,
             description=text_at(shape.schema, "description"),
-            variants=variants,
-            key=place.key,
-            is_part=place.is_part,
-            can_remove=place.can_remove,
-            offers=offered if offered.branch is not None else None,
         )
-        kind = self._kind(offered, value, place, is_union=bool(variants))
-        match kind:
+        match shown.kind:
             case Kind.OBJECT:
-                return self._object(shown, offered, value, place)
+                return self._object(shown, shape, value)
             case Kind.LIST:
-                return self._list(shown, offered, value, place)
+                return self._list(shown, shape, value)
             case Kind.JSON:
-                shown = _json_box(shown, value, self._typed.texts.get(mark(place.name, "json")))
+                shown = _json_box(shown, value, self._typed.get(mark(shown.name, "json")))
             case Kind.CHOICE | Kind.CONSTANT | Kind.CHECKBOX:
-                shown = self._choice(shown, offered, value, place)
+                shown = _choice(shown, shape, value)
             case Kind.CHOICES:
-                shown = _choices(shown, offered, value)
+                shown = _choices(shown, shape, value)
             case _:
-                shown = _box(shown, offered, value, self._typed.texts.get(place.name), place)
-        return _with_empty(_with_note(shown, shape, offered), shape, offered, value, place)
+                shown = _box(shown, shape, value, self._typed.get(shown.name))
+        return _with_note(shown, shape)
 
-    def _variant(self, shape: Shape, value: Any, place: _Place) -> tuple[Shape, tuple[Choice, ...]]:
-        """Return what is offered of a shape that may be several, and the choice among them."""
-        if not shape.variants:
-            return shape, ()
-        chosen = self._typed.variants.get(place.name, -1)
-        if not 0 <= chosen < len(shape.variants):
-            chosen = _fitting(shape.variants, value)
-        offered = shape.variants[chosen]
-        shown = tuple(
-            Choice(str(at), one.word, at == chosen) for at, one in enumerate(shape.variants)
-        )
-        return replace(offered, nullable=shape.nullable or offered.nullable), shown
-
-    def _kind(self, shape: Shape, value: Any, place: _Place, *, is_union: bool) -> Kind:
+    def _kind(self, shown: Field, shape: Shape, value: Any) -> Kind:
         """Return the kind of field that shows a value without losing any of it."""
-        if mark(place.name, "json") in self._typed.texts:
+        if mark(shown.name, "json") in self._typed:
             return Kind.JSON
-        if place.name in self._typed.texts:
+        if shown.name in self._typed:
             return shape.kind
-        is_empty = value is MISSING or (value is None and shape.nullable)
+        is_empty = same(value, empty_value(shape, required=shown.required))
         if shape.kind in COMPOSITE:
-            fits = is_empty or self._fits(shape, value, place)
-            return shape.kind if fits and len(place.loc) < MAX_DEPTH else Kind.JSON
-        if is_empty or shape.kind is Kind.CHOICE or (shape.kind is Kind.CONSTANT and not is_union):
+            fits = is_empty or self._fits(shape, value)
+            return shape.kind if fits and len(shown.loc) < MAX_DEPTH else Kind.JSON
+        is_option = shape.kind in {Kind.CHOICE, Kind.CONSTANT} or (
+            value is None and shape.kind is Kind.CHECKBOX and shape.nullable
+        )
+        if value is MISSING or is_empty or is_option:
             return shape.kind
-        if shape.kind is Kind.CHOICES and shape.holds(value) and not _is_selection(shape, value):
-            return Kind.LIST if len(value) <= self._left else Kind.JSON
-        is_kept = not isinstance(value, str) or not re.search(r"[\r\0]", value)
-        return shape.kind if shape.holds(value) and is_kept else Kind.JSON
+        if shape.kind is Kind.TEXT:
+            fits = isinstance(value, str) and bool(value) and not re.search(r"[\r\0]", value)
+        elif shape.kind is Kind.CHOICES:
+            fits = bool(value) and shape.holds(value) and _is_selection(shape, value)
+        else:
+            fits = shape.holds(value)
+        return shape.kind if fits else Kind.JSON
 
-    def _fits(self, shape: Shape, value: Any, place: _Place) -> bool:
+    def _fits(self, shape: Shape, value: Any) -> bool:
         """Tell whether a list or an object can be shown part by part."""
         if not shape.holds(value) or len(value) > self._left:
             return False
-        if shape.kind is Kind.LIST or place.name in self._typed.entries:
-            return True
-        others = [key for key in value if key not in shape.properties]
-        return all(key and not re.search(r"[\x00-\x1f]", key) for key in others)
+        return shape.kind is Kind.LIST or value.keys() <= shape.properties.keys()
 
-    def _object(self, shown: Field, shape: Shape, value: Any, place: _Place) -> Field:
+    def _object(self, shown: Field, shape: Shape, value: Any) -> Field:
         if not isinstance(value, dict):
-            return _left_out(shown, value, place)
-        named = tuple(
+            return _not_set(shown, value)
+        parts = tuple(
             self.field(
-                part,
-                value.get(key, MISSING),
-                _Place(
-                    inner_name(place.name, key),
-                    (*place.loc, key),
-                    _label(shape.schema["properties"][key], key),
+                Field(
+                    name=inner_name(shown.name, key),
+                    loc=(*shown.loc, key),
+                    label=_label(shape.schema["properties"][key], key),
                     required=key in shape.required,
                     hint=key,
                 ),
+                part,
+                value.get(key, MISSING),
             )
             for key, part in shape.properties.items()
         )
-        others = [(key, inner) for key, inner in value.items() if key not in shape.properties]
-        typed = self._typed.entries.get(place.name, others)
-        entries = tuple(
-            self.field(
-                shape.entry,
-                inner,
-                _Place(
-                    f"{mark(place.name, 'entry')}/{at}",
-                    (*place.loc, key),
-                    key or "value",
-                    required=True,
-                    key=key,
-                    is_part=True,
-                    can_remove=True,
-                ),
-            )
-            for at, (key, inner) in enumerate(typed)
-        )
-        return replace(
-            shown,
-            children=named,
-            entries=entries,
-            can_add=shape.takes_entries,
-            out=_way_out(shape, place),
-        )
+        return replace(shown, children=parts, out=_way_out(shown))
 
-    def _list(self, shown: Field, shape: Shape, value: Any, place: _Place) -> Field:
+    def _list(self, shown: Field, shape: Shape, value: Any) -> Field:
+        shown = _with_note(shown, shape)
         if not isinstance(value, list):
-            return _left_out(_with_note(shown, shape, shape), value, place)
-        fixed = len(shape.prefix)
+            return _not_set(shown, value)
         items = tuple(
             self.field(
-                shape.item(at),
-                inner,
-                _Place(
-                    inner_name(place.name, at),
-                    (*place.loc, at),
-                    _label(shape.item(at).schema if at < fixed else {}, f"{place.label} {at + 1}"),
+                Field(
+                    name=inner_name(shown.name, at),
+                    loc=(*shown.loc, at),
+                    label=f"{shown.label} {at + 1}",
                     required=True,
-                    is_part=True,
-                    can_remove=len(value) > shape.fewest and (at >= fixed or at == len(value) - 1),
-                    hint=place.hint.removesuffix("s"),
+                    hint=shown.hint.removesuffix("s"),
+                    is_item=True,
+                    can_remove=len(value) > shape.fewest,
                 ),
+                shape.item,
+                inner,
             )
             for at, inner in enumerate(value)
         )
-        return replace(
-            _with_note(shown, shape, shape),
-            kind=Kind.LIST,
-            children=items,
-            can_add=shape.most is None or len(items) < shape.most,
-            out=_way_out(shape, place),
-        )
-
-    def _choice(self, shown: Field, shape: Shape, value: Any, place: _Place) -> Field:
-        """Return a choice of one value; what has no choice is a constant, or a box to check."""
-        typed = self._typed.texts.get(place.name)
-        is_plain = place.required and not shape.nullable and typed is None
-        if shape.kind is Kind.CONSTANT and is_plain and (value is MISSING or shape.holds(value)):
-            return replace(shown, text=shape.options[0].label)
-        if shape.kind is Kind.CHECKBOX and is_plain and not shown.variants:
-            return replace(shown, checked=value is True)
-        options = [(one.value, one.label) for one in shape.options or _YES_OR_NO]
-        if shape.nullable and not any(one is None for one, _ in options):
-            options.append((None, "null"))
-        choices = [Choice(as_json(one), label, same(one, value)) for one, label in options]
-        if typed is not None:
-            choices.append(Choice(typed, f"{typed} (not one of these)", chosen=True))
-        elif value is MISSING or not place.required:
-            choices.insert(0, Choice("", _unset(shape, options, place), value is MISSING))
-        if value is not MISSING and not any(choice.chosen for choice in choices):
-            choices.append(Choice(as_json(value), f"{as_json(value)} (not one of these)", True))
-        needed = {"required": ""} if place.required and not choices[0].sent else {}
-        return replace(shown, kind=Kind.CHOICE, choices=tuple(choices), attributes=needed)
+        can_add = shape.most is None or len(items) < shape.most
+        return replace(shown, children=items, can_add=can_add, out=_way_out(shown))
 
 
 # Fields that hold no others
 
 
-def _box(shown: Field, shape: Shape, value: Any, typed: str | None, place: _Place) -> Field:
+def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
     """Return a box with the text of a value, or with what was typed."""
     text = shown_text(value) if typed is None else typed
     shown = replace(shown, text=text, suggestions=suggestions(shape))
     if shape.kind is not Kind.TEXT:
         is_integer = shape.kind is Kind.INTEGER
-        hints = number_attributes(is_integer=is_integer, required=shown.required)
+        hints = number_attributes(is_integer=is_integer, required=shown.needed)
         return replace(shown, attributes=PLAIN | hints)
-    hints = text_attributes(shape.schema, text, required=shown.required)
-    lines = rows(place.hint, shape.schema, text)
+    hints = text_attributes(shape.schema, text, required=shown.needed)
+    lines = rows(shown.hint, shape.schema, text)
     if not lines:
         # Nothing is a text, too, but in one line it is nearly always forgotten; as JSON it is sent.
-        may_be_empty = not shown.required or shape.schema.get("default") == ""
+        may_be_empty = not shown.needed or shape.schema.get("default") == ""
         asked = {} if may_be_empty else {"required": ""}
         return replace(shown, attributes=PLAIN | hints | asked)
     hints = {key: one for key, one in hints.items() if key not in {"pattern", "type"}}
@@ -416,6 +298,25 @@ def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
         typed = "" if value is MISSING else as_json(value, indent=2)
     lines = min(max(typed.count("\n") + 1, 3), 20)
     return replace(shown, kind=Kind.JSON, text=typed, rows=lines, attributes=PLAIN)
+
+
+def _choice(shown: Field, shape: Shape, value: Any) -> Field:
+    """Return a choice of one value; what has no choice is a constant, or a box to check."""
+    is_const = shape.kind is Kind.CONSTANT and (value is MISSING or shape.holds(value))
+    if is_const and shown.needed:
+        return replace(shown, text=shape.options[0].label)
+    if shape.kind is Kind.CHECKBOX and shown.needed:
+        return replace(shown, checked=value is True)
+    options = [(one.value, one.label) for one in shape.options or _YES_OR_NO]
+    if shape.nullable and not any(one is None for one, _ in options):
+        options.append((None, "null"))
+    choices = [Choice(as_json(one), label, same(one, value)) for one, label in options]
+    if value is MISSING or not shown.required:
+        choices.insert(0, Choice("", _unset(shown, shape, options), value is MISSING))
+    if value is not MISSING and not any(choice.chosen for choice in choices):
+        choices.append(Choice(as_json(value), f"{as_json(value)} (not one of these)", True))
+    needed = {"required": ""} if shown.required and not choices[0].sent else {}
+    return replace(shown, kind=Kind.CHOICE, choices=tuple(choices), attributes=needed)
 
 
 def _choices(shown: Field, shape: Shape, value: Any) -> Field:
@@ -433,53 +334,22 @@ def _is_selection(shape: Shape, value: list[Any]) -> bool:
     return len(checked) == len(value) and all(map(same, checked, value))
 
 
-def _left_out(shown: Field, value: Any, place: _Place) -> Field:
-    """Return a list or an object that is not there, or null."""
-    out = "Leave out" if value is None and not place.required else ""
-    return replace(shown, is_set=False, is_null=value is None, can_add=True, out=out)
+def _not_set(shown: Field, value: Any) -> Field:
+    """Return a list or an object that is left out or null."""
+    text = "null" if value is None else "not set"
+    return replace(shown, is_set=False, text=text, can_add=True)
 
 
-def _way_out(shape: Shape, place: _Place) -> str:
+def _way_out(shown: Field) -> str:
     """Return the words of the button that leaves a list or an object out, if that is allowed."""
-    if not place.required:
+    if not shown.required:
         return "Leave out"
-    return "Make null" if shape.nullable and not place.is_part else ""
+    return "Make null" if shown.nullable else ""
 
 
-def _with_empty(shown: Field, shape: Shape, offered: Shape, value: Any, place: _Place) -> Field:
-    """Return a field that asks what it means to be empty, where that is a question."""
-    if shown.kind not in {Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.CHOICES}:
-        return shown
-    meanings = empty_meanings(offered, required=place.required)
-    meant = meanings[0]
-    for meaning, emptiest in (("null", None), ("text", ""), ("list", [])):
-        if meaning in meanings and value is not MISSING and same(value, emptiest):
-            meant = meaning
-    # Leaving it out is not null where the tool has another default.
-    is_asked = meant != meanings[0] or (
-        meanings[:2] == ["absent", "null"]
-        and shape.default is not MISSING
-        and shape.default is not None
-    )
-    if not is_asked:
-        return shown
-    choices = tuple(Choice(one, _EMPTY_LABELS[one], one == meant) for one in meanings)
-    return replace(shown, empty=choices)
-
-
-def _fitting(variants: Sequence[Shape], value: Any) -> int:
-    """Return which of several shapes a value has: the first that it is right for, or is of."""
-    if value is MISSING:
-        return 0
-    fitting = [at for at, one in enumerate(variants) if one.holds(value)]
-    if len(fitting) > 1:
-        fitting = [at for at in fitting if not variants[at].problems(value)] or fitting
-    return fitting[0] if fitting else 0
-
-
-def _unset(shape: Shape, options: Sequence[tuple[Any, str]], place: _Place) -> str:
+def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> str:
     """Return what the choice is called that chooses nothing."""
-    if place.required:
+    if shown.required:
         return "choose..."
     default = [label for value, label in options if same(value, shape.default)]
     return f"default: {default[0]}" if default else "not set"
@@ -488,10 +358,10 @@ def _unset(shape: Shape, options: Sequence[tuple[Any, str]], place: _Place) -> s
 # Words
 
 
-def _with_note(shown: Field, shape: Shape, offered: Shape) -> Field:
-    words = [*limits(offered)]
+def _with_note(shown: Field, shape: Shape) -> Field:
+    words = [*limits(shape)]
     default = shape.default
-    is_plain = shown.kind is Kind.CHOICE or shown.required or default in (MISSING, None, "", [], {})
+    is_plain = shown.kind is Kind.CHOICE or shown.needed or default in (MISSING, None, "", [], {})
     if not is_plain:
         words.insert(0, f"default: {brief(default)}")
     if shown.kind is Kind.JSON:

@@ -35,24 +35,18 @@ def wrong(
     found = [
         problem
         for loc, message in json_schema.value_problems(schema, value)
-        for problem in _placed(loc, message, by_loc, value)
-        if problem.path not in known
+        if (problem := _placed(loc, message, by_loc)).path not in known
     ]
     return tuple(dict.fromkeys([*mistyped, *found]))
 
 
 def _placed(
-    loc: json_schema.Loc, message: str, by_loc: Mapping[json_schema.Loc, Field], value: Any
-) -> list[FieldProblem]:
-    """Return a problem at its field; one of a union in the words of the branch that is shown."""
+    loc: json_schema.Loc, message: str, by_loc: Mapping[json_schema.Loc, Field]
+) -> FieldProblem:
+    """Return a problem at the innermost field that shows its place."""
     length = next(size for size in range(len(loc), -1, -1) if loc[:size] in by_loc)
     at, rest = by_loc[loc[:length]], loc[length:]
-    if rest:
-        return [FieldProblem(at.name, with_place(rest, message))]
-    told: list[FieldProblem] = []
-    for place, words in at.offers.problems(_part(value, loc)) if at.offers else ():
-        told += _placed((*loc, *place), words, by_loc, value) if place else [_told(at, words)]
-    return told or [_told(at, message)]
+    return FieldProblem(at.name, with_place(rest, message)) if rest else _told(at, message)
 
 
 def _told(at: Field, message: str) -> FieldProblem:
@@ -60,17 +54,7 @@ def _told(at: Field, message: str) -> FieldProblem:
     missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
     if missing is not None:
         return FieldProblem(missing.name, _REQUIRED)
-    return FieldProblem(at.name, _REQUIRED if at.is_blank and at.required else message)
-
-
-def _part(value: Any, loc: json_schema.Loc) -> Any:
-    """Return a part of a value; null where the engine left an empty name out of its place."""
-    for part in loc:
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
+    return FieldProblem(at.name, _REQUIRED if at.is_blank and at.needed else message)
 
 
 def with_place(place: json_schema.Loc, message: str) -> str:

@@ -7,11 +7,10 @@ what it does not know is passed over, and what is too deep or too long is not fo
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
-from covalt_server.form_fields import Typed, empty_meanings, inner_name, mark
+from covalt_server.form_fields import inner_name, mark
 from covalt_server.form_problems import FieldProblem
 from covalt_server.form_shapes import (
     COMPOSITE,
@@ -21,6 +20,7 @@ from covalt_server.form_shapes import (
     Shape,
     as_json,
     begun,
+    empty_value,
     start,
 )
 
@@ -42,13 +42,13 @@ class Reading:
     typed is kept under the name that a field has then.
 
     Attributes:
-        typed: what was typed and is no value.
+        typed: what was typed and is no value, by the name of its box.
         problems: why it is none.
         focus: the name of the field where something was added or removed.
     """
 
     def __init__(self, form: MultiDict[str, str]) -> None:
-        self.typed = Typed()
+        self.typed: dict[str, str] = {}
         self.problems: list[FieldProblem] = []
         self.focus = ""
         self._form = form
@@ -57,7 +57,6 @@ class Reading:
         self._given = {
             "/".join(parts[:length])
             for parts in (name.split("/") for name in form)
-            if parts[-1] not in {"~empty", "~is", "~key"}
             for length in range(1, min(len(parts), _MAX_PARTS))
         }
 
@@ -66,62 +65,40 @@ class Reading:
 
         ``MISSING`` where nothing is given.  What is no value is kept as text, and is a problem.
         """
-        is_union = bool(shape.variants)
-        shape = self._variant(shape, old, new)
         text = self._form.get(mark(old, "json"))
         if text is not None:
-            return self._json(shape, lines(text), old, new, required=required)
-        is_plain = required and not shape.nullable
-        is_listed = shape.kind is Kind.CHOICES and mark(old, "item") in self._form
-        if shape.kind in COMPOSITE or is_listed:
+            return self._json(shape, lines(text), new, required=required)
+        if shape.kind in COMPOSITE:
             if depth >= MAX_DEPTH:
                 return MISSING
             return self._composite(shape, old, new, required=required, depth=depth)
         if shape.kind is Kind.CHOICES:
             return self._choices(shape, old, required=required)
         text = self._form.get(old)
-        if shape.kind is Kind.CONSTANT and is_plain and (text is None or is_union):
+        is_plain = required and not shape.nullable
+        if shape.kind is Kind.CONSTANT and is_plain and text is None:
             return shape.options[0].value
-        if shape.kind is Kind.CHECKBOX and is_plain and not is_union:
+        if shape.kind is Kind.CHECKBOX and is_plain:
             return text == "true"
         if text is None:
             return MISSING
         if shape.kind in {Kind.CHOICE, Kind.CONSTANT, Kind.CHECKBOX}:
-            return self._choice(text, new)
+            return _option(text)
         text = lines(text)
         if not (text if shape.kind is Kind.TEXT else text.strip()):
-            return self._nothing(shape, old, required=required)
+            return empty_value(shape, required=required)
         return text if shape.kind is Kind.TEXT else self._number(shape, text, new)
 
     def _tell(self, name: str, message: str) -> None:
         self.problems.append(FieldProblem(name, message))
 
-    def _variant(self, shape: Shape, old: str, new: str) -> Shape:
-        """Return the shape that was chosen of several."""
-        if not shape.variants:
-            return shape
-        chosen = self._form.get(mark(old, "is"), -1, type=int)
-        if 0 <= chosen < len(shape.variants):
-            self.typed.variants[new] = chosen
-        else:
-            chosen = 0
-        offered = shape.variants[chosen]
-        return replace(offered, nullable=shape.nullable or offered.nullable)
-
-    def _nothing(self, shape: Shape, old: str, *, required: bool) -> Any:
-        """Return what it means that nothing was typed, or that a list or an object is not there."""
-        meanings = empty_meanings(shape, required=required)
-        said = self._form.get(mark(old, "empty"))
-        meant = said if said in meanings else meanings[0]
-        return {"absent": MISSING, "null": None, "text": "", "list": []}[meant]
-
-    def _json(self, shape: Shape, text: str, old: str, new: str, *, required: bool) -> Any:
+    def _json(self, shape: Shape, text: str, new: str, *, required: bool) -> Any:
         if not text.strip():
-            return self._nothing(shape, old, required=required) if shape.nullable else MISSING
+            return empty_value(shape, required=required)
         try:
             return read_json(text)
         except canonical_json.NotJsonError as error:
-            self.typed.texts[mark(new, "json")] = text
+            self.typed[mark(new, "json")] = text
             self._tell(new, f"this is not JSON: {error.message}")
             return text
 
@@ -132,7 +109,7 @@ class Reading:
         if number is not None and (is_exact or isinstance(number, float)):
             is_whole = shape.kind is Kind.INTEGER and is_exact and number == int(number)
             return int(number) if is_whole else number
-        self.typed.texts[new] = text
+        self.typed[new] = text
         shown = text.strip() if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
         if _NUMBER.fullmatch(text.strip()):
             self._tell(new, f"{shown} is beyond what JSON numbers hold exactly")
@@ -141,32 +118,21 @@ class Reading:
         self._tell(new, f"must be {kind}, not {as_json(shown)}")
         return text
 
-    def _choice(self, text: str, new: str) -> Any:
-        if not text:
-            return MISSING
-        try:
-            return read_json(text)
-        except canonical_json.NotJsonError:
-            self.typed.texts[new] = text
-            self._tell(new, f"{as_json(text)} is none of these")
-            return text
-
     def _choices(self, shape: Shape, old: str, *, required: bool) -> Any:
         checked = self._form.getlist(old)
         if not checked and old not in self._given:
             return MISSING
         if not checked:
-            return self._nothing(shape, old, required=required)
+            return empty_value(shape, required=required)
         return [one.value for one in shape.options if as_json(one.value) in checked]
 
     def _composite(self, shape: Shape, old: str, new: str, *, required: bool, depth: int) -> Any:
         if self._removed == old:
             self.focus = new
-            return None if required and shape.nullable else MISSING
-        is_new = old not in self._given
-        if is_new and self._added != old:
-            return self._nothing(shape, old, required=required)
-        if is_new and (shape.properties or shape.kind is Kind.LIST):
+            return empty_value(shape, required=required)
+        if old not in self._given:
+            if self._added != old:
+                return empty_value(shape, required=required)
             self.focus = inner_name(new, 0) if shape.kind is Kind.LIST else new
             return begun(shape, items=1)
         if shape.kind is Kind.OBJECT:
@@ -184,51 +150,21 @@ class Reading:
             )
             for key, part in shape.properties.items()
         }
-        named = {key: value for key, value in read.items() if value is not MISSING}
-        return named | self._entries(shape, old, new, depth)
-
-    def _entries(self, shape: Shape, old: str, new: str, depth: int) -> JsonObject:
-        """Return what an object has besides its named parts; a name of its own for each."""
-        typed: list[tuple[str, Any]] = []
-        found: JsonObject = {}
-        for one in self._kept(old, new, "entry"):
-            key = self._form.get(mark(one, "key"), "")
-            name = f"{mark(new, 'entry')}/{len(typed)}"
-            value = self.value(shape.entry, one, name, required=True, depth=depth + 1)
-            typed.append((key, value))
-            if not key:
-                self._tell(name, "a name is required")
-            elif key in shape.properties:
-                self._tell(name, f"{as_json(key)} has a field of its own")
-            elif key in found:
-                self._tell(name, f"{as_json(key)} stands here twice")
-            else:
-                found[key] = None if value is MISSING else value
-        if self._added == old:
-            self.focus = f"{mark(new, 'entry')}/{len(typed)}"
-            typed.append(("", begun(shape.entry)))
-        if typed:
-            self.typed.entries[new] = typed
-        return found
+        return {key: value for key, value in read.items() if value is not MISSING}
 
     def _list(self, shape: Shape, old: str, new: str, depth: int) -> list[Any]:
         items: list[Any] = []
-        for one in self._kept(old, new, "item"):
-            at = len(items)
-            name = inner_name(new, at)
-            items.append(self.value(shape.item(at), one, name, required=True, depth=depth + 1))
+        for number in self._form.getlist(mark(old, "item")):
+            one = f"{old}/{number}"
+            if one == self._removed:
+                self.focus = new
+                continue
+            name = inner_name(new, len(items))
+            items.append(self.value(shape.item, one, name, required=True, depth=depth + 1))
         if self._added == old:
             self.focus = inner_name(new, len(items))
-            items.append(start(shape.item(len(items))))
+            items.append(start(shape.item))
         return items
-
-    def _kept(self, old: str, new: str, what: str) -> list[str]:
-        """Return the old names of a field's items or entries without the one that is removed."""
-        under = old if what == "item" else mark(old, what)
-        names = [f"{under}/{one}" for one in self._form.getlist(mark(old, what))]
-        if self._removed in names:
-            self.focus = new
-        return [name for name in names if name != self._removed]
 
 
 def read_json(text: str) -> Any:
@@ -240,6 +176,16 @@ def read_json(text: str) -> Any:
     value = canonical_json.loads(text)
     canonical_json.dumps(value)
     return value
+
+
+def _option(text: str) -> Any:
+    """Return the value that was chosen; what no form of ours sends is a text that the schema refuses."""
+    if not text:
+        return MISSING
+    try:
+        return read_json(text)
+    except canonical_json.NotJsonError:
+        return text
 
 
 def _read_number(text: str) -> int | float | None:

@@ -17,8 +17,8 @@ _MAX_PARTS = 200
 """References, parts of ``allOf`` and branches that are followed to offer one place."""
 
 _IMPLIED = {
-    "object": ("properties", "additionalProperties", "patternProperties", "required"),
-    "array": ("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+    "object": ("properties", "additionalProperties", "required"),
+    "array": ("items", "minItems", "maxItems", "uniqueItems"),
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
@@ -50,7 +50,7 @@ class Flattening:
                 target = pointer.target(self._root, str(schema[pointer.REF]))
             except pointer.BadReferenceError:
                 return None
-            parts = [titled(target, schema) if isinstance(target, dict) else target, *parts]
+            parts = [target, *parts]
         flat: JsonObject = {}
         for part in parts:
             more = self.flat(part)
@@ -64,18 +64,11 @@ class Flattening:
 def merged(under: JsonObject, over: JsonObject) -> JsonObject:
     """Return two schemas as one: parts and needs of both, else what the second one says."""
     both = {**under, **over}
-    for key in ("properties", "patternProperties"):
-        if key in under and key in over:
-            both[key] = {**object_at(under, key), **object_at(over, key)}
+    if "properties" in under and "properties" in over:
+        both["properties"] = {**object_at(under, "properties"), **object_at(over, "properties")}
     if "required" in under and "required" in over:
         both["required"] = [*list_at(under, "required"), *list_at(over, "required")]
     return both
-
-
-def titled(schema: JsonObject, reference: Any) -> JsonObject:
-    """Return a schema with the name by which it is referred to, if it has no title itself."""
-    name = pointer.name_of(reference)
-    return {"title": name, **schema} if name else schema
 
 
 def types_of(schema: JsonObject) -> list[str]:

@@ -1,7 +1,7 @@
 """What a form can offer for a JSON Schema: one kind of field for each place of a value.
 
-Draft 2020-12, read leniently: what a form cannot offer, such as a schema that fits anything, is
-offered as a box for JSON, and nothing here decides whether a value is right.  A place's parts are
+Draft 2020-12, read leniently: what has no field of its own, such as a union, a tuple or an object with
+keys of the caller's choice, is offered as a box for JSON, and nothing here decides whether a value is right.  A place's parts are
 looked at only when they are asked for, so that a schema may refer to itself.
 """
 
@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git import canonical_json, json_schema
+from covalt_git import canonical_json
 from covalt_server.form_schemas import (
     Flattening,
     count_at,
@@ -22,7 +22,6 @@ from covalt_server.form_schemas import (
     merged,
     object_at,
     text_at,
-    titled,
     types_of,
 )
 
@@ -32,11 +31,12 @@ if TYPE_CHECKING:
 MAX_DEPTH = 12
 """Values deeper than this are shown as JSON: more fieldsets in one another nobody can read."""
 
-_MAX_VARIANTS = 12
 _MAX_STARTED = 20
 """Items that a list starts with, however many it must have."""
 
 _UNION = ("anyOf", "oneOf")
+_OFFERING = {"type", "properties", "items", "enum", "const", *_UNION}
+"""Keywords by which a branch of a union says more than which of the values are valid."""
 
 
 class Missing(Enum):
@@ -75,17 +75,6 @@ _KINDS = {
     "array": Kind.LIST,
     "object": Kind.OBJECT,
 }
-_WORDS = {
-    Kind.TEXT: "text",
-    Kind.NUMBER: "number",
-    Kind.INTEGER: "integer",
-    Kind.CHECKBOX: "yes or no",
-    Kind.CHOICE: "choice",
-    Kind.CHOICES: "choices",
-    Kind.OBJECT: "object",
-    Kind.LIST: "list",
-    Kind.JSON: "JSON",
-}
 
 
 @dataclass(frozen=True)
@@ -100,9 +89,8 @@ class Option:
 class Shape:
     """What one place of a value is offered as.
 
-    ``schema`` has its references followed and its ``allOf`` merged.  ``branch`` is the part of an
-    ``anyOf`` or ``oneOf`` that is offered, if it is one: what is wrong with a value is told in its
-    words.  With ``variants`` the kind is that of the first of them.
+    ``schema`` has its references followed and its ``allOf`` merged, and of a union with null the
+    other branch.
     """
 
     kind: Kind
@@ -110,32 +98,11 @@ class Shape:
     root: JsonObject = field(repr=False)
     nullable: bool = False
     options: tuple[Option, ...] = ()
-    variants: tuple[Shape, ...] = ()
-    branch: Any = None
-
-    @property
-    def word(self) -> str:
-        """What the kind is called among other variants."""
-        title = text_at(self.schema, "title")
-        if title:
-            return title
-        if self.kind is Kind.CONSTANT:
-            return self.options[0].label
-        return _WORDS[self.kind]
 
     @property
     def default(self) -> Any:
         """What a tool takes for a value that is left out, or ``MISSING``."""
         return self.schema.get("default", MISSING)
-
-    def problems(self, value: Any) -> list[tuple[json_schema.Loc, str]]:
-        """Return what is wrong with a value in the words of the offered branch, if it is one."""
-        definitions = {key: object_at(self.root, key) for key in ("$defs", "definitions")}
-        branch = self.schema if self.branch is None else self.branch
-        try:
-            return json_schema.value_problems({**definitions, "allOf": [branch]}, value)
-        except json_schema.BadSchemaError:  # it refers to some other place than a definition
-            return []
 
     def holds(self, value: Any) -> bool:
         """Tell whether a value is of the kind that is offered here; it may be wrong nonetheless."""
@@ -155,7 +122,7 @@ class Shape:
             case Kind.OBJECT:
                 return isinstance(value, dict)
             case _:
-                return self.schema.get("type") != "object" or isinstance(value, dict)
+                return True
 
     @cached_property
     def properties(self) -> dict[str, Shape]:
@@ -172,28 +139,9 @@ class Shape:
         return frozenset(name for name in names if isinstance(name, str))
 
     @cached_property
-    def entry(self) -> Shape:
-        """What the parts of an object are offered as that have no name in the schema."""
-        return shape_of(_entry_schema(self.schema), self.root)
-
-    @property
-    def takes_entries(self) -> bool:
-        """Whether a schema asks for parts that it does not name; it may well only bear them."""
-        asked = self.schema.get("additionalProperties", False)
-        return asked is not False or bool(object_at(self.schema, "patternProperties"))
-
-    @cached_property
-    def prefix(self) -> tuple[Shape, ...]:
-        """The first items of a list, where each has a schema of its own."""
-        return tuple(shape_of(part, self.root) for part in list_at(self.schema, "prefixItems"))
-
-    @cached_property
-    def _rest(self) -> Shape:
+    def item(self) -> Shape:
+        """What each item of a list is offered as."""
         return shape_of(self.schema.get("items", True), self.root)
-
-    def item(self, position: int) -> Shape:
-        """Return what the item at a position of a list is offered as."""
-        return self.prefix[position] if position < len(self.prefix) else self._rest
 
     @property
     def fewest(self) -> int:
@@ -203,10 +151,7 @@ class Shape:
     @property
     def most(self) -> int | None:
         """The most items that a list may have, where there is such a number."""
-        most = count_at(self.schema, "maxItems")
-        if self.schema.get("items") is not False:
-            return most
-        return len(self.prefix) if most is None else min(most, len(self.prefix))
+        return count_at(self.schema, "maxItems")
 
 
 def shape_of(schema: Any, root: JsonObject) -> Shape:
@@ -220,36 +165,32 @@ def shape_of_arguments(schema: JsonObject) -> Shape:
     Only a schema that does not say which there are is offered as JSON.
     """
     shape = shape_of(schema, schema)
-    is_none = shape.kind is Kind.JSON and "properties" in shape.schema
-    is_object = shape.schema.get("type") == "object"
-    return replace(shape, kind=Kind.OBJECT) if is_none and is_object else shape
+    is_none = shape.schema.get("type") == "object" and shape.schema.get("properties") == {}
+    is_open = shape.schema.get("additionalProperties") or "patternProperties" in shape.schema
+    return replace(shape, kind=Kind.OBJECT) if is_none and not is_open else shape
+
+
+def empty_value(shape: Shape, *, required: bool) -> Any:
+    """Return what an empty box means, and a list or an object that is not set; ``MISSING`` for none."""
+    if not required:
+        return MISSING
+    if shape.nullable:
+        return None
+    if shape.kind is Kind.CONSTANT:
+        return shape.options[0].value
+    if shape.kind is Kind.JSON and shape.schema.get("type") == "object":
+        return {}
+    return {Kind.TEXT: "", Kind.CHOICES: [], Kind.CHECKBOX: False}.get(shape.kind, MISSING)
 
 
 def start(shape: Shape) -> Any:
-    """Return what a place that has to be given starts from: its default, or the emptiest value.
+    """Return what a place that has to be given starts from: its default, or what its empty box means.
 
     ``MISSING`` where somebody has to type something, and for lists and objects without a default,
     which :func:`begun` makes when they are shown.
     """
-    if shape.default is not MISSING:
-        return shape.default
-    if shape.nullable:
-        return None
-    if shape.variants:
-        return start(shape.variants[0])
-    match shape.kind:
-        case Kind.CONSTANT:
-            return shape.options[0].value
-        case Kind.TEXT:
-            return ""
-        case Kind.CHECKBOX:
-            return False
-        case Kind.CHOICES:
-            return []
-        case Kind.JSON if shape.schema.get("type") == "object":
-            return {}
-        case _:
-            return MISSING
+    is_given = shape.default is not MISSING
+    return shape.default if is_given else empty_value(shape, required=True)
 
 
 def begun(shape: Shape, *, items: int = 0) -> Any:
@@ -259,12 +200,11 @@ def begun(shape: Shape, *, items: int = 0) -> Any:
     """
     if shape.kind is Kind.LIST:
         wanted = max(items, min(shape.fewest, _MAX_STARTED))
-        return [start(shape.item(at)) for at in range(wanted)]
-    if shape.kind is Kind.OBJECT:
-        needed = {name: part for name, part in shape.properties.items() if name in shape.required}
-        started = {name: start(part) for name, part in needed.items()}
-        return {name: value for name, value in started.items() if value is not MISSING}
-    return start(shape)
+        return [start(shape.item) for _ in range(wanted)]
+    started = {
+        name: start(part) for name, part in shape.properties.items() if name in shape.required
+    }
+    return {name: value for name, value in started.items() if value is not MISSING}
 
 
 class _Reader:
@@ -283,84 +223,55 @@ class _Reader:
             return replace(self._json(flat), kind=Kind.CONSTANT, options=(_option(flat["const"]),))
         if list_at(flat, "enum"):
             return replace(self._json(flat), kind=Kind.CHOICE, options=_enumerated(flat))
-        for union in _UNION:
-            branches = list_at(flat, union)
-            if branches:
-                offered = self._union(flat, branches)
-                if offered is not None:
-                    return offered
-        return self._typed(flat)
+        branches = [branch for union in _UNION for branch in list_at(flat, union)]
+        return self._union(flat, branches) if branches else self._typed(flat)
+
+    def _union(self, flat: JsonObject, branches: list[Any]) -> Shape:
+        """Return the only branch besides null, the choice among the values of all, or JSON."""
+        base = {key: value for key, value in flat.items() if key not in _UNION}
+        parts = [self._flat(branch) for branch in branches]
+        others = [one for one in parts if one is not None and not _is_null(one)]
+        nullable = len(others) < len(parts)
+        if None in parts or not others:
+            return self._json(flat)
+        if len(others) == 1:
+            shape = self._shape(merged(others[0], base))
+            return replace(shape, nullable=nullable or shape.nullable)
+        if types_of(base) and not any(_OFFERING & set(one) for one in others):
+            return self._typed(base)
+        shapes = [self._shape(one) for one in others]
+        if all(shape.kind in {Kind.CHOICE, Kind.CONSTANT} for shape in shapes):
+            options = tuple(_named(one, shape) for shape in shapes for one in shape.options)
+            return replace(self._json(base), kind=Kind.CHOICE, nullable=nullable, options=options)
+        return self._json(flat)
 
     def _typed(self, flat: JsonObject) -> Shape:
         types = [name for name in types_of(flat) if name in {*_KINDS, "null"}]
-        nullable = "null" in types
-        types = [name for name in types if name != "null"]
-        if nullable and not types:
+        others = [name for name in types if name != "null"]
+        if types and not others:
             return replace(self._json(flat), kind=Kind.CONSTANT, options=(_option(None),))
-        if not types:
+        if len(others) != 1:
             return self._json(flat)
-        if len(types) > 1:
-            shapes = tuple(self._of_type({**flat, "type": name}) for name in types)
-            return self._choice_of(flat, shapes, nullable=nullable)
-        return replace(self._of_type({**flat, "type": types[0]}), nullable=nullable)
+        shape = self._of_type({**flat, "type": others[0]})
+        return replace(shape, nullable=len(others) < len(types))
 
     def _of_type(self, flat: JsonObject) -> Shape:
         kind = _KINDS[flat["type"]]
         shape = replace(self._json(flat), kind=kind)
-        if kind is Kind.OBJECT and not _has_parts(flat):
-            return replace(shape, kind=Kind.JSON)
-        if kind is Kind.LIST and flat.get("uniqueItems") is True and "prefixItems" not in flat:
+        if (kind is Kind.OBJECT and not _has_parts(flat)) or "prefixItems" in flat:
+            return self._json(flat)
+        if kind is Kind.LIST and flat.get("uniqueItems") is True:
             items = self._flat(flat.get("items", True)) or {}
             if list_at(items, "enum") and "const" not in items:
                 return replace(shape, kind=Kind.CHOICES, options=_enumerated(items))
         return shape
 
-    def _union(self, flat: JsonObject, branches: list[Any]) -> Shape | None:
-        """Return what a union is offered as, or None if its branches only say what is valid."""
-        base = {key: value for key, value in flat.items() if key not in _UNION}
-        shapes: list[Shape] = []
-        nullable = False
-        for branch in branches:
-            own = self._flat(branch)
-            if own is None:
-                return self._json(flat)
-            if own.get("type") == "null" or (own.get("const", 0) is None):
-                nullable = True
-                continue
-            alone = self._shape({key: value for key, value in own.items() if key != "title"})
-            if alone.kind is Kind.JSON and own.get("type") != "object":
-                return None if types_of(base) else self._json(flat)
-            shape = self._shape(merged(titled(own, branch), _without_words(base)))
-            shapes += shape.variants or [replace(shape, branch=branch)]
-            nullable = nullable or shape.nullable
-        if not shapes:
-            return self._json(flat)
-        if len(shapes) == 1:
-            told = {**shapes[0].schema, **_words_of(base)}
-            return replace(shapes[0], schema=told, nullable=nullable or shapes[0].nullable)
-        return self._choice_of(base, tuple(shapes), nullable=nullable)
-
-    def _choice_of(self, flat: JsonObject, shapes: tuple[Shape, ...], *, nullable: bool) -> Shape:
-        """Return the choice among shapes: of their values if they have a few, else of themselves."""
-        if all(shape.kind in {Kind.CHOICE, Kind.CONSTANT} for shape in shapes):
-            shown = tuple(_named(option, shape) for shape in shapes for option in shape.options)
-            return replace(self._json(flat), kind=Kind.CHOICE, nullable=nullable, options=shown)
-        if len(shapes) > _MAX_VARIANTS:
-            return self._json(flat)
-        kind = shapes[0].kind
-        return replace(self._json(flat), kind=kind, nullable=nullable, variants=shapes)
-
     def _json(self, flat: JsonObject) -> Shape:
         return Shape(Kind.JSON, flat, self._root)
 
 
-def _words_of(schema: JsonObject) -> JsonObject:
-    return {key: schema[key] for key in ("title", "description", "default") if key in schema}
-
-
-def _without_words(schema: JsonObject) -> JsonObject:
-    """Return a schema without what it says of a whole union, which no branch says of itself."""
-    return {key: value for key, value in schema.items() if key not in _words_of(schema)}
+def _is_null(schema: JsonObject) -> bool:
+    return schema.get("type") == "null" or schema.get("const", MISSING) is None
 
 
 def _named(option: Option, shape: Shape) -> Option:
@@ -403,20 +314,9 @@ def _comparable(value: Any) -> bytes | str:
         return as_json(value)
 
 
-def _entry_schema(schema: JsonObject) -> Any:
-    """Return the schema of what an object does not name; no foreign pattern is run to find it."""
-    patterns = list(object_at(schema, "patternProperties").values())
-    additional = schema.get("additionalProperties", True)
-    if not patterns:
-        return additional
-    return patterns[0] if len(patterns) == 1 and additional is False else True
-
-
 def _has_parts(schema: JsonObject) -> bool:
-    """Tell whether an object has parts to offer, or none at all; else it is any object."""
-    if object_at(schema, "properties"):
-        return True
-    additional = schema.get("additionalProperties", True)
-    if additional is False or object_at(schema, "patternProperties"):
-        return True
-    return isinstance(additional, dict) and bool(additional)
+    """Tell whether the schema names all the parts of an object that it describes, or allows none."""
+    others = schema.get("additionalProperties", True)
+    if "patternProperties" in schema or (isinstance(others, dict) and others):
+        return False
+    return others is False or bool(object_at(schema, "properties"))

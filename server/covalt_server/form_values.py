@@ -36,7 +36,7 @@ from covalt_git import canonical_json, json_schema
 from covalt_server.form_fields import ROOT, Choice, Field, draw, marked
 from covalt_server.form_problems import FieldProblem, by_path, with_place, wrong
 from covalt_server.form_reading import Reading, lines, read_json, settled
-from covalt_server.form_shapes import MISSING, Kind, as_json, shape_of_arguments
+from covalt_server.form_shapes import COMPOSITE, MISSING, Kind, as_json, shape_of_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -185,7 +185,7 @@ def _start_of(fields: Field, name: str) -> str:
     In a list that is the button that adds an item, if it has one.
     """
     one = next((one for one in fields.walk() if one.name == name), None)
-    while one is not None and one.is_composite and one.key is None and one.children:
+    while one is not None and one.kind in COMPOSITE and one.children:
         if one.kind is Kind.LIST and one.can_add:
             break
         one = one.children[0]

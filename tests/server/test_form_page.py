@@ -47,7 +47,7 @@ def test_lists_grow_and_shrink_without_a_reload(page: Page, served: Live) -> Non
 
     assert page.evaluate("window.same")
     assert arguments(page) == {
-        "query": {"path": "days.csv", "filters": [{"column": "celsius", "value": "3"}]}
+        "query": {"path": "days.csv", "filters": [{"column": "celsius", "value": 3}]}
     }
 
 

@@ -191,7 +191,7 @@ def test_drawing_a_form_again_loses_nothing_that_was_typed(
 ) -> None:
     schema = {"type": "object", "properties": {"a": given_place[0]}}
     form = sent(html(opened(schema, {"a": choose.draw(given_place[1])})))
-    for name in [name for name in form if not re.search(r"^_|/~(set|item|entry|empty|is)$", name)]:
+    for name in [name for name in form if not re.search(r"^_|/~(set|item)$", name)]:
         if choose.draw(st.booleans()):
             # A list or an object as JSON that was emptied starts anew, as fields.
             form[name] = choose.draw(typed.filter(str.strip) if name.endswith("~json") else typed)
@@ -202,9 +202,7 @@ def test_drawing_a_form_again_loses_nothing_that_was_typed(
 
 
 form_names = st.lists(
-    st.sampled_from(
-        [*("args", "a", "b", "0", "1", "~set", "~item", "~entry", "~key", "~is", "~empty", "~json")]
-    ),
+    st.sampled_from([*("args", "a", "b", "0", "1", "~set", "~item", "~json")]),
     max_size=5,
 ).map(lambda parts: "/".join(["args", *parts]))
 
@@ -345,67 +343,30 @@ def test_a_form_that_nobody_fills_in_gives_the_least(
     assert submitted(schema, given_form(schema)).value == value
 
 
-def test_a_box_can_be_asked_to_send_an_empty_text_or_null() -> None:
-    schema = one({"type": ["string", "null"], "default": "x"}, required=False)
-    form = given_form(schema)
-
-    assert form["args/a/~empty"] == "absent"
-    for meaning, value in {"absent": {}, "null": {"a": None}, "text": {"a": ""}}.items():
-        form["args/a/~empty"] = meaning
-        assert submitted(schema, form).value == value
-
-
-def test_what_an_empty_box_may_not_mean_it_does_not_mean() -> None:
-    schema = one({"type": "integer"}, required=False)
-
-    assert submitted(schema, given_form(schema, **{"args__a__~empty": "null"})).value == {}
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"type": "string"}, {"a": ""}),
+        ({"type": ["string", "null"], "default": "x"}, {"a": None}),
+        ({"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}, {"a": None}),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, {"a": []}),
+    ],
+)
+def test_an_empty_value_that_an_empty_box_does_not_mean_is_read_back(
+    part: Any, value: JsonObject
+) -> None:
+    assert read_back(one(part, required=False), value) == value
 
 
 def test_which_kind_a_value_has_is_not_for_the_sender_to_say() -> None:
     schema = one({"type": "string"})
-    form = given_form(schema, args__a="5", **{"args__a__~is": "7", "args__a__~item": "0"})
+    form = given_form(schema, args__a="5", **{"args__a__~item": "0"})
 
     assert submitted(schema, form).value == {"a": "5"}
     form = given_form(schema, **{"args__a__~json": "5"})
     assert submitted(schema, form).problems == (
         FieldProblem("args/a", "must be a text, not an integer"),
     )
-
-
-def test_the_chosen_kind_tells_how_a_box_is_read() -> None:
-    part = {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"const": "x"}]}
-    schema = one(part)
-    form = given_form(schema, args__a="12")
-
-    def value(kind: str, text: str) -> Any:
-        form["args/a/~is"], form["args/a"] = kind, text
-        return (submitted(schema, form).value or {}).get("a")
-
-    assert value("0", "12") == "12"
-    assert value("1", "12") == 12
-    assert value("2", "true") is True
-    assert value("3", "12") == "x"
-    assert value("1", "abc") is None
-
-
-def test_another_kind_is_drawn_with_what_was_typed() -> None:
-    circle = {
-        "properties": {"name": {"type": "string"}, "r": {"type": "number"}},
-        "required": ["r"],
-    }
-    square = {
-        "properties": {"name": {"type": "string"}, "d": {"type": "number"}},
-        "required": ["d"],
-    }
-    schema = one({"oneOf": [{"type": "object", **circle}, {"type": "object", **square}]})
-    form = given_form(schema, args__a__name="x", **{"args__a__~is": "1"})
-    got = submitted(schema, with_button(form, "_use", "form"))
-
-    assert got.problems == ()
-    assert [(part.label, part.text) for part in got.fields.children[0].children] == [
-        ("name", "x"),
-        ("d", ""),
-    ]
 
 
 def test_a_request_made_by_hand_needs_no_marks() -> None:
@@ -417,7 +378,6 @@ def test_a_request_made_by_hand_needs_no_marks() -> None:
 # --- adding and removing --------------------------------------------------------------------------
 
 ROWS = one({"type": "array", "items": {"type": "integer"}}, required=False)
-ENV = one({"type": "object", "additionalProperties": {"type": "integer"}}, required=False)
 
 
 def pressed(
@@ -470,7 +430,6 @@ def test_the_keyboard_goes_on_where_something_was_added() -> None:
     assert focus(nested, given_form(nested), "_add", "args/a") == ["args/a/0/a"]
     assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_add", "args/a") == ["args/a/1"]
     assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_remove", "args/a/0") == ["args/a"]
-    assert focus(ENV, given_form(ENV, {"a": {"X": 1}}), "_add", "args/a") == ["args/a/~entry/1"]
 
 
 def test_objects_are_filled_in_and_left_out() -> None:
@@ -487,36 +446,6 @@ def test_a_needed_object_that_may_be_null_can_become_null_again() -> None:
 
     assert submitted(schema, form).value == {"a": {"a": ""}}
     assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == {"a": None}
-
-
-def test_entries_have_names_of_their_own() -> None:
-    form = pressed(ENV, pressed(ENV, given_form(ENV), "_add", "args/a"), "_add", "args/a")
-    form = pressed(ENV, form, "_add", "args/a")
-    for at, (key, text) in enumerate([("X", "1"), ("X", "2"), ("", "z")]):
-        form[f"args/a/~entry/{at}/~key"], form[f"args/a/~entry/{at}"] = key, text
-    got = submitted(ENV, form)
-
-    assert got.problems == (
-        FieldProblem("args/a/~entry/1", '"X" stands here twice'),
-        FieldProblem("args/a/~entry/2", 'must be an integer, not "z"'),
-        FieldProblem("args/a/~entry/2", "a name is required"),
-    )
-    again = sent(html(got))
-    assert [again[f"args/a/~entry/{at}/~key"] for at in range(3)] == ["X", "X", ""]
-    assert [again[f"args/a/~entry/{at}"] for at in range(3)] == ["1", "2", "z"]
-    again = pressed(
-        ENV, pressed(ENV, again, "_remove", "args/a/~entry/2"), "_remove", "args/a/~entry/0"
-    )
-    assert submitted(ENV, again).value == {"a": {"X": 2}}
-
-
-def test_an_entry_may_not_take_a_name_that_has_a_field() -> None:
-    schema = {**one({"type": "string"}, required=False), "additionalProperties": {"type": "string"}}
-    form = given_form(schema, **{"args__~entry": "0", "args__~entry__0__~key": "a"})
-
-    assert submitted(schema, form).problems == (
-        FieldProblem("args/~entry/0", '"a" has a field of its own'),
-    )
 
 
 # --- problems -------------------------------------------------------------------------------------
@@ -545,13 +474,21 @@ def test_a_problem_is_told_at_the_field_that_can_mend_it() -> None:
 
 
 def test_a_problem_within_json_names_its_place() -> None:
-    schema = one({"anyOf": [{"items": {"items": {"type": "string"}}}, {}]})
-    schema = one({"type": "object", "properties": {}, "patternProperties": {"^x": {}, "^y": {}}})
-    schema["properties"]["a"]["patternProperties"]["^x"] = {"items": {"type": "string"}}
+    schema = one({"type": "object", "patternProperties": {"^x": {"items": {"type": "string"}}}})
     form = given_form(schema, {"a": {"x": ["a", 1]}})
 
     assert submitted(schema, form).problems == (
-        FieldProblem("args/a/~entry/0", "$[1]: must be a text, not an integer"),
+        FieldProblem("args/a", "$.x[1]: must be a text, not an integer"),
+    )
+
+
+def test_a_value_that_fits_no_branch_of_a_union_is_refused_at_its_box() -> None:
+    schema = one({"anyOf": [{"type": "string"}, {"type": "integer"}]})
+    form = given_form(schema, {"a": 5})
+    form["args/a/~json"] = "[5]"
+
+    assert submitted(schema, form).problems == (
+        FieldProblem("args/a", "must be a text or an integer, not a list"),
     )
 
 
@@ -579,9 +516,10 @@ def test_the_json_side_has_the_value_of_the_fields_and_gives_it_back() -> None:
 
     assert dict(form) == {"_side": "json", "_json": '{\r\n  "a": 5\r\n}'}
     assert submitted(NAMED, form).value == {"a": 5}
+    form["_json"] = '{"a": 7}'
+    assert pressed(NAMED, form, "_use", "form")["args/a"] == "7"
     form["_json"] = '{"a": 7, "b": "x"}'
     form = pressed(NAMED, form, "_use", "form")
-    assert form["args/a"] == "7"
     assert submitted(NAMED, form).value == {"a": 7, "b": "x"}
 
 

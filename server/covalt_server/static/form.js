@@ -11,18 +11,11 @@ function enliven(form) {
   let waiting = 0;
   const touched = new Set(); // ids of boxes: an empty form need not be told that it is empty
 
-  form.classList.add("live");
-
   form.addEventListener("input", (event) => {
     edits += 1;
     touched.add(event.target.id);
     clearTimeout(waiting);
     waiting = setTimeout(check, PAUSE);
-  });
-
-  form.addEventListener("change", (event) => {
-    if (!event.target.matches("[data-redraw]")) return;
-    redraw(event.target.closest(".chooser").querySelector("button"));
   });
 
   form.addEventListener("submit", (event) => {
