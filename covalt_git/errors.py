@@ -101,6 +101,13 @@ class WrongCallError(CovaltError):
     exit_code = 2
 
 
+class StaleError(CovaltError):
+    """What a request is about has changed since the user or client read it; nothing was done."""
+
+    code = "moved"
+    http_status = 409
+
+
 class UnknownNameError(CovaltError):
     """Nothing of that kind has that name; the hint names the nearest that does exist."""
 

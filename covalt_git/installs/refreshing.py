@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.files.reading import shown_path
 from covalt_git.files.state_files import read_lock, write_lock
 from covalt_git.files.tool_locks import lock_file, lock_namespaces
@@ -40,13 +40,6 @@ class NoLockError(CovaltError):
     """A server was not asked for its tools yet, or what it gave cannot be read."""
 
     code = "no_lock"
-    http_status = 409
-
-
-class ChangedSinceError(CovaltError):
-    """What is to be accepted is no longer what was shown; nothing is."""
-
-    code = "moved"
     http_status = 409
 
 
@@ -190,7 +183,7 @@ def refresh(root: Path, source: ToolSource, listed: Listed, *, write: bool = Tru
     Raises:
         CovaltError: when the server is off, cannot be asked, or lists one name twice; and what ``listed``
             raises.
-        ChangedSinceError: when the toolset declares another server by now.
+        StaleError: when the toolset declares another server by now.
     """
     if not source.server.enabled:
         raise CovaltError(
@@ -214,7 +207,7 @@ def _put(root: Path, source: ToolSource, given: dict[str, LockedTool]) -> Refres
         )
     now = find_source(root, source.toolset.id, source.namespace)
     if now.server != source.server:
-        raise ChangedSinceError(f"the MCP server {source.server.id!r} is declared otherwise by now")
+        raise StaleError(f"the MCP server {source.server.id!r} is declared otherwise by now")
     found = _compared(now, given)
     assert found.source.lock is not None
     if found.source.lock != now.lock:
@@ -252,7 +245,7 @@ def accept(
     Raises:
         UnknownNameError: when there is no such toolset, namespace or tool.
         NoLockError: when its tools were never asked for, or the lock cannot be read.
-        ChangedSinceError: when one of them is another by now; nothing is accepted.
+        StaleError: when one of them is another by now; nothing is accepted.
     """
     toolset = changeable(root, toolset_id)
     source = find_source(root, toolset_id, namespace)
@@ -265,7 +258,7 @@ def accept(
                 "tool", name, lock.tools, list_with=f"covalt-git source diff {source.shown_id}"
             )
         if (tool.true_digest if tool else None) != digest:
-            raise ChangedSinceError(
+            raise StaleError(
                 f"{tool_id} is not what was shown any more; nothing is accepted",
                 hint=f"covalt-git source diff {source.shown_id}",
             )

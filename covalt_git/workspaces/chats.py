@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from pydantic import ValidationError
 
 from covalt_git import canonical_json
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.git_objects import (
     BrokenStoreError,
     GitStore,
@@ -72,11 +72,8 @@ _SHORT_MESSAGE = 1 << 12
 Stored = TypeVar("Stored", bound=StrictModel)
 
 
-class MovedError(CovaltError):
+class MovedError(StaleError):
     """A ref is not where it was: another writer, such as a push, came first."""
-
-    code = "moved"
-    http_status = 409
 
 
 class AboutChat(StrictModel):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, StaleError
 from covalt_git.paths import check_path, collisions
 
 if TYPE_CHECKING:
@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.folders import Folder
 
 
-class MovedFileError(CovaltError):
+class MovedFileError(StaleError):
     """A file is not what was edited: somebody else changed, made or removed it meanwhile.
 
     Attributes:
         before: the blob id that was edited; None where there was to be no file.
         now: the blob id that is there; None where no file is.
     """
-
-    code = "moved"
-    http_status = 409
 
     def __init__(self, path: str, before: str | None, now: str | None) -> None:
         was = f"{before} was edited" if before else "it was to be new"

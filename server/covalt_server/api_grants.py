@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.access.grants import ports
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import Problem, StaleError
 from covalt_git.installs import decisions
 from covalt_git.installs.standing import changes
 from covalt_git.installs.state_store import find_toolset
@@ -59,13 +59,6 @@ class RevokeGrant(Asked):
     )
     hosts: Hosts = Field((), max_length=_MOST_HOSTS)
     all: bool = False
-
-
-class ChangedSinceError(CovaltError):
-    """The toolset is not any more what somebody looked at who grants it something."""
-
-    code = "moved"
-    http_status = 409
 
 
 class GrantRow(Answer):
@@ -158,7 +151,7 @@ def revoke_grant(asked: RevokeGrant) -> GrantsRevoked:
 def _check_seen(project: Project, asked: AddGrant) -> None:
     if asked.digest in {None, find_toolset(project.root, asked.toolset_id).digest}:
         return
-    raise ChangedSinceError(
+    raise StaleError(
         f"a file of {asked.toolset_id!r} has changed since you looked", hint="look at it again"
     )
 

@@ -12,12 +12,11 @@ import pytest
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_listing import listed
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.decisions import grant_process, revoke_all
 from covalt_git.installs.definition_lines import definition_lines
 from covalt_git.installs.refreshing import (
-    ChangedSinceError,
     NoLockError,
     Refreshed,
     ToolSource,
@@ -172,13 +171,13 @@ def test_only_what_was_shown_is_accepted(root: Path) -> None:
     offer(root, READ | {"description": "Another one."}, WIPE, LIST)
     asked(root)
 
-    with pytest.raises(ChangedSinceError, match=f"disk:{READ_FILE} is not what was shown"):
+    with pytest.raises(StaleError, match=f"disk:{READ_FILE} is not what was shown"):
         accept(root, "gear", "disk", shown)
     assert set(enabled(root).values()) == {False}
 
     with pytest.raises(UnknownNameError, match="no tool 'wip'"):
         accept(root, "gear", "disk", {"wip": shown["wipe"]})
-    with pytest.raises(ChangedSinceError):
+    with pytest.raises(StaleError):
         accept(root, "gear", "disk", {"wipe": None})
 
 
@@ -245,7 +244,7 @@ def test_a_server_that_was_declared_otherwise_meanwhile_gives_nothing(root: Path
         asking.append("asked")
         return ()
 
-    with pytest.raises(ChangedSinceError, match="declared otherwise"):
+    with pytest.raises(StaleError, match="declared otherwise"):
         refresh(root, before, ask)
     assert asking == ["asked"]
     assert lock_text(root) == ""
