@@ -70,7 +70,7 @@ class KeptSignIn(StrictModel):
     origins: tuple[str, ...]
     token_endpoint: str
     revocation_endpoint: str | None = None
-    resource: str | None
+    resource: str | None = None
     choice: ClientChoice = ClientChoice()
     client_id: str
     client_secret: str | None = Field(None, repr=False)
