@@ -52,7 +52,7 @@ _MAX_SHOWN = 60
 _MAX_MESSAGE = 300
 _TOO_DEEP = "this is nested too deeply"
 
-Loc = tuple[str | int, ...]
+Loc = pointer.Loc
 
 
 class BadSchemaError(CovaltError):
@@ -116,12 +116,6 @@ class InvalidArgumentsError(CovaltError):
             hint=f"covalt-git tool show {tool_id}" if is_shown else "",
             problems=problems,
         )
-
-
-def json_path(loc: Loc) -> str:
-    """Return a place in a JSON value as people write it: ``$.rows[3].name``."""
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc]
-    return "$" + "".join(parts)
 
 
 @lru_cache(maxsize=512)

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from covalt_git.json_schema import (
     BadSchemaError,
     InvalidArgumentsError,
-    json_path,
     schema_problems,
     value_problems,
 )
+from covalt_git.json_values.pointer import json_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

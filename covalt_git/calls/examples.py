@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls.approvals import Approvals
-from covalt_git.calls.differences import Difference, differences
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.difference import Difference, differences
 from covalt_git.runtime.sandbox.trust import SandboxNeededError
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.index import Index
+from covalt_git.json_values.difference import same
 from covalt_git.names import ToolId
 from covalt_git.workspaces.chats import DELETED, Chats
 
@@ -66,7 +66,7 @@ class GivenId:
             raise IdTakenError(self.call_id, "something that is no call")
         if recorded.tool_id != str(ToolId.parse(self.tool_id)):
             raise IdTakenError(self.call_id, "a call of another tool")
-        if canonical_json.dumps(recorded.args) != canonical_json.dumps(self.args):
+        if not same(recorded.args, self.args):
             raise IdTakenError(self.call_id, "a call with other arguments")
         return found or unfinished
 

@@ -8,6 +8,7 @@ from covalt_git import canonical_json, json_schema
 from covalt_git.access import confirmation
 from covalt_git.calls import http_calls, mcp_calls
 from covalt_git.files.toolset_copies import ToolsetCopy
+from covalt_git.json_values.pointer import json_path
 from covalt_git.runtime import sandbox
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
         raise json_schema.InvalidArgumentsError(tool.tool_id, [(place, why)]) from None
     found = json_schema.value_problems(tool.input_schema, args)
     if found:
-        problems = [(json_schema.json_path(place), message) for place, message in found]
+        problems = [(json_path(place), message) for place, message in found]
         raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
 
 

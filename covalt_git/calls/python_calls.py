@@ -12,6 +12,7 @@ from covalt_git.calls.background import Installing
 from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
 from covalt_git.files.toolset_copies import ToolsetCopy
+from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import environments, python_tool
 from covalt_git.runtime.disk_space import DiskSpace
@@ -160,7 +161,7 @@ def _checked(schema: JsonObject | None, outcome: Outcome) -> Outcome:
     problems = json_schema.value_problems(schema, outcome.result)
     if not problems:
         return outcome
-    said = "; ".join(f"{json_schema.json_path(place)}: {message}" for place, message in problems)
+    said = "; ".join(f"{json_path(place)}: {message}" for place, message in problems)
     return replace(
         outcome, status="error", result=None, error=CallError(code="bad_result", message=said)
     )

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Literal
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.beside import said_at_home
-from covalt_git.calls.differences import Difference, differences
 from covalt_git.calls.engine import Request, version_of
 from covalt_git.calls.preconditions import is_waived
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.calls import PendingCall
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches, commit_names, commits, materialize

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import TYPE_CHECKING, get_args
 from urllib.parse import urlencode
@@ -13,6 +12,7 @@ from covalt_git.cli import output
 from covalt_git.cli.session import json_option, project, tell_roleless, wrong_call
 from covalt_git.gateway import host_files
 from covalt_git.gateway.host_files import Host
+from covalt_git.text import line_diff
 
 if TYPE_CHECKING:
     from covalt_git.gateway.host_files import HostFile
@@ -144,14 +144,8 @@ def _was_given(ctx: click.Context, name: str) -> bool:
 
 
 def _show(file: HostFile) -> None:
-    lines = difflib.unified_diff(
-        file.before.splitlines(),
-        file.after.splitlines(),
-        str(file.path),
-        str(file.path),
-        lineterm="",
-    )
-    for line in lines:
+    names = (str(file.path), str(file.path))
+    for line in line_diff.unified(file.before, file.after, names).splitlines():
         output.say(line, fg=_COLOURS.get(line[:1]))
 
 

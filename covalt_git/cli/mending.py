@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from covalt_git.cli import output
 from covalt_git.errors import CovaltError
 from covalt_git.files.fixes import Fixed, fix_text, fixable_files
 from covalt_git.system import atomic_write
+from covalt_git.text import line_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +30,8 @@ def mend_files(root: Path, found: Sequence[Problem], *, write: bool) -> int:
     for path, before, fixed in _fixes(root, found):
         count += len(fixed.mended)
         if not write:
-            output.say(_difference(path, before, fixed.text), nl=False)
+            names = (f"a/{path}", f"b/{path}")
+            output.say(line_diff.unified(before, fixed.text, names), nl=False)
             continue
         if (root / path).read_bytes() != before.encode():
             raise CovaltError(
@@ -66,16 +67,3 @@ def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fix
         fixed = fix_text(before, path)
         if fixed.mended:
             yield path, before, fixed
-
-
-def _difference(path: str, before: str, after: str) -> str:
-    """Return the unified difference, which ``git apply`` and ``patch -p1`` take."""
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True),
-        after.splitlines(keepends=True),
-        f"a/{path}",
-        f"b/{path}",
-    )
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )

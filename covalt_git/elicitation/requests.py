@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git import json_schema
 from covalt_git.elicitation.forms import form_fields
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.pointer import json_path
 from covalt_git.models.elicitation import AskedQuestion
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
@@ -273,7 +274,7 @@ def _check(value: Any, schema: JsonObject) -> None:
     except json_schema.BadSchemaError as error:
         raise InvalidAnswerError(f"no answer fits: {error.message}") from None
     if found:
-        told = (f"{json_schema.json_path(place)}: {message}" for place, message in found)
+        told = (f"{json_path(place)}: {message}" for place, message in found)
         raise InvalidAnswerError("; ".join(told))
 
 

@@ -18,6 +18,7 @@ from covalt_git.files.bundle_files import MANIFEST
 from covalt_git.files.model_errors import Loc, ModelError, model_errors, name_place
 from covalt_git.files.override_keys import override_key
 from covalt_git.files.reading import check
+from covalt_git.json_values.difference import same
 from covalt_git.models import problems as codes
 from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
@@ -215,7 +216,7 @@ def _is_proved(text: str, document: yaml_text.Document, renames: Sequence[_Renam
             above = above[part]
         above[rename.new] = above.pop(rename.old)
     try:
-        return _same(yaml_text.load(text, document.path).data, wanted)
+        return same(yaml_text.load(text, document.path).data, wanted)
     except yaml_text.YamlProblems:
         return False
 
@@ -227,17 +228,6 @@ def _copied(value: Any) -> Any:
     if isinstance(value, list):
         return [_copied(inner) for inner in value]
     return value
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Tell whether two values are one in JSON, where 1 is not true."""
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
 
 
 def _told(document: yaml_text.Document, rename: _Rename) -> Problem:

@@ -12,6 +12,7 @@ import mcp_types as types
 from covalt_git import json_schema
 from covalt_git.gateway.listing import with_chat
 from covalt_git.gateway.object_schemas import object_schema
+from covalt_git.json_values.pointer import json_path
 
 if TYPE_CHECKING:
     from covalt_git.models.base import JsonObject
@@ -96,7 +97,7 @@ def check(tool: types.Tool, args: JsonObject) -> Any:
     """
     found = json_schema.value_problems(tool.input_schema, args)
     if found:
-        problems = [(json_schema.json_path(place), message) for place, message in found]
+        problems = [(json_path(place), message) for place, message in found]
         raise json_schema.InvalidArgumentsError(tool.name, problems)
     declared = tool.input_schema["properties"]
     defaults = {name: one["default"] for name, one in declared.items() if "default" in one}

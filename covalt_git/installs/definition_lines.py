@@ -5,11 +5,12 @@ Hidden characters are escaped, so that a description holds nothing else than its
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
+from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import yaml_text
 from covalt_git.text import display
+from covalt_git.text.line_diff import marked_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ def definition_lines(difference: ToolDifference) -> Iterator[DefinitionLine]:
     """Yield the lines of all parts of a definition that differ, each part after its name."""
     for name, (old, new) in difference.fields.items():
         yield DefinitionLine("@", name)
-        yield from _compared(_lines(old), _lines(new))
+        yield from starmap(DefinitionLine, marked_lines(_lines(old), _lines(new), _AROUND))
 
 
 def _lines(value: object) -> list[str]:
@@ -39,13 +40,3 @@ def _lines(value: object) -> list[str]:
         return []
     text = value if isinstance(value, str) else yaml_text.dump(value)
     return [display.in_line(line) for line in text.removesuffix("\n").split("\n")]
-
-
-def _compared(old: list[str], new: list[str]) -> Iterator[DefinitionLine]:
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_AROUND):
-        for kind, start, end, new_start, new_end in group:
-            if kind == "equal":
-                yield from (DefinitionLine(" ", line) for line in old[start:end])
-            else:
-                yield from (DefinitionLine("-", line) for line in old[start:end])
-                yield from (DefinitionLine("+", line) for line in new[new_start:new_end])

@@ -1,4 +1,4 @@
-"""Local references of JSON Schemas: a ``$ref`` whose fragment is a JSON pointer or an anchor.
+"""Places in JSON values, and local references of JSON Schemas to them: a ``$ref`` whose fragment is a JSON pointer or an anchor.
 
 A fragment is percent-decoded first and split at ``/`` after that (RFC 6901, section 6), as the
 validator of :mod:`covalt_git.json_schema` does it.
@@ -13,6 +13,9 @@ from urllib.parse import quote, unquote
 from covalt_git.errors import CovaltError
 
 REF: Final = "$ref"
+Loc = tuple[str | int, ...]
+"""Keys and indexes that lead to a part of a JSON value."""
+
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _MAX_REFERENCES = 50
 """References that lead to one another; more of them probably lead in a circle."""
@@ -20,6 +23,12 @@ _MAX_REFERENCES = 50
 
 class BadReferenceError(CovaltError):
     """A reference that leads to no part of its document."""
+
+
+def json_path(loc: Loc) -> str:
+    """Return a place in a JSON value as people write it: ``$.rows[3].name``."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc]
+    return "$" + "".join(parts)
 
 
 def reference_to(*path: str) -> dict[str, Any]:

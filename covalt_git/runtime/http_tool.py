@@ -15,6 +15,7 @@ from covalt_git import json_schema
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
 from covalt_git.http_client import Answer, HttpClient, HttpError, Patience, Request, resolve
+from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
 from covalt_git.runtime.http_answer import BadResultError, error_of, result_of
@@ -220,6 +221,6 @@ class _Exchange:
         found = json_schema.value_problems(schema, result) if schema is not None else []
         if not found:
             return Outcome("success", result)
-        said = "; ".join(f"{json_schema.json_path(loc)}: {why}" for loc, why in found[:5])
+        said = "; ".join(f"{json_path(loc)}: {why}" for loc, why in found[:5])
         message = f"the answer is not what output_schema says: {said}"
         return Outcome("error", error=CallError(code="bad_result", message=message))

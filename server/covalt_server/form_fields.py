@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from covalt_git.json_values.difference import same
 from covalt_server.form_boxes import (
     PLAIN,
     brief,
@@ -42,7 +43,6 @@ from covalt_server.form_shapes import (
     as_json,
     begun,
     empty_value,
-    same,
     shape_of_arguments,
     start,
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import json_schema
+from covalt_git.json_values.pointer import json_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +60,7 @@ def _told(at: Field, message: str) -> FieldProblem:
 
 def with_place(place: json_schema.Loc, message: str) -> str:
     """Return a message that names the place within a field that shows more than one value."""
-    return f"{json_schema.json_path(place)}: {message}" if place else message
+    return f"{json_path(place)}: {message}" if place else message
 
 
 def by_path(problems: Iterable[FieldProblem]) -> dict[str, list[str]]:

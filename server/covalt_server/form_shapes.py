@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git import canonical_json
+from covalt_git.json_values.difference import same
 from covalt_server.form_schemas import (
     Flattening,
     count_at,
@@ -298,20 +298,6 @@ def _option(value: Any) -> Option:
 def as_json(value: Any, indent: int | None = None) -> str:
     """Return a value as JSON for people to read and to change, null where it is still missing."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=lambda _: None)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same to JSON, to which 1 is 1.0 and not true."""
-    if one is MISSING or other is MISSING:
-        return one is other
-    return _comparable(one) == _comparable(other)
-
-
-def _comparable(value: Any) -> bytes | str:
-    try:
-        return canonical_json.dumps(value)
-    except canonical_json.NotJsonError:
-        return as_json(value)
 
 
 def _has_parts(schema: JsonObject) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from difflib import SequenceMatcher
+
+from covalt_git.text.line_diff import lines_that_stay
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -21,10 +22,9 @@ def with_breaks_of(before: str, typed: str) -> str:
     if len(set(breaks)) <= 1:
         return usual.join(lines)
     kept = [usual] * (len(lines) - 1)
-    matcher = SequenceMatcher(None, _BREAK.split(before), lines)
-    for old, new, length in matcher.get_matching_blocks():
-        for at in range(min(length, len(breaks) - old, len(kept) - new)):
-            kept[new + at] = breaks[old + at]
+    for old, new in lines_that_stay(_BREAK.split(before), lines):
+        if old < len(breaks) and new < len(kept):
+            kept[new] = breaks[old]
     for at, (end, line, following) in enumerate(zip(kept, lines[1:], kept[1:], strict=False)):
         if (end, line, following) == ("\r", "", "\n"):  # which would be one break
             kept[at] = "\n"

@@ -1,0 +1,46 @@
+"""Differences by lines say how one text becomes the other."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.text import line_diff
+from tests.examples import examples
+
+if TYPE_CHECKING:
+    import pytest
+
+texts = st.lists(st.sampled_from(["a", "b", "", "\x0c", "c\r", "\u2028x"])).map("\n".join)
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
+def test_the_lines_with_marks_are_those_of_both_texts(old: list[str], new: list[str]) -> None:
+    marked = list(line_diff.marked_lines(old, new, around=len(old) + len(new)))
+
+    if old != new:
+        assert [line for mark, line in marked if mark != "+"] == old
+        assert [line for mark, line in marked if mark != "-"] == new
+    stay = list(line_diff.lines_that_stay(old, new))
+    assert all(old[one] == new[other] for one, other in stay)
+    assert stay == sorted(set(stay))
+
+
+def test_git_applies_a_unified_difference(tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("repository")
+    file = root / "a.txt"
+
+    @settings(max_examples=examples(100), deadline=None)
+    @given(texts, texts)
+    def check(before: str, after: str) -> None:
+        patch = line_diff.unified(before, after, ("a/a.txt", "b/a.txt"))
+        file.write_bytes(before.encode())
+        if patch:
+            command = ["git", "-C", str(root), "apply", "--whitespace=nowarn", "-"]
+            subprocess.run(command, input=patch.encode(), check=True)
+        assert file.read_bytes().decode() == after
+
+    check()
