@@ -1,6 +1,6 @@
 """Texts as people read them: code with colours and line numbers, and git's patches.
 
-All of it is HTML for our own pages, with classes only; ``static/code.css`` gives tokens their colour
+All of it is HTML for our own pages, with classes only; :func:`style_sheet` gives tokens their colour
 and ``static/text.css`` gives listings their form.  Colours are a comfort: a text that is too long
 for them, or takes Pygments too long (some of its lexers are quadratic, and texts come from tools),
 is shown without.
@@ -12,20 +12,22 @@ import io
 import json
 import re
 import time
-from fnmatch import fnmatchcase
 from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 from pygments import lexers
 from pygments.formatters.html import HtmlFormatter
+from pygments.util import ClassNotFound
 
 from covalt_git.text import display
 from covalt_server.patches import read_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
     from covalt_server.patches import Kind, PatchedFile, PatchLine
@@ -46,6 +48,9 @@ LONGEST_PATCH_LINE = 2_000
 PATIENCE_S = 1.0
 """How long Pygments may look at one text."""
 
+STYLES = {"light": "xcode", "dark": "github-dark"}
+"""By colour scheme, the Pygments styles that can be read (WCAG's AA) on the paper of code."""
+
 _FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
 # A block that scrolls sideways must be within reach of the keyboard.
 _BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
@@ -65,16 +70,10 @@ _COLOURED = {
     *("markdown", "meson", "nasm", "nginx", "nixos", "objective-c", "ocaml", "perl", "php"),
     *("powershell", "properties", "protobuf", "pycon", "python", "restructuredtext", "ruby"),
     *("rust", "scala", "scheme", "scss", "solidity", "splus", "sql", "swift", "systemd"),
-    *("terraform", "tex", "toml", "tsx", "typescript", "vim", "xml", "yaml", "zig"),
-}
-_ALSO = {
-    "json": ("*.ipynb", "*.geojson"),
-    "html": ("*.vue", "*.svelte"),
-    "ini": ("*.env",),
+    *("terraform", "tex", "text", "toml", "tsx", "typescript", "vim", "xml", "yaml", "zig"),
 }
 _INTERPRETERS = {"node": "javascript", "deno": "typescript", "bun": "typescript"}
 _SHEBANG = re.compile(r"#!\s*(?:\S*/env(?:\s+-\S+)*\s+)?(?:\S*/)?([A-Za-z]+)")
-_NAME = re.compile(r"[a-z0-9_.+#/-]{1,40}")
 # A second document of YAML rarely begins with an empty line or a heading; Markdown does.
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*\n(?=[ \t]*\n|#+ )")
 
@@ -134,32 +133,36 @@ def language_of(text: str, *, language: str = "auto", path: str | None = None) -
     return found or "text"
 
 
+def style_sheet() -> str:
+    """Return the CSS that gives the tokens of listings their colours, by the reader's colour scheme."""
+    sheets = []
+    for scheme, style in STYLES.items():
+        formatter = HtmlFormatter(style=style, nobackground=True)
+        rules = formatter.get_style_defs(".code")  # type: ignore[no-untyped-call]
+        sheets.append(f"@media (prefers-color-scheme: {scheme}) {{\n{rules}\n}}\n")
+    return "".join(sheets)
+
+
 def _named(language: str) -> str | None:
-    name = language.strip().lower()
-    if not _NAME.fullmatch(name):
-        return None
-    return _aliases().get(name) or _of_file(f"file.{name}")
+    name = language.strip()
+    return _known(lexers.get_lexer_by_name, name) or _of_file(f"file.{name}")
 
 
-@lru_cache(maxsize=1)
-def _aliases() -> dict[str, str]:
-    return {alias: names[0] for _, names, _, _ in _languages() for alias in map(str.lower, names)}
-
-
-@lru_cache(maxsize=256)
 def _of_file(path: str) -> str | None:
-    name = path.rpartition("/")[2]
-    for _, names, patterns, _ in _languages():
-        if any(fnmatchcase(name, pattern) for pattern in (*patterns, *_ALSO.get(names[0], ()))):
-            return names[0]
-    return None
+    # Some endings belong to several languages, of which Pygments may take one without colours.
+    file = PurePosixPath(path)
+    found = _known(lexers.get_lexer_for_filename, file.name)
+    return found or _known(lexers.get_lexer_by_name, file.suffix[1:])
 
 
-@lru_cache(maxsize=1)
-def _languages() -> list[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
-    """Return what Pygments knows of the languages that have colours, without loading a lexer."""
-    known = [one for one in lexers.get_all_lexers(plugins=False) if one[1]]
-    return sorted(one for one in known if one[1][0] in _COLOURED or one[1][0] == "text")
+@lru_cache(maxsize=512)
+def _known(find: Callable[[str], Lexer], name: str) -> str | None:
+    """Return the language that Pygments finds for a name, if its texts may have colours."""
+    try:
+        language: str = find(name).aliases[0]
+    except ClassNotFound:
+        return None
+    return language if language in _COLOURED else None
 
 
 def _of_content(text: str) -> str | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from flask import flash, g, redirect, request, url_for
+from flask import flash, g, make_response, redirect, request, url_for
 from markupsafe import Markup, escape
 
 from covalt_git.errors import CovaltError
 from covalt_git.text import display
-from covalt_server import current
+from covalt_server import current, highlight
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -47,6 +47,7 @@ def install(app: Flask, port: int) -> None:
         SESSION_COOKIE_NAME=f"covalt_git_{port}_messages",  # cookies ignore ports
         SESSION_COOKIE_SAMESITE="Strict",
     )
+    app.add_url_rule("/code.css", "code_css", _code_css)
     app.context_processor(_context)
     app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
@@ -104,6 +105,14 @@ def took(started: str, finished: str) -> str:
     """Return in words how long something took between two moments of RFC 3339."""
     seconds = (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def _code_css() -> Response:
+    """Send the colours of code, which a browser keeps until they change."""
+    answer = make_response(highlight.style_sheet())
+    answer.mimetype = "text/css"
+    answer.add_etag()
+    return answer.make_conditional(request)
 
 
 def _context() -> dict[str, Any]:
