@@ -20,12 +20,14 @@ class CallError(StrictModel):
     ``limit_time``, ``limit_cpu``, ``limit_memory``, ``limit_processes``, ``limit_written``,
     ``limit_output``, ``limit_files``, ``limit_workspace``, ``limit_tmp``, ``limit_disk``,
     ``sandbox_failed``, ``cannot_install``, ``workspace_deleted``, ``denied``, ``expired``,
-    ``cancelled``, ``interrupted``, ``not_read_only``, ``invalid_arguments``, ``cannot_ask``, ``not_answered``; of HTTP tools ``http_404``
-    and the like, ``grant_needed``, ``secret_missing``, ``secret_unfit``, ``secrets_file``, ``no_such_file``,
-    ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``, ``bad_redirect``,
-    ``bad_answer``, ``bad_host``, ``bad_url_template``; and of tools of MCP servers, beside what they share
-    with those, ``tool_failed``, ``server_failed``, ``server_ended``, ``server_error``, ``no_server``,
-    ``server_in_workspace``, ``sign_in_needed``, ``definition_changed``.
+    ``cancelled``, ``interrupted``, ``not_read_only``, ``invalid_arguments``, ``cannot_ask``,
+    ``not_answered``; of HTTP tools ``http_404`` and the like, ``grant_needed``,
+    ``secret_missing``, ``secret_unfit``, ``secrets_file``, ``no_such_file``,
+    ``refused_destination``, ``connection_failed``, ``tls_failed``, ``timed_out``,
+    ``bad_redirect``, ``bad_answer``, ``bad_host``, ``bad_url_template``; and of tools of MCP
+    servers, beside what they share with those, ``tool_failed``, ``server_failed``,
+    ``server_ended``, ``server_error``, ``no_server``, ``server_in_workspace``,
+    ``sign_in_needed``, ``definition_changed``.
     """
 
     code: str
