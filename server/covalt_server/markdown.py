@@ -83,7 +83,7 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
     _name_headings(tokens)
     for token in tokens:
         _adapt(token)
-    html = parser.renderer.render(tokens, parser.options, env)
+    html = display.running(parser.renderer.render(tokens, parser.options, env))
     return Markup(  # noqa: S704 - sanitised right here
         nh3.clean(
             html,
@@ -109,31 +109,11 @@ def _kept(tag: str, attribute: str, value: str) -> str | None:
 class _Renderer(RendererHTML):
     """What our pages show otherwise than CommonMark's own renderer does."""
 
-    def text(
+    def fence(
         self,
         tokens: Sequence[Token],
         idx: int,
-        options: OptionsDict,  # noqa: ARG002 - as below
-        env: EnvType,  # noqa: ARG002 - as below
-    ) -> str:
-        """Escape hidden characters in prose."""
-        return str(escape(display.running(tokens[idx].content)))
-
-    def code_inline(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        options: OptionsDict,  # noqa: ARG002 - as below
-        env: EnvType,  # noqa: ARG002 - as below
-    ) -> str:
-        """Escape hidden characters in code within a line."""
-        return f"<code>{escape(display.running(tokens[idx].content))}</code>"
-
-    def fence(  # the signature is the renderer's
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        options: OptionsDict,  # noqa: ARG002 - as above
+        options: OptionsDict,  # noqa: ARG002 - the signature is the renderer's
         env: EnvType,
     ) -> str:
         """Colour code in the language that its first word names."""
@@ -144,15 +124,8 @@ class _Renderer(RendererHTML):
             )
         )
 
-    def code_block(
-        self,
-        tokens: Sequence[Token],
-        idx: int,
-        options: OptionsDict,  # noqa: ARG002 - as above
-        env: EnvType,  # noqa: ARG002 - as above
-    ) -> str:
-        """Show indented code, which names no language."""
-        return str(highlight.highlighted(tokens[idx].content, language="text", anchor=None))
+    code_block = fence
+    """Show indented code, which names no language."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         """Show a picture that is in the document; one from elsewhere is a link that says so."""

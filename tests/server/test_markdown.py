@@ -138,6 +138,20 @@ def test_no_text_leaves_the_allowed_elements(text: str) -> None:
     check(rendered(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a\u202eb", "a&#8238;b", "`a\u202eb`", "# a\u202eb", "[a\u202eb](https://a.example)"),
+        *(f'![a\u202eb]({PIXEL} "a\u202eb")', '[x](https://a.example "a\u202eb")'),
+    ],
+)
+def test_hidden_characters_are_escaped_wherever_they_are_shown(text: str) -> None:
+    html = rendered(text)
+
+    assert "\u202e" not in html
+    assert "a\\u{202e}b" in html
+
+
 def test_html_in_a_document_is_text() -> None:
     found = check(rendered('<b onclick="x()">bold</b>\n\n<script>alert(1)</script>'))
 
