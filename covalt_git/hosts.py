@@ -129,7 +129,7 @@ def origin_of(url: str) -> tuple[Origin, str]:
     """
     address = split_address(url)
     if address is None:
-        raise BadHostError(f"{_shown(url)} is not an http or https address")
+        raise BadHostError(f"{display.shorten(url)!r} is not an http or https address")
     port = DEFAULT_PORTS[address.scheme] if address.port is None else address.port
     if not 0 < port <= _MAX_PORT:
         raise BadHostError(f"{port} is not a port")
@@ -145,15 +145,15 @@ def normal_host(text: str) -> str:
     if text.startswith("["):
         address = _ip(text[1:-1])
         if not isinstance(address, IPv6Address):
-            raise BadHostError(f"{_shown(text)} is not an IPv6 address")
+            raise BadHostError(f"{display.shorten(text)!r} is not an IPv6 address")
         return ip_text(address)
     host = text.lower() if text.isascii() else _to_ascii(text)
     host = host.removesuffix(".")
     if not _NAME.fullmatch(host):
-        raise BadHostError(f"{_shown(text)} is not a host")
+        raise BadHostError(f"{display.shorten(text)!r} is not a host")
     if _NUMBER.fullmatch(host) and (_ip(host) is None or str(_ip(host)) != host):
         raise BadHostError(
-            f"{_shown(text)} is a number that not everybody reads as the same address",
+            f"{display.shorten(text)!r} is a number that not everybody reads as the same address",
             hint="write an IPv4 address as 192.0.2.1",
         )
     return host
@@ -212,19 +212,22 @@ class HostRule(NamedTuple):
             BadHostError: when it writes none.
         """
         if "/" in text.partition("://")[2]:
-            raise BadHostError(f"{_shown(text)} is more than a host", hint="leave the path out")
+            raise BadHostError(
+                f"{display.shorten(text)!r} is more than a host", hint="leave the path out"
+            )
         if "/" in text and "://" not in text:
             try:
                 network = ip_network(text)
             except ValueError:
                 raise BadHostError(
-                    f"{_shown(text)} is not a network", hint="write it as 10.0.0.0/8"
+                    f"{display.shorten(text)!r} is not a network", hint="write it as 10.0.0.0/8"
                 ) from None
             return cls(text, "http", "", None, network)
         found = _RULE.fullmatch(text)
         if found is None or _AMBIGUOUS.search(text):
             raise BadHostError(
-                f"{_shown(text)} is not a host", hint="write api.example.com or *.example.com"
+                f"{display.shorten(text)!r} is not a host",
+                hint="write api.example.com or *.example.com",
             )
         wildcard = "*." if found["host"].startswith("*.") else ""
         host = wildcard + normal_host(found["host"].removeprefix(wildcard))
@@ -292,7 +295,7 @@ class Reach(NamedTuple):
         """
         ip = _ip(address)
         if ip is None:
-            return f"{_shown(address)} is no address"
+            return f"{display.shorten(address)!r} is no address"
         why = _why_kept(ip)
         if not why:
             return ""
@@ -344,8 +347,4 @@ def _to_ascii(text: str) -> str:
     try:
         return idna.encode(text, uts46=True, std3_rules=True).decode().lower()
     except idna.IDNAError:
-        raise BadHostError(f"{_shown(text)} is not a host") from None
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 100 else f"{text[:100]}...")  # noqa: PLR2004 - enough to know it
+        raise BadHostError(f"{display.shorten(text)!r} is not a host") from None

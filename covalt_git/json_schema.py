@@ -16,6 +16,7 @@ from covalt_git import canonical_json
 from covalt_git.errors import CovaltError, Problem, nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.names import BUILTIN_NAMESPACE
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,7 +49,6 @@ _TYPE_SLIPS = {
 _MASK = "\ue000"
 """Stands for the value in the engine's messages, which would show all of it, however long."""
 
-_MAX_SHOWN = 60
 _MAX_MESSAGE = 300
 _TOO_DEEP = "this is nested too deeply"
 
@@ -227,7 +227,7 @@ def _of_only_branch(
 
 def _in_words(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
     words = _explained(error, schema) or str(error.message).replace(_MASK, _shown(error.instance))
-    return words if len(words) <= _MAX_MESSAGE else f"{words[:_MAX_MESSAGE]}..."
+    return shorten(words, _MAX_MESSAGE)
 
 
 def _explained(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
@@ -305,10 +305,9 @@ def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema:
 def _shown(value: Any) -> str:
     """Return a value as JSON, as much of it as a message should show."""
     try:
-        text = canonical_json.dumps(value).decode()
+        return shorten(canonical_json.dumps(value).decode())
     except canonical_json.NotJsonError:
         return _kind_of(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def _kind_of(value: Any) -> str:

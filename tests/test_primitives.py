@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,18 @@ def is_keyword_of_a_reference(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value == "$ref"
 
 
+def is_cut_text(node: ast.AST) -> bool:
+    """Return whether it is ``f"{text[:most]}..."``."""
+    return isinstance(node, ast.JoinedStr) and any(
+        isinstance(one, ast.FormattedValue)
+        and isinstance(one.value, ast.Subscript)
+        and isinstance(one.value.slice, ast.Slice)
+        and isinstance(other, ast.Constant)
+        and str(other.value).startswith(("...", "…"))
+        for one, other in itertools.pairwise(node.values)
+    )
+
+
 def product_files() -> Iterator[tuple[str, ast.Module]]:
     for top in ("covalt_git", "server"):
         for file in (ROOT / top).rglob("*.py"):
@@ -46,6 +59,10 @@ def product_files() -> Iterator[tuple[str, ast.Module]]:
         pytest.param(is_rename_of_a_path, ["covalt_git/system/atomic_write.py"], id="rename"),
         pytest.param(
             is_keyword_of_a_reference, ["covalt_git/json_values/pointer.py"], id="reference"
+        ),
+        # A credential is shown by its first characters, however short it is.
+        pytest.param(
+            is_cut_text, ["covalt_git/files/credentials.py", "covalt_git/text/display.py"], id="cut"
         ),
     ],
 )

@@ -230,12 +230,12 @@ def test_text_is_read_as(text: str, data: Any) -> None:
         ),
         pytest.param(
             f"a: {'9' * 5000}\n",
-            [f"1:4: CG108 '{'9' * 60}...' is beyond what JSON numbers hold | quote it"],
+            [f"1:4: CG108 '{'9' * 79}…' is beyond what JSON numbers hold | quote it"],
             id="integer-overflow",
         ),
         pytest.param(
             f"a: 0x{'f' * 5000}\n",
-            [f"1:4: CG108 '0x{'f' * 58}...' is beyond what JSON numbers hold | quote it"],
+            [f"1:4: CG108 '0x{'f' * 77}…' is beyond what JSON numbers hold | quote it"],
             id="hexadecimal-overflow",
         ),
         pytest.param(

@@ -15,6 +15,7 @@ from covalt_git import canonical_json
 from covalt_git.authority.facts import Judged, unclear
 from covalt_git.json_values import pointer
 from covalt_git.json_values.difference import same
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     """The place of two schemas in what they are part of, the old and the new one; absent if one is."""
 
 _MAX_DEPTH = 40
-_MAX_SHOWN = 60
 _ABSENT: Final = object()
 
 
@@ -245,5 +245,4 @@ def _text(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = "none" if value is _ABSENT else _text(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+    return "none" if value is _ABSENT else shorten(_text(value))

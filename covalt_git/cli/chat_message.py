@@ -10,6 +10,7 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.session import chat_argument, json_option, notes_json, project, written
 from covalt_git.models.commit_record import MessageRecord
+from covalt_git.text.display import shorten
 from covalt_git.workspaces import messages
 from covalt_git.workspaces.conversation import Conversation
 
@@ -217,9 +218,7 @@ def _place_json(place: Place) -> JsonObject:
 
 
 def _title(message: Message) -> str:
-    line = message.line
-    short = line if len(line) <= _MOST_LETTERS else f"{line[: _MOST_LETTERS - 1]}…"
-    return f"{message.role}{_number(message)}: {short}"
+    return f"{message.role}{_number(message)}: {shorten(message.line, _MOST_LETTERS)}"
 
 
 def _number(message: Message) -> str:

@@ -83,9 +83,7 @@ def table(rows: Sequence[Sequence[str]], *, titles: Sequence[str]) -> None:
     room = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 10_000
     for number, row in enumerate([list(titles), *shown]):
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        line = "  ".join(cells).rstrip()
-        line = line if len(line) <= room else line[: room - 1] + "…"
-        click.secho(line, dim=number == 0)
+        click.secho(display.shorten("  ".join(cells).rstrip(), room), dim=number == 0)
 
 
 def error(problem: CovaltError, *, as_json: bool) -> None:

@@ -90,9 +90,7 @@ def _text(text: str, *, most: int = MOST_LINES) -> None:
 
 
 def _inline(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    most = 500
-    return text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+    return display.shorten(json.dumps(value, ensure_ascii=False), 500)
 
 
 def result(value: Any, printed: str) -> None:

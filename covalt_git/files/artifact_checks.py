@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.errors import Problem
 from covalt_git.html_tags import attributes, tags, text_of
 from covalt_git.models import problems as codes
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +29,6 @@ MAX_PAGE_BYTES = 4 << 20
 """Larger pages are not checked: they hold libraries and data, and would take seconds."""
 
 _PAGES = (".html", ".htm")
-_MAX_SHOWN = 80
 
 _EXTERNAL = re.compile(r"(?:https?|wss?|ftp):|//|\\\\", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -179,7 +179,7 @@ def _of_style(style: str) -> Iterator[_Reference]:
 def _of_url(url: str, hint: str) -> Iterator[_Reference]:
     """Yield why a URL is not loaded."""
     url = url.strip()
-    shown = repr(url if len(url) <= _MAX_SHOWN else f"{url[:_MAX_SHOWN]}...")
+    shown = repr(shorten(url))
     if not url or url.startswith("#"):
         return
     if _EXTERNAL.match(url):

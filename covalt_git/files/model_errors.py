@@ -12,6 +12,7 @@ from covalt_git.errors import nearest_name
 from covalt_git.json_values import pointer
 from covalt_git.models import problems as codes
 from covalt_git.models.base import FORMS, JsonObject, StrictModel
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,7 +47,6 @@ _OWN_CODES = {
 _PLAIN_RULES = {"greater than or equal to": "at least", "less than or equal to": "at most"}
 _YES = frozenset({"true", "yes", "on", "y", "1"})
 _NO = frozenset({"false", "no", "off", "n", "0"})
-_MAX_SHOWN = 60
 
 
 class ModelError(NamedTuple):
@@ -168,7 +168,7 @@ def _as_type(kind: str, value: Any, schema: JsonObject, loc: Loc) -> str:
     if kind == "model_type":
         needed = _required(schema, loc)
         if len(needed) == 1 and isinstance(value, str):
-            return f"write {needed[0]}: {_cut(value)}"
+            return f"write {needed[0]}: {shorten(value)}"
         return f"write `key: value` lines; it needs {', '.join(needed)}" if needed else ""
     if value is None:
         is_needed = loc[-1] in _required(schema, loc[:-1])
@@ -190,7 +190,7 @@ def _as_type(kind: str, value: Any, schema: JsonObject, loc: Loc) -> str:
 
 def _quoted(value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f'"{_cut(text)}"'
+    return f'"{shorten(text)}"'
 
 
 def _shown(value: Any) -> str:
@@ -202,11 +202,7 @@ def _shown(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    return repr(_cut(value)) if isinstance(value, str) else _cut(repr(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return repr(shorten(value)) if isinstance(value, str) else shorten(repr(value))
 
 
 # Places
@@ -234,7 +230,7 @@ def name_place(data: Any, loc: Loc) -> str:
             words += f".{part}"
             continue
         labels = [value.get("id"), value.get("tool_id")] if isinstance(value, dict) else []
-        words += f"[{next((_cut(one) for one in labels if isinstance(one, str)), part)}]"
+        words += f"[{next((shorten(one) for one in labels if isinstance(one, str)), part)}]"
     return words.removeprefix(".")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
 from covalt_git.json_values.pointer import Loc, json_path
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,5 +58,4 @@ def _within(place: Loc, then: Any, now: Any) -> Iterator[Difference]:
 def _text(value: Any) -> str | None:
     if value is _NOTHING:
         return None
-    text = canonical_json.dumps(value).decode()
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return shorten(canonical_json.dumps(value).decode(), _LONGEST_VALUE)

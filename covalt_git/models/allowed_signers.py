@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from covalt_git.text import display
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +66,9 @@ class AllowedSigner:
                 "must be one line without control characters", "start each line with `- `"
             )
         if _KEY_FIRST.match(line):
-            raise BadSignerLineError("does not say whose key it is", f"write NAME {line[:20]}...")
+            raise BadSignerLineError(
+                "does not say whose key it is", f"write NAME {shorten(line, 24)}"
+            )
         found = _LINE.fullmatch(line)
         if found is None or line.startswith("#"):
             raise BadSignerLineError(

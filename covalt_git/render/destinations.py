@@ -12,6 +12,7 @@ import re
 from covalt_git.hosts import HOST, Address, split_address
 from covalt_git.interpolate import PLACES, Expression, split
 from covalt_git.paths import check_path
+from covalt_git.text.display import shorten
 
 PORTS = range(1024, 65536)
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -19,7 +20,6 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 _SETTLED_HOST = re.compile(HOST + r"[:/?#]", re.IGNORECASE)
 _SETTLED_PORT = re.compile(HOST + r"(?::[0-9]{1,5})?[/?#]", re.IGNORECASE)
 _PORT = re.compile(r"[0-9]{4,5}")
-_MAX_SHOWN = 100
 
 
 class RefusedError(Exception):
@@ -35,17 +35,17 @@ def check_file(value: object, template: object, *, place: str) -> str:
         RefusedError: when it is no file's name, or leads outside.
     """
     if not isinstance(value, str) or not isinstance(template, str):
-        raise RefusedError(f"{_shown(value)} is not a file's name")
+        raise RefusedError(f"{shorten(repr(value))} is not a file's name")
     chosen = _chosen_place(template)
     path = value.removeprefix(f"{chosen}:") if chosen else value
     if path.startswith("/"):
-        raise RefusedError(f"{_shown(value)} is not relative to the {chosen or place}")
+        raise RefusedError(f"{shorten(repr(value))} is not relative to the {chosen or place}")
     plain = "/".join(element for element in path.split("/") if element not in {"", "."})
     if not plain:
-        raise RefusedError(f"{_shown(value)} names no file")
+        raise RefusedError(f"{shorten(repr(value))} names no file")
     verdict = check_path(plain)
     if verdict.kind == "refused":
-        raise RefusedError(f"{_shown(value)} names no file: {verdict.reason}")
+        raise RefusedError(f"{shorten(repr(value))} names no file: {verdict.reason}")
     return f"{chosen or place}:{plain}"
 
 
@@ -58,7 +58,7 @@ def check_port(value: object) -> int:
     number = int(value) if isinstance(value, str) and _PORT.fullmatch(value) else value
     if isinstance(number, int) and not isinstance(number, bool) and number in PORTS:
         return number
-    raise RefusedError(f"{_shown(value)} is not a port from {PORTS[0]} to {PORTS[-1]}")
+    raise RefusedError(f"{shorten(repr(value))} is not a port from {PORTS[0]} to {PORTS[-1]}")
 
 
 def check_url(value: object, template: object) -> str:
@@ -72,7 +72,7 @@ def check_url(value: object, template: object) -> str:
         RefusedError: for everything else.
     """
     if not isinstance(value, str) or not isinstance(template, str):
-        raise RefusedError(f"{_shown(value)} is not an http or https address")
+        raise RefusedError(f"{shorten(repr(value))} is not an http or https address")
     address = read_address(value)
     first, *more = split(template)
     before = first if isinstance(first, str) else ""
@@ -81,7 +81,7 @@ def check_url(value: object, template: object) -> str:
     settled = _SETTLED_HOST.match(before)
     allowed = (settled["host"].lower(),) if settled else LOCAL_HOSTS
     if address.host not in allowed:
-        raise RefusedError(f"{_shown(value)} does not lead to {' or '.join(allowed)}")
+        raise RefusedError(f"{shorten(repr(value))} does not lead to {' or '.join(allowed)}")
     if address.port is not None and not _SETTLED_PORT.match(before):
         check_port(address.port)
     return value
@@ -95,7 +95,7 @@ def read_address(value: object) -> Address:
     """
     address = split_address(value)
     if address is None:
-        raise RefusedError(f"{_shown(value)} is not an http or https address")
+        raise RefusedError(f"{shorten(repr(value))} is not an http or https address")
     return address
 
 
@@ -104,8 +104,3 @@ def _chosen_place(template: str) -> str | None:
     if isinstance(first, Expression) and first.root in PLACES:
         return first.root
     return None
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

@@ -93,6 +93,11 @@ def in_lines(text: str, written: Callable[[str], str] = escape) -> str:
     return _escaped(text, "\t\n", _SEEN, written)
 
 
+def shorten(text: str, most: int = 80) -> str:
+    """Return at most so many characters of a text, the last one an ellipsis where it is cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def running(text: str, written: Callable[[str], str] = escape) -> str:
     """Return prose: it also keeps spaces, and joiners and emoji selectors where they have an effect."""
     seen = {*_SEEN, "blank"}

@@ -1,4 +1,4 @@
-"""Which characters can stand in a YAML text, and how texts are shown that hold others or too many.
+"""Which characters can stand in a YAML text, and how others are shown.
 
 Reading refuses the others, writing escapes them.
 """
@@ -15,14 +15,8 @@ FORBIDDEN: Final = (
 YAML 1.1 that YAML 1.2 reads as text: two readers would see two documents.  Few texts need it."""
 
 SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_SHOWN: Final = 60
 
 
 def escaped(text: str) -> str:
     """Return ``text`` with escapes for what cannot stand in YAML."""
     return re.sub(FORBIDDEN, lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def shortened(text: str) -> str:
-    """Return as much of ``text`` as a message should show."""
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

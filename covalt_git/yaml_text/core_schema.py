@@ -8,7 +8,7 @@ import string
 from typing import Final
 
 from covalt_git.canonical_json import NotJsonError
-from covalt_git.yaml_text.characters import shortened
+from covalt_git.text.display import shorten
 
 MAX_DIGITS: Final = 400
 """Characters of an integer: a double has at most 309 digits, and every Python reads this many."""
@@ -51,4 +51,4 @@ def meaning(text: str) -> str | int | float | bool | None:
 
 
 def _too_large(text: str) -> NotJsonError:
-    return NotJsonError(f"{shortened(text)!r} is beyond what JSON numbers hold", hint="quote it")
+    return NotJsonError(f"{shorten(text)!r} is beyond what JSON numbers hold", hint="quote it")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from covalt_git.errors import Problem
 from covalt_git.models import problems as codes
-from covalt_git.yaml_text.characters import FORBIDDEN, shortened
+from covalt_git.text.display import shorten
+from covalt_git.yaml_text.characters import FORBIDDEN
 from covalt_git.yaml_text.document import MAX_DEPTH, Document, Lines, YamlProblems
 from covalt_git.yaml_text.explanations import CONFLICT
 from covalt_git.yaml_text.reading import read
@@ -154,5 +155,5 @@ def _refuse_directives(text: str, path: str) -> None:
         while found and _YAML_1.fullmatch(found[1]):
             found = _DIRECTIVE.match(text, found.end())
     if found:
-        message = f"the directive {shortened(found[1])!r}"
+        message = f"the directive {shorten(found[1])!r}"
         _refuse(text, path, found.start(1), codes.SYNTAX, message, "remove the line")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from covalt_git.canonical_json import NotJsonError
 from covalt_git.errors import Problem
 from covalt_git.models import problems as codes
-from covalt_git.yaml_text.characters import shortened
+from covalt_git.text.display import shorten
 from covalt_git.yaml_text.core_schema import NULLS, TEXT_STARTS, meaning
 from covalt_git.yaml_text.document import Document, Lines, YamlProblems
 from covalt_git.yaml_text.events import MarkedYAMLError, kinds, open_events
@@ -204,11 +204,11 @@ class _Reader:
             self._note_odd_key(key, at)
         elif self._text[at - 1] == "?":
             hint = "write a space behind the '?', or quote the key"
-            self._note(at - 1, codes.BAD_KEY, f"a '?' glued to the key {shortened(key)!r}", hint)
+            self._note(at - 1, codes.BAD_KEY, f"a '?' glued to the key {shorten(key)!r}", hint)
         elif key in top.data:
             line, _ = self._lines.locate(top.places[key][0])
             hint = f"keep this one or the one in line {line}"
-            self._note(at, codes.DUPLICATE_KEY, f"duplicate key {shortened(key)!r}", hint)
+            self._note(at, codes.DUPLICATE_KEY, f"duplicate key {shorten(key)!r}", hint)
             top.key = _NO_KEY  # the next one of its name is told of the first
 
     def _note_odd_key(self, key: str, at: int) -> None:
@@ -277,7 +277,7 @@ class _Reader:
         top.put(anchored.value, at if anchored.inside is None else (at, anchored.inside))
 
     def _note_bad_alias(self, event: Event, *, known: bool) -> None:
-        name = shortened(event.anchor or "")
+        name = shorten(event.anchor or "")
         if known:
             message = f"the alias {name!r} stands inside what it repeats"
             hint = "write the value out"
@@ -318,7 +318,7 @@ class _Reader:
         written = _TAG.match(self._text, at)
         if written:
             at = written.start(1)
-        tag = shortened(written[1] if written else f"{event.tag}")
+        tag = shorten(written[1] if written else f"{event.tag}")
         self._note(at, codes.TAG, f"the tag {tag!r}", f"remove `{tag}`")
 
     def _note_syntax(self, error: MarkedYAMLError) -> None:

@@ -10,6 +10,7 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.text.display import shorten
 from covalt_server.form_schemas import list_at, number_at, text_at
 from covalt_server.form_shapes import MISSING, Kind, Shape, as_json
 
@@ -158,5 +159,4 @@ def shown_text(value: Any) -> str:
 
 def brief(value: Any) -> str:
     """Return a value as a note shows it."""
-    text = value if isinstance(value, str) else as_json(value)
-    return text if len(text) <= _LONG_TEXT else f"{text[:_LONG_TEXT]}..."
+    return shorten(value if isinstance(value, str) else as_json(value), _LONG_TEXT)

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import canonical_json
+from covalt_git.text.display import shorten
 from covalt_server.form_fields import inner_name, mark
 from covalt_server.form_problems import FieldProblem
 from covalt_server.form_shapes import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?P<fraction>\.\d*)?|\.\d+)(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS = 400
-_MAX_SHOWN = 40
 _MAX_PARTS = 4 * MAX_DEPTH
 
 
@@ -110,7 +110,7 @@ class Reading:
             is_whole = shape.kind is Kind.INTEGER and is_exact and number == int(number)
             return int(number) if is_whole else number
         self.typed[new] = text
-        shown = text.strip() if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+        shown = shorten(text.strip())
         if _NUMBER.fullmatch(text.strip()):
             self._tell(new, f"{shown} is beyond what JSON numbers hold exactly")
             return text if number is None else number

@@ -33,6 +33,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from covalt_git import canonical_json, json_schema
+from covalt_git.text.display import shorten
 from covalt_server.form_fields import ROOT, Choice, Field, draw, marked
 from covalt_server.form_problems import FieldProblem, by_path, with_place, wrong
 from covalt_server.form_reading import Reading, lines, read_json, settled
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 JSON_BOX = "_json"
 """The box that holds the whole value as JSON, on the side of the form that has it."""
 
-_MAX_LABEL = 60
 _BUTTONS = frozenset({"_add", "_remove", "_example", "_use"})
 """With one of them nothing is run, even if it is not there any more."""
 
@@ -194,4 +194,4 @@ def _start_of(fields: Field, name: str) -> str:
 
 def _example(at: int, example: Example) -> Choice:
     label = example.description or as_json(example.args)
-    return Choice(str(at), label if len(label) <= _MAX_LABEL else f"{label[:_MAX_LABEL]}...")
+    return Choice(str(at), shorten(label))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
+from covalt_git.text.display import shorten
 from covalt_git.text.media_types import TEXT, media_type
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _delimiter(text: str) -> str:
 
 
 def _cells(row: list[str], columns: int) -> tuple[str, ...]:
-    short = [cell if len(cell) <= MAX_CELL else f"{cell[:MAX_CELL]}…" for cell in row[:columns]]
+    short = [shorten(cell, MAX_CELL) for cell in row[:columns]]
     return tuple(short + [""] * (columns - len(short)))
 
 

@@ -194,7 +194,7 @@ def test_a_part_of_a_long_list_is_named_by_its_place(world: World) -> None:
         Difference("$.result.title[1].n[2]", "true", "1"),
         Difference("$.result.title[1].n[3]", "null", None),
     )
-    assert done.differences[0].now == '"' + "y" * 499 + "…"
+    assert done.differences[0].now == '"' + "y" * 498 + "…"
 
 
 def test_what_no_manifest_holds_is_told_as_missing(world: World) -> None:

@@ -175,3 +175,9 @@ def test_prose_without_its_joined_characters_is_shown_as_lines_with_spaces(text:
         or one in "\t\n"
         or display.kind(one) in {"visible", "letter", "pictograph", "blank"}
     )
+
+
+def test_a_shortened_text_has_at_most_so_many_characters() -> None:
+    assert display.shorten("x" * 80) == "x" * 80
+    assert display.shorten("x" * 81) == "x" * 79 + "…"
+    assert display.shorten("abcd", 3) == "ab…"
