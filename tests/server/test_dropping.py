@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.server.api import Api
@@ -42,3 +43,18 @@ def test_a_file_dropped_on_a_workspace_is_in_it(api: Api, page: Page, served: Li
     # The name is there at once; the link, once the file is.
     expect(page.get_by_role("link", name="dropped.txt").first).to_be_visible()
     assert (api.root / "data/chats/c1/workspace/dropped.txt").read_bytes() == b"hello"
+
+
+@pytest.mark.usefixtures("api")
+def test_the_name_of_a_dropped_file_is_shown_as_the_server_shows_it(
+    page: Page, served: Live
+) -> None:
+    page.goto(f"{served.url}/chats/c1/files")
+    drop(page, "a\u2800b.txt", b"hello")
+    expect(page.get_by_role("main")).to_contain_text("Uploaded a\\u{2800}b.txt")
+    assert "\u2800" not in page.get_by_role("main").inner_text()
+    drop(page, "a\u2800b.txt", b"another")
+    expect(page.locator("[data-sent]")).to_have_text("Uploaded.")
+
+    expect(page.locator("#last")).to_contain_text("a\\u{2800}b.txt was taken")
+    assert "\u2800" not in page.get_by_role("main").inner_text()

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page
 
 from covalt_git.cli import cli
 from covalt_git.text import display
 from covalt_server import shell
 from tests import command
 from tests.server.api import Api
+from tests.server.live import Live
 from tests.server.visitor import Visitor
 
 HIDDEN = {"control", "line-break", "bidi", "invisible", "blank"}
@@ -183,3 +185,22 @@ def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
     ]
 
     assert changed == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("filler", ["x", "ls "])
+def test_no_part_of_an_argument_scrolls_out_of_view(
+    api: Api, page: Page, served: Live, filler: str, width: int
+) -> None:
+    call = api.call("app-builder:run_command", command=filler * 500 + "; rm -rf ~", cwd=".")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{served.url}/approvals/{call['execution_id']}")
+
+    end = page.get_by_text("; rm -rf ~")
+    assert (
+        end.evaluate("one => one.closest('pre').scrollWidth - one.closest('pre').clientWidth") == 0
+    )
+    boxes = [end.bounding_box(), page.locator("pre.code").bounding_box()]
+    text, pre = [box for box in boxes if box]
+    assert pre["x"] <= text["x"]
+    assert text["x"] + text["width"] <= pre["x"] + pre["width"]

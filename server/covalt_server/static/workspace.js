@@ -23,7 +23,7 @@ function send(files) {
   // fetch() tells nothing of how far an upload is.
   const request = new XMLHttpRequest();
   const bar = made("progress", "", { max: 1, value: 0 });
-  const what = made("p", files.length === 1 ? `Sending ${files[0].name}` : `Sending ${files.length} files`);
+  const what = made("p", `Sending ${files.length} ${files.length === 1 ? "file" : "files"}`);
   request.upload.addEventListener("progress", (event) => {
     if (event.lengthComputable) bar.value = event.loaded / event.total;
   });
@@ -42,12 +42,8 @@ function ended(request) {
     failed(said[0].toUpperCase() + said.slice(1), answer?.hint);
     return;
   }
-  const list = made("ul", "");
-  for (const file of answer.files) {
-    const taken = file.renamed_from ? ` (${file.renamed_from} was taken)` : "";
-    list.append(made("li", file.path + taken));
-  }
-  tell([made("p", answer.changed ? "Uploaded:" : "The workspace had it already:"), list]);
+  // The names are in the refreshed page, where the server has escaped their hidden characters.
+  tell([made("p", answer.changed ? "Uploaded." : "The workspace had it already.")]);
   form.elements.files.value = "";
   refresh();
 }
