@@ -1,5 +1,5 @@
 // What server/covalt_server/static/vendor/codemirror.js is made of: the parts of CodeMirror that
-// static/editor.js uses.  Tokens get the class names of Pygments, so that /code.css colours
+// static/editor.js uses.  Tokens get the class names of Pygments, so that static/code.css colours
 // a text the same where it is shown and where it is edited.
 
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";

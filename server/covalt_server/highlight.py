@@ -133,6 +133,7 @@ def language_of(text: str, *, language: str = "auto", path: str | None = None) -
     return found or "text"
 
 
+@lru_cache(maxsize=1)
 def style_sheet() -> str:
     """Return the CSS that gives the tokens of listings their colours, by the reader's colour scheme."""
     sheets = []

@@ -47,7 +47,7 @@ def install(app: Flask, port: int) -> None:
         SESSION_COOKIE_NAME=f"covalt_git_{port}_messages",  # cookies ignore ports
         SESSION_COOKIE_SAMESITE="Strict",
     )
-    app.add_url_rule("/code.css", "code_css", _code_css)
+    app.add_url_rule("/static/code.css", "code_css", _code_css)
     app.context_processor(_context)
     app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES

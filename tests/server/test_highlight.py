@@ -415,9 +415,9 @@ def test_every_colour_can_be_read_on_the_paper_of_code(scheme: str, style: str) 
 
 
 def test_colours_are_served_by_scheme_and_kept_until_they_change(api: Api) -> None:
-    answer = api.client().get("/code.css", base_url=HOME, headers=BEARER)
+    answer = api.client().get("/static/code.css", base_url=HOME, headers=BEARER)
 
     assert answer.mimetype == "text/css"
     assert re.findall(r"@media \(prefers-color-scheme: (\w+)\)", answer.text) == ["light", "dark"]
     same = {**BEARER, "If-None-Match": answer.headers["ETag"]}
-    assert api.client().get("/code.css", base_url=HOME, headers=same).status_code == 304
+    assert api.client().get("/static/code.css", base_url=HOME, headers=same).status_code == 304
