@@ -25,7 +25,7 @@ from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.writing import Writer
 
 SEED = 11

@@ -21,7 +21,7 @@ from covalt_git.text.display import shorten
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _META = canonical_json.dumps({pointer.REF: "https://json-schema.org/draft/2020-12/schema"})
 _NAMES = {

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from proof.figures import Proof
 
 PROMISE = "Clients that others wrote list, call, read and fill in what the SDK's own client does, over both transports."

@@ -22,7 +22,7 @@ from covalt_git.paths import normal_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ApprovalRule, ProjectConfig
     from covalt_git.models.tool import ConfirmationSource, Tool
     from covalt_git.models.toolset_manifest import Annotations

@@ -18,7 +18,7 @@ from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant, ToolsetState
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import Verdict
     from covalt_git.authority.states import Part, State
     from covalt_git.errors import Problem
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
 _OF_ONE_SERVER = frozenset({"process", "server_grant"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 Verdict = Literal["widening", "narrowing", "neutral"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.hosts import Origin
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 OPPOSITE: dict[Verdict, Verdict] = {
     "widening": "narrowing",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from covalt_git.authority.facts import Fact
     from covalt_git.authority.states import State
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.authority.facts import Loc
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
     _Pair = tuple[Loc, Any, Any]
     """The place of two schemas in what they are part of, the old and the new one; absent if one is."""

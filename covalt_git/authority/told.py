@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from covalt_git.authority.comparison import Comparison
     from covalt_git.authority.facts import Change, Place
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _UNREADABLE = "unreadable"
 _RULES = [*KINDS, _UNREADABLE]

@@ -15,7 +15,7 @@ from covalt_git.references import references, split, texts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import HttpRequest, Security

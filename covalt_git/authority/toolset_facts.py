@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from covalt_git.files.python_source import ToolSource
     from covalt_git.files.reading import Reading
     from covalt_git.files.toolsets import Toolset
-    from covalt_git.models.base import JsonObject, StrictModel
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.base import StrictModel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import LockedTool, ToolLock

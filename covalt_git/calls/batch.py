@@ -22,8 +22,9 @@ from covalt_git.calls.engine import Request
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.files.model_errors import model_errors
 from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.json_values import JsonObject
 from covalt_git.models import problems as codes
-from covalt_git.models.base import JsonObject, StrictModel
+from covalt_git.models.base import StrictModel
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
     from pathlib import Path
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.models.project_config import WorkspaceConfig

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.catalog.catalog import Found
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits

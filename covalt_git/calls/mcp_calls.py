@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.files.toolsets import Toolset
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits, McpServer

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from covalt_git.calls.background import Cancel
     from covalt_git.catalog.catalog import Found
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.runtime.jobs import Outcome

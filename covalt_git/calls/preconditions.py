@@ -13,7 +13,7 @@ from covalt_git.runtime import sandbox
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool

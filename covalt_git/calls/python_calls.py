@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.access.grants import Granted
     from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.elicitation import Question
     from covalt_git.models.tool import Tool

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ApprovalState, SandboxLevel, ToolsetVersion
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.commit_record import CallRecord, PathNote

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.kept_sign_ins import ClientChoice, KeptSignIn
     from covalt_git.hosts import Origin, Reach
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
 
 _as_admin = partial(as_admin, "sign in to servers")

@@ -14,7 +14,7 @@ from covalt_git.files.toolsets import toolset_ids
 from covalt_git.installs.verifying import verify_file, verify_toolset
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_state import ToolsetState
 
 signature_option = click.option(

@@ -19,7 +19,7 @@ from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval
     from covalt_git.workspaces.chats import ChatStore
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.batch import BatchCall
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.cli.call_progress import Followed
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
 
 Became = Literal["ran", "failed", "waiting", "already"]

@@ -13,7 +13,7 @@ from covalt_git.workspaces import commit_names, history
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chats import ChatStore
 

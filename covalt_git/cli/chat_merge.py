@@ -18,7 +18,7 @@ from covalt_git.workspaces.merge_conflicts import Choice, Choices, Rest, told
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.commit_record import MergeConflict
     from covalt_git.workspaces.merging import Merge
     from covalt_git.workspaces.resolving import Waiting

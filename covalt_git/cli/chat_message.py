@@ -17,7 +17,7 @@ from covalt_git.workspaces.conversation import Conversation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.conversation import Message
     from covalt_git.workspaces.messages import Place
     from covalt_git.workspaces.writing import Writer

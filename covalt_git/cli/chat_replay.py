@@ -22,7 +22,7 @@ from covalt_git.workspaces import commit_names
 
 if TYPE_CHECKING:
     from covalt_git.calls.replay import Keep, Ran, Replay
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
 

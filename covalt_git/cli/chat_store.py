@@ -29,7 +29,7 @@ from covalt_git.workspaces import collecting, commit_names, deleting, exporting,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
     from covalt_git.workspaces.collecting import Collected
     from covalt_git.workspaces.deleting import Loss

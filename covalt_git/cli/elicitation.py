@@ -24,7 +24,7 @@ from covalt_git.text import display
 
 if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import Question
 
 _LONGEST_LINE = 4096

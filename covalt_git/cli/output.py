@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from covalt_git.errors import CovaltError
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
 

@@ -16,7 +16,7 @@ from covalt_git.secret_command import SecretCommand, SecretCommandError
 from covalt_git.secret_values import SHORTEST, SecretStore
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
 
 _as_admin = partial(as_admin, "see where secrets come from")

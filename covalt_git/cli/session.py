@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.index.index import Index
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.installs.refreshing import Listed, Refreshed
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
 
 _as_admin = partial(as_admin, "look at sources")

@@ -19,7 +19,7 @@ from covalt_git.names import suggest_id
 
 if TYPE_CHECKING:
     from covalt_git.files.agent_tokens import AgentToken
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _as_admin = partial(as_admin, "let agents in")
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")

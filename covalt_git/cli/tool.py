@@ -14,7 +14,7 @@ from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.models.toolset_state import LocalOverride
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
 
 

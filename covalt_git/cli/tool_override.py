@@ -18,7 +18,7 @@ from covalt_git.installs.overriding import Overrides, override_tool, overrides
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 FIELDS = {
     "name": "name_override",

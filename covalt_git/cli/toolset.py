@@ -20,7 +20,7 @@ from covalt_git.installs.state_store import set_enabled
 
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 
 @click.group()

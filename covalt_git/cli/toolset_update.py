@@ -19,7 +19,7 @@ from covalt_git.installs.updating import update
 if TYPE_CHECKING:
     from covalt_git.files.toolsets import Toolset
     from covalt_git.installs.updating import Update
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _MARKS = {
     "added": ("+", "green"),

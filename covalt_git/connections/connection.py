@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from covalt_git.connections.definition import Definition
     from covalt_git.connections.waiting import Voice
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _logger = logging.getLogger(__name__)
 

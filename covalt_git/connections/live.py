@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.connections.definition import Definition, Name
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Coroutine
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 Result = TypeVar("Result")
 

@@ -24,7 +24,7 @@ from covalt_git.system import file_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import Question, QuestionKind
 
 MOST_MESSAGE = 2_000

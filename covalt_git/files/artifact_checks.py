@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.files.bundle_files import BundleFiles, Contents
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import ToolsetManifest
 
 MAX_PAGE_BYTES = 4 << 20

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _ROOTS = ("args", "return", "chat_id", "workspace", "toolset")
 _MEANT = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.reading import Reading
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import HttpRequest, ToolDeclaration, ToolsetManifest
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

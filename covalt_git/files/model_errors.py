@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.errors import nearest_name
-from covalt_git.json_values import pointer
+from covalt_git.json_values import JsonObject, pointer
 from covalt_git.models import problems as codes
-from covalt_git.models.base import FORMS, JsonObject, StrictModel
+from covalt_git.models.base import FORMS, StrictModel
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.files.bundle_files import BundleFiles
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.python_source import ToolSource
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.renderers import RendererType
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.files.model_errors import Loc
     from covalt_git.files.python_source import ToolSource
     from covalt_git.files.reading import Reading
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 
 COMPOSING = frozenset({pointer.REF, "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.files.python_schema import SchemaReader
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _MODEL = "pydantic.BaseModel"
 _TYPED_DICT = "typing.TypedDict"

@@ -10,7 +10,7 @@ from covalt_git.files.python_names import UnknownError, literal
 from covalt_git.files.python_schema import SchemaReader, field_keywords, is_field, is_known_field
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 MAX_NESTED = 40
 """How many ``Annotated`` within one another are followed; an alias may hold itself."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from covalt_git.files.python_names import ModuleNames
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 BUDGET = 200_000
 """How far a schema may grow, in nodes and characters: an alias of aliases doubles at each step."""

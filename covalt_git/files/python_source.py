@@ -23,7 +23,7 @@ from covalt_git.files.python_text import PythonSyntaxError, parse, split_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 __all__ = [
     "NoFunctionError",

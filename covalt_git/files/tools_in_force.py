@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from covalt_git.files.python_source import ToolSource
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import LockedTool, ToolLock
     from covalt_git.models.toolset_manifest import (
         LegacyRenderer,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
 
     from covalt_git.errors import CovaltError
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import QuestionKind
     from covalt_git.models.prompts import Prompt, PromptArgument
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.gateway.client_chats import Client
     from covalt_git.gateway.own_tools import Mode
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.workspaces.chats import OneChat
 

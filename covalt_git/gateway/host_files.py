@@ -21,7 +21,7 @@ from covalt_git.system import atomic_write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 Host = Literal["claude-code", "claude-desktop", "vscode", "cursor"]
 

@@ -15,7 +15,7 @@ from covalt_git.gateway import naming, own_tools
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 
 def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:

@@ -15,7 +15,7 @@ from covalt_git.gateway.object_schemas import object_schema
 from covalt_git.json_values.pointer import json_path
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 Mode = Literal["direct", "search"]
 

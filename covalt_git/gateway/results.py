@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.client_chats import ClientChat
     from covalt_git.gateway.contents import Read
     from covalt_git.gateway.workspace_tools import Done
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval
     from covalt_git.models.chats import FileChange
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from covalt_git.gateway.changes import Offer
     from covalt_git.gateway.resources import Resources
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.runtime.jobs import Log
 
 _logger = logging.getLogger(__name__)

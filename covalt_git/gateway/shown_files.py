@@ -17,7 +17,7 @@ from covalt_git.models.renderers import FILE_KEYS
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import RenderPlan
 
 SHOWN = "shown"

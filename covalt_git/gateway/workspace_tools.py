@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.calls.engine import Engine
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chats import ChatStore
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from covalt_git.index.synced_index import Result, Value
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chats import ChatStore
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.index.chat_rows import Damaged
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chats import ChatStore
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 FIELDS = tuple(LocalOverride.model_fields)
 """What may be overridden of a tool."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.files.toolsets import Toolset
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState

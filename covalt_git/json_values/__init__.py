@@ -1,1 +1,8 @@
-"""Operations on JSON values and JSON Schemas that need no library."""
+"""JSON values: canonical bytes, JSON Schema, pointers and differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+JsonObject = dict[str, Any]
+"""A JSON object with any keys."""

@@ -1,7 +1,7 @@
 """The base of all models, and the small types that they share."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints
 from pydantic.types import Strict, StrictBool, StrictInt
@@ -31,9 +31,6 @@ FORMS = {
     ADDRESS: ("an address", "https://example.com/; ${NAME} may stand for one that is set outside"),
 }
 """What the patterns of our texts mean to people, and how such a text is written."""
-
-JsonObject = dict[str, Any]
-"""A JSON object whose keys are somebody else's."""
 
 
 class StrictModel(BaseModel):

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from covalt_git.models.base import Digest, Int, JsonObject, StrictModel, Time
+from covalt_git.json_values import JsonObject
+from covalt_git.models.base import Digest, Int, StrictModel, Time
 
 CallStatus = Literal["pending", "running", "success", "error"]
 ApprovalState = Literal["pending", "approved", "denied", "expired", "superseded"]

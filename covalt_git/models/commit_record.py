@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from covalt_git.models.base import JsonObject, StrictModel, Time
+from covalt_git.json_values import JsonObject
+from covalt_git.models.base import StrictModel, Time
 from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
 from covalt_git.models.elicitation import AskedQuestion
 

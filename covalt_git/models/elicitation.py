@@ -10,7 +10,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from covalt_git.models.base import JsonObject, StrictModel
+from covalt_git.json_values import JsonObject
+from covalt_git.models.base import StrictModel
 
 QuestionMethod = Literal["elicitation/create", "sampling/createMessage", "roots/list"]
 QuestionKind = Literal["form", "url", "sampling", "roots"]

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from pydantic_core import core_schema
 
-    from covalt_git.models.base import JsonObject, StrictModel
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.base import StrictModel
 
 _MODELS: Mapping[str, tuple[type[StrictModel], str]] = {
     "toolset": (ToolsetManifest, "toolset.yaml"),

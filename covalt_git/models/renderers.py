@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from covalt_git.models.base import Bool, Int, JsonObject, StrictModel
+from covalt_git.json_values import JsonObject
+from covalt_git.models.base import Bool, Int, StrictModel
 
 RendererType = Literal[
     "code",

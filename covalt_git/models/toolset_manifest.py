@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
     ADDRESS,
     Bool,
@@ -18,7 +19,6 @@ from covalt_git.models.base import (
     EnvName,
     Id,
     Int,
-    JsonObject,
     Number,
     StrictModel,
     Text,

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from covalt_git.hosts import BadHostError, HostRule
+from covalt_git.json_values import JsonObject
 from covalt_git.models.base import (
     FINGERPRINT,
     AnyToolName,
@@ -18,7 +19,6 @@ from covalt_git.models.base import (
     Digest,
     EnvName,
     Id,
-    JsonObject,
     StrictModel,
     Text,
     Time,

@@ -16,7 +16,7 @@ from covalt_git.models.renderers import ALIASES, FILE_KEYS, HtmlConfig
 from covalt_git.render.destinations import RefusedError, check_file, check_port, check_url
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import CallError
     from covalt_git.models.renderers import Renderer
 

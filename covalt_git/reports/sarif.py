@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.errors import Problem
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _ROOT: Final = "%SRCROOT%"

@@ -22,7 +22,7 @@ from covalt_git.url_templates import BadValueError, UrlTemplate, as_text, encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import HttpRequest
     from covalt_git.references import Reference
 

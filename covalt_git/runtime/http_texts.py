@@ -19,7 +19,7 @@ from covalt_git.url_templates import as_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 """What a header can carry to every server."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from covalt_git.access.grants import Granted
     from covalt_git.http_client import Resolve
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.http_files import WorkspaceFiles

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.files.toolset_copies import ToolsetCopy
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.elicitation import AskedQuestion, Question, QuestionKind
     from covalt_git.models.toolset_manifest import Limits

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.http_files import WorkspaceFiles

@@ -17,7 +17,7 @@ from covalt_git.models.project_config import DEFAULT_ANSWER_S
 
 if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import AskedQuestion
     from covalt_git.runtime.jobs import Job
 

@@ -20,7 +20,7 @@ from covalt_git.git_objects import FILE, FOLDER, CommitObject, GitStore, TreeEnt
 from covalt_git.models.calls import CallError, FileReference, RenderPlan
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 REF = "refs/covalt/records"
 LARGE = 16 * 1024

@@ -21,7 +21,7 @@ from covalt_git.system.atomic_write import fsync, fsync_data
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 NAME = "running-call"
 _LARGE = 1 << 16

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError
-from covalt_git.models.base import JsonObject
+from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import Approval, ApprovalState
 from covalt_server import current
 from covalt_server.api_calls import CallAnswer, answer

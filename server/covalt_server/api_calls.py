@@ -12,7 +12,7 @@ from covalt_git.calls.background import RUNNING
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.base import JsonObject
+from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import (
     CallError,
     CallStatus,

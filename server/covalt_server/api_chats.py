@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.base import JsonObject
+from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.models.commit_record import Made, Source

@@ -14,7 +14,7 @@ from covalt_server.changes import Change, Notes, notes, told
 from covalt_server.contract import Answer, Asked, operation
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.conversation import Message
     from covalt_git.workspaces.messages import Place
     from covalt_git.workspaces.writing import Writer

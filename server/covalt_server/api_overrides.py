@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool
 
 from covalt_git.errors import Problem
 from covalt_git.installs import overriding
-from covalt_git.models.base import JsonObject
+from covalt_git.json_values import JsonObject
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_server import current
 from covalt_server.admin import as_admin

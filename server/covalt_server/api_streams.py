@@ -20,7 +20,7 @@ from covalt_git.calls.given_ids import IdTakenError
 from covalt_git.elicitation.requests import NotAskedError, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
-from covalt_git.models.base import JsonObject
+from covalt_git.json_values import JsonObject
 from covalt_git.models.elicitation import QuestionKind
 from covalt_git.names import ToolId, check_new_id, new_id
 from covalt_git.runtime.jobs import Log, Progress

@@ -15,7 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.files.icons import data_address
 from covalt_git.files.state_files import read_state
 from covalt_git.json_schema import InvalidArgumentsError
-from covalt_git.models.base import JsonObject
+from covalt_git.json_values import JsonObject
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.models.toolset_state import ToolsetState

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.files.toolsets import Toolset
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import McpServer
 
 _DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import FileReference
 
 pages = Blueprint("artifacts", __name__)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.errors import CovaltError
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 GRACE_S = 0.15
 """How long a call goes on that nobody listens to, unless it is to go on anyway.

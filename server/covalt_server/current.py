@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.index.index import Index
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
     from covalt_server.call_streams import CallStream

@@ -17,7 +17,7 @@ from covalt_server.form_shapes import MISSING, Kind, Shape, as_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
 """What no box is to do with what is typed."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.json_schema import Loc
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 ROOT = "args"
 MAX_FIELDS = 1000

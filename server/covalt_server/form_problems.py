@@ -11,7 +11,7 @@ from covalt_git.json_values.pointer import json_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_server.form_fields import Field
 
 _REQUIRED = "this is required"

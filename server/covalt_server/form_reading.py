@@ -28,7 +28,7 @@ from covalt_server.form_shapes import (
 if TYPE_CHECKING:
     from werkzeug.datastructures import MultiDict
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?P<fraction>\.\d*)?|\.\d+)(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS = 400

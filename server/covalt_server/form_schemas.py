@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from covalt_git.json_values import pointer
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 _MAX_PARTS = 200
 """References, parts of ``allOf`` and branches that are followed to offer one place."""

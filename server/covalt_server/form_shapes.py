@@ -26,7 +26,7 @@ from covalt_server.form_schemas import (
 )
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 MAX_DEPTH = 12
 """Values deeper than this are shown as JSON: more fieldsets in one another nobody can read."""

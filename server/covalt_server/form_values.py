@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from werkzeug.datastructures import MultiDict
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import Example
 
 JSON_BOX = "_json"

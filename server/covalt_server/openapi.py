@@ -17,7 +17,7 @@ from covalt_server.refusals import phrase
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_server.contract import Operation
 
 Side = tuple[type[BaseModel], Literal["validation", "serialization"]]

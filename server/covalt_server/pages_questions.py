@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.elicitation.requests import Inquiry
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import Question, QuestionKind
     from covalt_server.call_streams import CallStream
     from covalt_server.form_values import Submitted

@@ -20,7 +20,7 @@ from tests.files.projects import CASES, put_case
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 PATH = "toolsets/hello/toolset.yaml"
 HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'

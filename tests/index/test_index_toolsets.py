@@ -19,7 +19,7 @@ from tests.index.rows import anew, dump, open_index, synced
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 
 def rows_of(root: Path, toolset_id: str) -> dict[str, list[Any]]:

@@ -21,7 +21,7 @@ from tests.test_json_schema import json_values, schemas
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data"
 

@@ -19,7 +19,7 @@ from tests.server.sent_form import html, sent
 from tests.test_json_schema import json_values, schemas
 
 if TYPE_CHECKING:
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
 
 # --- showing a value and reading it back -----------------------------------------------------------
 

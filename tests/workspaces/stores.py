@@ -22,7 +22,7 @@ from covalt_git.workspaces.writing import writing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from covalt_git.models.base import JsonObject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.writing import Writer
