@@ -39,13 +39,13 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.workspaces import make_files, path_of
-from covalt_git.files.new_project import create_project
-from covalt_git.files.toolset_copies import ToolsetCopy
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.python_tool import Job, run
+from covalt_git.toolsets.new_project import create_project
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 REPOSITORY = Path(__file__).parent.parent
 THEIRS = str(REPOSITORY / "bench" / "fastmcp_server.py")

@@ -29,7 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 
 MANY = 10_000
 HEAD = """\
@@ -85,7 +85,7 @@ print(time.perf_counter() - started)
 """
 LIBRARIES = """
 import ast, gc, hashlib, os, sqlite3, sys, time, yaml
-from covalt_git.forked import each
+from covalt_git.system.fork_pool import each
 
 def work(name):
     top = f"{sys.argv[1]}/{name}/"
@@ -117,7 +117,7 @@ print(time.perf_counter() - started)
 OURS = """
 import sys, time
 from pathlib import Path
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
 if "warm" in sys.argv:

@@ -28,7 +28,7 @@ from bench.projects import CHAT, make_chat, make_toolsets
 from covalt_git.calls.engine import Request
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
-from covalt_git.serving.listening import listen
+from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge

@@ -19,7 +19,7 @@ class Problem:
     """One thing wrong in one place of a file a person wrote.
 
     ``line`` and ``col`` count from 1, in characters; 0 means that the problem has no line, as when
-    a file is missing.  ``code`` is stable from the first release; ``covalt_git.models.problems``
+    a file is missing.  ``code`` is stable from the first release; ``covalt_git.problems.codes``
     lists them all.  ``item`` names what is meant within the file, as ``tools[greet].http``; the
     message begins with it.
     """

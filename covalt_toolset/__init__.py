@@ -19,7 +19,7 @@ This package knows nothing of Git, chats or servers, and imports nothing of ``co
 
 from __future__ import annotations
 
-from covalt_toolset.arguments import ArgumentProblem, InvalidToolArguments, invoke
+from covalt_toolset.callbacks import Answering, Listener
 from covalt_toolset.context import (
     ActiveContext,
     ToolContext,
@@ -28,10 +28,8 @@ from covalt_toolset.context import (
     set_context,
 )
 from covalt_toolset.decorator import ToolMetadata, get_tool_metadata, is_tool, tool
-from covalt_toolset.description import ToolDescription, describe
-from covalt_toolset.files import Audio, Embedded, File, Image, NoSuchFile
-from covalt_toolset.listening import Answering, Listener
-from covalt_toolset.questions import (
+from covalt_toolset.describe import ToolDescription, describe
+from covalt_toolset.elicitation import (
     Address,
     Answer,
     CannotAsk,
@@ -42,7 +40,9 @@ from covalt_toolset.questions import (
     Sampled,
     Sampling,
 )
-from covalt_toolset.results import ResultNotJson, to_json
+from covalt_toolset.files import Audio, Embedded, File, Image, NoSuchFile
+from covalt_toolset.invoke import ArgumentProblem, InvalidToolArguments, invoke
+from covalt_toolset.result_json import ResultNotJson, to_json
 from covalt_toolset.secret_names import SecretNotGranted
 from covalt_toolset.signature import ToolSignatureError
 

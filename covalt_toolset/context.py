@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from covalt_toolset.listening import Listener, LogLevel, Nobody
-from covalt_toolset.questions import (
+from covalt_toolset.callbacks import Listener, LogLevel, Nobody
+from covalt_toolset.elicitation import (
     Address,
     Answer,
     Form,

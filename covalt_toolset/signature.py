@@ -14,11 +14,11 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaError
 
-from covalt_toolset.annotations import resolve, signature_of, written_name
 from covalt_toolset.decorator import function_name
 from covalt_toolset.docstrings import read_docstring
 from covalt_toolset.files import FILE_SCHEMA
-from covalt_toolset.results import ResultNotJson, to_json
+from covalt_toolset.result_json import ResultNotJson, to_json
+from covalt_toolset.type_hints import resolve, signature_of, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from proof.stores import scratch
 from tests.serving import http_clients
 

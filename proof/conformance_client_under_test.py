@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.failures import SignInNeededError
-from covalt_git.connections.kept_sign_ins import ClientChoice
-from covalt_git.connections.live import Connections
-from covalt_git.connections.sign_in import Person, sign_in
-from covalt_git.connections.waiting import Hears
+from covalt_git.connections.errors import SignInNeededError
+from covalt_git.connections.oauth_login import Person, sign_in
+from covalt_git.connections.pool import Connections
+from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.token_store import ClientChoice
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
 from covalt_git.models.tool_lock import locked_tool

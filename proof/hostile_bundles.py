@@ -35,7 +35,7 @@ import hashlib, json, os, resource, sys, time
 from pathlib import Path
 root = Path(sys.argv[1])
 from covalt_git.errors import CovaltError
-from covalt_git.files.bundle_reading import BadBundleError
+from covalt_git.bundles.archive_reader import BadBundleError
 from covalt_git.installs.importing import import_toolset
 
 def state():

@@ -10,20 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs import changing
-from covalt_git.installs.decisions import (
-    grant_network,
-    grant_process,
-    grant_secret,
-    revoke,
-    revoke_all,
-)
+from covalt_git.grants.grants import grant_network, grant_process, grant_secret, revoke, revoke_all
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.overriding import override_tool
-from covalt_git.installs.removing import uninstall
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.installs.uninstall import uninstall
 from covalt_git.installs.updating import update
+from covalt_git.toolsets import update_lock
+from covalt_git.toolsets.overrides import override_tool
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 from tests import command
 from tests.killing import killed_at
 
@@ -159,7 +153,7 @@ def _look(root: Path) -> _Look:
         (name, _TIME.sub("TIME", path.read_text(encoding="utf-8")))
         for name, path in shown.items()
         if "other" not in name
-        and not name.startswith(changing.STAGED)  # cleared away an hour later
+        and not name.startswith(update_lock.STAGED)  # cleared away an hour later
         and not (orphan and name == "state/demo.yaml")
     )
 
@@ -167,17 +161,17 @@ def _look(root: Path) -> _Look:
 @contextmanager
 def _exchanging(*, at_once: bool) -> Iterator[None]:
     """Have folders change places at once, or as on file systems that cannot do that."""
-    before = changing._exchange_at_once  # noqa: SLF001 - no file system at hand that cannot
+    before = update_lock._exchange_at_once  # noqa: SLF001 - no file system at hand that cannot
 
     def cannot(one: bytes, other: bytes) -> None:  # noqa: ARG001 - as it is called
         raise OSError(22, "Invalid argument")
 
     if not at_once:
-        changing._exchange_at_once = cannot  # noqa: SLF001
+        update_lock._exchange_at_once = cannot  # noqa: SLF001
     try:
         yield
     finally:
-        changing._exchange_at_once = before  # noqa: SLF001
+        update_lock._exchange_at_once = before  # noqa: SLF001
 
 
 def _make_project(root: Path, folder: Path, *, there: bool) -> None:

@@ -29,10 +29,10 @@ import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
-from covalt_git.connections.live import CONNECTIONS
-from covalt_git.files.new_project import create_project
-from covalt_git.installs.decisions import grant_process, grant_server
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import grant_process, grant_server
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from proof.stores import check_sound, scratch
 from tests.gateway.clients import ERAS, REPOSITORY, command
 from tests.taking_servers import take

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.new_project import create_project
-from covalt_git.installs.decisions import grant_process
+from covalt_git.grants.grants import grant_process
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from proof.stores import scratch
 from tests.gateway.clients import REPOSITORY, command, talk, text
 from tests.taking_servers import take

@@ -8,7 +8,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 import httpx2
 
-from covalt_git.url_templates import BadValueError, UrlTemplate
+from covalt_git.templating.url_templates import BadValueError, UrlTemplate
 
 if TYPE_CHECKING:
     from proof.figures import Proof

@@ -30,7 +30,7 @@ hypothesis.settings.load_profile("covalt")
 def _connections_end() -> Iterator[None]:
     """Have no module leave a thread to the next: a process that has threads does not fork."""
     yield
-    if (live := sys.modules.get("covalt_git.connections.live")) is not None:
+    if (live := sys.modules.get("covalt_git.connections.pool")) is not None:
         live.CONNECTIONS.close()
 
 

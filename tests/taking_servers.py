@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from covalt_git.calls.mcp_listing import listed
-from covalt_git.installs.refreshing import accept, find_source, refresh
+from covalt_git.sources.refresh import accept, find_source, refresh
 
 
 def take(root: Path, toolset_id: str, namespace: str) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import httpx2
 import pytest
 
-from covalt_git.http_client.auth_requests import BearerAuth
+from covalt_git.http_client.oauth_requests import BearerAuth
 
 URL = "https://server.example/mcp"
 TOO_SMALL = 'Bearer error="insufficient_scope", scope="write"'

@@ -13,7 +13,13 @@ import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.canonical_json import MAX_EXACT_INTEGER, NotJsonError, digest, dumps, loads
+from covalt_git.json_values.canonical_json import (
+    MAX_EXACT_INTEGER,
+    NotJsonError,
+    digest,
+    dumps,
+    loads,
+)
 
 SAMPLE = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "json"
 SAMPLE /= "JSONTestSuite-sample.jsonl"

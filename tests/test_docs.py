@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 from covalt_git import yaml_text
 from covalt_git.cli import COMMANDS, cli
-from covalt_git.files.new_project import CONFIG_TEXT, create_project
-from covalt_git.files.project_files import read_project
-from covalt_git.files.reading import check
+from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import RENDERER_TYPES
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from covalt_git.toolsets.new_project import CONFIG_TEXT, create_project
+from covalt_git.toolsets.project_files import read_project
 from tests import command
 
 ROOT = Path(__file__).parents[1]

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import pytest
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.explanations import SECTIONS, all_in_one, explanation, titles
-from covalt_git.files.project_files import read_project
+from covalt_git.problems.explain import SECTIONS, all_in_one, explanation, titles
+from covalt_git.toolsets.project_files import read_project
 from tests.files.projects import REPOSITORY, put_hello
 
-FOLDER = REPOSITORY / "covalt_git" / "explanations"
+FOLDER = REPOSITORY / "covalt_git" / "problems" / "explanations"
 HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'
 USUAL_PLACES = {"yaml": "toolset.yaml", "python": "tools/hello.py", "html": "artifacts/page.html"}
 

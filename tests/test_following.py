@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.files.project_files import read_project
-from covalt_git.following import Changes, FollowedProject
+from covalt_git.project_watch import Changes, FollowedProject
+from covalt_git.toolsets.project_files import read_project
 from tests.examples import examples
 
 SOUND = 'id: {0}\nname: Some\nversion: "1"\n'

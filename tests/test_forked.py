@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.forked import each
+from covalt_git.system.fork_pool import each
 
 ITEMS = list(range(2_000))
 ROOT = Path(__file__).parents[1]

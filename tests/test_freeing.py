@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.freeing import Freeing
 from covalt_git.git_objects import GitStore
+from covalt_git.git_objects.freeing import Freeing
 from tests.workspaces.stores import branch_off, checkout, open_chats, put, save
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="files are held on Linux only")

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.interpolate import MAX_DEPTH, Expression, Values, expressions, interpolate
+from covalt_git.templating.expressions import (
+    MAX_DEPTH,
+    Expression,
+    Values,
+    expressions,
+    interpolate,
+)
 
 ARGS = {
     "path": "a.py",

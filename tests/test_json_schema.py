@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.json_schema import (
+from covalt_git.json_values.json_schema import (
     BadSchemaError,
     InvalidArgumentsError,
     schema_problems,

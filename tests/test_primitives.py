@@ -62,7 +62,7 @@ def product_files() -> Iterator[tuple[str, ast.Module]]:
         ),
         # A credential is shown by its first characters, however short it is.
         pytest.param(
-            is_cut_text, ["covalt_git/files/credentials.py", "covalt_git/text/display.py"], id="cut"
+            is_cut_text, ["covalt_git/credentials/leaks.py", "covalt_git/text/display.py"], id="cut"
         ),
     ],
 )

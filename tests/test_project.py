@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.calls.engine import Request
-from covalt_git.files.new_project import create_project
-from covalt_git.files.project_files import BrokenConfigError, NotAProjectError
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
+from covalt_git.toolsets.project_files import BrokenConfigError, NotAProjectError
 
 if TYPE_CHECKING:
     from pathlib import Path

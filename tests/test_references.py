@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covalt_git.references import Reference, malformed, split
+from covalt_git.templating.references import Reference, malformed, split
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from covalt_git.secret_command import CommandNotAllowedError, SecretCommand, SecretCommandError
+from covalt_git.credentials.command import CommandNotAllowedError, SecretCommand, SecretCommandError
 
 CANARY = "sk-canary/+7f"
 

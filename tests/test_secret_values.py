@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.secret_values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
+from covalt_git.credentials.values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
 
 FILE = """
 # the keys of this machine

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from covalt_git import times
+from covalt_git import timestamps
 from covalt_git.models.base import Time
 
 MOMENTS = st.datetimes(timezones=st.just(UTC))
@@ -17,18 +17,18 @@ MOMENTS = st.datetimes(timezones=st.just(UTC))
 def test_a_moment_is_written_to_the_millisecond() -> None:
     moment = datetime(2026, 11, 20, 17, 24, 0, 123_456, UTC)
 
-    assert times.written(moment) == "2026-11-20T17:24:00.123Z"
+    assert timestamps.written(moment) == "2026-11-20T17:24:00.123Z"
 
 
 @given(MOMENTS, MOMENTS)
 def test_of_two_moments_the_later_is_the_greater_text(one: datetime, other: datetime) -> None:
     earlier, later = sorted((one, other))
 
-    assert times.written(earlier) <= times.written(later)
-    assert TypeAdapter(Time).validate_python(times.written(one)) == times.written(one)
+    assert timestamps.written(earlier) <= timestamps.written(later)
+    assert TypeAdapter(Time).validate_python(timestamps.written(one)) == timestamps.written(one)
 
 
 def test_now_is_now() -> None:
-    told = datetime.fromisoformat(times.now())
+    told = datetime.fromisoformat(timestamps.now())
 
     assert abs(datetime.now(UTC) - told) < timedelta(minutes=1)

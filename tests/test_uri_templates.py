@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covalt_git.uri_templates import BadUriTemplateError, UriTemplate
+from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from covalt_git.references import Reference
-from covalt_git.url_templates import BadTemplateError, BadValueError, UrlTemplate
+from covalt_git.templating.references import Reference
+from covalt_git.templating.url_templates import BadTemplateError, BadValueError, UrlTemplate
 
 OUTSIDE = {
     "BASE": "https://b.example.com:8443/api/",

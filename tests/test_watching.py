@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.watching import FolderEvents, tells_all
+from covalt_git.system.file_events import FolderEvents, tells_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

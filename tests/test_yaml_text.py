@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
-from covalt_git.canonical_json import NotJsonError
-from covalt_git.models import problems as codes
+from covalt_git.json_values.canonical_json import NotJsonError
+from covalt_git.problems import codes
 from covalt_git.yaml_text import Document, YamlProblems, dump, load, load_file
 from covalt_git.yaml_text.characters import escaped
 from covalt_git.yaml_text.events import open_pure_python_events

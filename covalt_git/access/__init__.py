@@ -4,7 +4,7 @@ Everything here is a pure function of the project's configuration, a principal a
 is cached, so a changed ``covalt.yaml`` holds from the next question on.
 """
 
-from covalt_git.access.confirmation import confirmation
+from covalt_git.access.approval_required import confirmation
 from covalt_git.access.decisions import (
     Action,
     Decision,

@@ -11,10 +11,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
-from covalt_git.access.confirmation import is_about
+from covalt_git.access.approval_required import is_about
 from covalt_git.authority.facts import Change, Judged, Place, unclear
 from covalt_git.authority.project_facts import EVERYTHING, PROJECT
+from covalt_git.json_values import canonical_json
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from covalt_git.authority.facts import Verdict
-    from covalt_git.authority.states import State
+    from covalt_git.authority.snapshots import State
     from covalt_git.models.tool import Tool
 
 _MANY = 8

@@ -10,13 +10,13 @@ from covalt_git.authority.approval_rules import rule_changes
 from covalt_git.authority.default_role import person_changes, tools_gained
 from covalt_git.authority.facts import Change, Fact, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
-from covalt_git.files.credentials import blotted
+from covalt_git.credentials.leaks import blotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from covalt_git.authority.facts import Verdict
-    from covalt_git.authority.states import Part, State
+    from covalt_git.authority.snapshots import Part, State
     from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.access import Principal, decide
 from covalt_git.authority.approval_rules import some_of
 from covalt_git.authority.facts import Change, Place
-from covalt_git.authority.languages import tools_within
+from covalt_git.authority.pattern_subset import tools_within
 from covalt_git.authority.project_facts import EVERYTHING, PERSON
 from covalt_git.models.project_config import RoleConfig
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.authority.facts import Verdict
-    from covalt_git.authority.states import State
+    from covalt_git.authority.snapshots import State
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
 

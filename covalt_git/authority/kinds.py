@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judged, Verdict, unclear
-from covalt_git.authority.languages import host_within, text_within, tools_within
+from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
 from covalt_git.authority.requirements import judge_requirements
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.hosts import BadHostError, origin_of
-from covalt_git.references import split
+from covalt_git.templating.references import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,14 +10,14 @@ from covalt_git.access.grants import holds
 from covalt_git.authority.approval_rules import always
 from covalt_git.authority.kinds import KINDS, origin
 from covalt_git.authority.toolset_facts import tools_of
-from covalt_git.files.credentials import blotted
+from covalt_git.credentials.leaks import blotted
 from covalt_git.hosts import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from covalt_git.authority.facts import Fact
-    from covalt_git.authority.states import State
+    from covalt_git.authority.snapshots import State
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool

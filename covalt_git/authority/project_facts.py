@@ -13,7 +13,7 @@ from covalt_git.models.server_definition import command_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from covalt_git.files.reading import Reading
+    from covalt_git.manifests.reading import Reading
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
 
 PROJECT = "the project"

@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git import canonical_json
 from covalt_git.authority.facts import Judged, unclear
-from covalt_git.json_values import pointer
+from covalt_git.json_values import canonical_json, pointer
 from covalt_git.json_values.difference import same
 from covalt_git.text.display import shorten
 

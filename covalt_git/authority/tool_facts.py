@@ -10,7 +10,7 @@ from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.models.http_placement import FILE_BEGINS, secrets_of
 from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.toolset_manifest import HttpBody, Limits
-from covalt_git.references import references, split, texts
+from covalt_git.templating.references import references, split, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

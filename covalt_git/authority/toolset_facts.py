@@ -6,13 +6,13 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.access.grants import holds
 from covalt_git.authority.facts import Fact, Loc, Place
 from covalt_git.authority.requirements import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
-from covalt_git.files.checks import module_path
-from covalt_git.files.override_keys import overridden_tool, override_key
+from covalt_git.checks.toolset_checks import module_path
+from covalt_git.json_values import canonical_json
+from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.toolset_state import (
     NetworkGrant,
     ProcessGrant,
@@ -23,10 +23,8 @@ from covalt_git.models.toolset_state import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from covalt_git.files.python_source import ToolSource
-    from covalt_git.files.reading import Reading
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.reading import Reading
     from covalt_git.models.base import StrictModel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
         ToolsetManifest,
     )
     from covalt_git.models.toolset_state import Grant, ToolsetState
+    from covalt_git.python_reader.source import ToolSource
+    from covalt_git.toolsets.toolset import Toolset
 
 
 @dataclass(frozen=True, slots=True)

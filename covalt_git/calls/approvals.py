@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.access import Principal
-from covalt_git.calls.observed import observed
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found
 from covalt_git.calls.python_calls import check_space
+from covalt_git.calls.telemetry import observed
 from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.bundle_files import readable
+from covalt_git.json_values import canonical_json
+from covalt_git.manifests.toolset_files import readable
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
 from covalt_git.workspaces.recovery import unfinished

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from covalt_git import canonical_json
 from covalt_git.calls.engine import Request
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.files.model_errors import model_errors
-from covalt_git.json_schema import InvalidArgumentsError
-from covalt_git.json_values import JsonObject
-from covalt_git.models import problems as codes
+from covalt_git.json_values import JsonObject, canonical_json
+from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.manifests.model_errors import model_errors
 from covalt_git.models.base import StrictModel
+from covalt_git.problems import codes
 
 if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine

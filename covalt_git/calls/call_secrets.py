@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from covalt_git.secret_values import SecretStore
+from covalt_git.credentials.values import SecretStore
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from covalt_git.access.grants import Granted
-    from covalt_git.secret_command import SecretCommand
+    from covalt_git.credentials.command import SecretCommand
 
 
 def store(

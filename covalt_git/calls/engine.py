@@ -12,12 +12,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json, json_schema, times
+from covalt_git import timestamps
 from covalt_git.access import Principal, confirmation
-from covalt_git.calls import beside, http_calls, mcp_calls, python_calls
+from covalt_git.calls import concurrent_reads, http_calls, mcp_calls, python_calls
 from covalt_git.calls.background import RUNNING, Follower, Started
-from covalt_git.calls.given_ids import GivenId
-from covalt_git.calls.observed import observed, step, waiting
+from covalt_git.calls.idempotency import GivenId
 from covalt_git.calls.outcomes import (
     CallOutcome,
     as_recorded,
@@ -27,8 +26,10 @@ from covalt_git.calls.outcomes import (
     wrote_though_read_only,
 )
 from covalt_git.calls.preconditions import check_arguments, check_found, is_read_only, is_waived
+from covalt_git.calls.telemetry import observed, step, waiting
 from covalt_git.catalog.catalog import Catalog, Found
-from covalt_git.files.toolset_copies import ToolsetChangedError
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.models.calls import (
     Approval,
     CallError,
@@ -39,7 +40,7 @@ from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.project_config import limits_in_force
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox
-from covalt_git.secret_command import SecretCommand
+from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits, conversation
 from covalt_git.workspaces.chats import waiting_call
 from covalt_git.workspaces.locking import CancelledError, ChatBusyError
@@ -204,14 +205,14 @@ class Engine:
         None where its decorator asks, which only running it could tell.
         """
         call = self._new_call(chat, found, request, base=chat.head())
-        with beside.copied(chat, call.base) as copy:
+        with concurrent_reads.copied(chat, call.base) as copy:
             waived = is_waived(self.config, found.tool, request.args)
             begin = partial(self.follower.tell, Started(call.id))
             with self._running(call):
                 outcome = self._ran_python(
                     copy, call, found, begin=begin, confirmed=waived, warm=False
                 )
-            outcome = beside.at_home(outcome, copy, chat)
+            outcome = concurrent_reads.at_home(outcome, copy, chat)
             if outcome.status == "confirmation":
                 return None
             if outcome.status == "invalid_arguments":
@@ -320,7 +321,7 @@ class Engine:
             base=call.base,
             unstored=writer.unstored()[0],
             created_at=created,
-            expires_at=times.written(expires),
+            expires_at=timestamps.written(expires),
         )
         waits = call.model_copy(update={"status": "pending", "execution_id": approval.execution_id})
         # The call first: killed in between, it is a call whose approval is gone, and recorded so.

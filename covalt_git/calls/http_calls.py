@@ -8,20 +8,20 @@ from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
 from covalt_git.hosts import origin_of
 from covalt_git.models.http_placement import secrets_of
-from covalt_git.url_templates import UrlTemplate
+from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
     from covalt_git.catalog.catalog import Found
+    from covalt_git.credentials.command import SecretCommand
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Log, Outcome, Progress
-    from covalt_git.secret_command import SecretCommand
     from covalt_git.workspaces.chats import ChatStore
 
 

@@ -11,7 +11,6 @@ from covalt_git.calls import call_secrets
 from covalt_git.calls.background import Installing
 from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolsets import STATE_FOLDER, read_toolset
 from covalt_git.models.calls import CallError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
@@ -19,6 +18,7 @@ from covalt_git.models.server_definition import references_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime.jobs import Outcome
 from covalt_git.system.file_cache import signature
+from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.definition import Definition
+    from covalt_git.credentials.command import SecretCommand
     from covalt_git.elicitation.requests import Inquiry
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits, McpServer
     from covalt_git.models.toolset_state import ToolsetState
-    from covalt_git.secret_command import SecretCommand
+    from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chats import ChatStore
 
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from covalt_git.files.toolsets import Toolset
+    from covalt_git.credentials.command import SecretCommand
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import McpServer
-    from covalt_git.secret_command import SecretCommand
+    from covalt_git.toolsets.toolset import Toolset
 
 
 def listed(
@@ -37,8 +37,8 @@ def listed(
         BadDefinitionError: when what it gives is no tool.
         CovaltError: when it cannot be started, reached or understood.
     """
-    from covalt_git.connections.live import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
-    from covalt_git.connections.waiting import Hears  # noqa: PLC0415
+    from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections.thread_bridge import Hears  # noqa: PLC0415
 
     # It may still live, and write, when its folder goes.
     with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:

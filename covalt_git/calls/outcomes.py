@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.models.calls import Approval, CallError, PendingCall, RenderPlan, ToolCall
 from covalt_git.models.commit_record import CallRecord, WorkspaceNotes
 from covalt_git.render.plan import plan
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import finished_call
 from covalt_git.workspaces.writing import some

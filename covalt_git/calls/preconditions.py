@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json, json_schema
 from covalt_git.access import confirmation
 from covalt_git.calls import http_calls, mcp_calls
-from covalt_git.files.toolset_copies import ToolsetCopy
+from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.runtime import sandbox
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from covalt_git import json_schema
 from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
 from covalt_git.calls.background import Installing
+from covalt_git.credentials.values import Mask
 from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolset_copies import ToolsetCopy
+from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.runtime import environments, python_tool
 from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.jobs import MIB, Outcome, limit_error
-from covalt_git.secret_values import Mask
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from covalt_git.access.grants import Granted
     from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
+    from covalt_git.credentials.command import SecretCommand
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.elicitation import Question
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.jobs import Log, Progress
-    from covalt_git.secret_command import SecretCommand
     from covalt_git.workspaces.chats import ChatStore
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError
-from covalt_git.calls.beside import said_at_home
+from covalt_git.calls.concurrent_reads import said_at_home
 from covalt_git.calls.engine import Request, version_of
 from covalt_git.calls.preconditions import is_waived
 from covalt_git.errors import CovaltError, UnknownNameError

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from covalt_git.access import decide, sees_everything
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.toolsets import Toolset, toolset_ids
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.index.index import Index
 from covalt_git.models.tool import WHY_HELD_BACK, Tool
 from covalt_git.names import BadNameError, ToolId, is_id
+from covalt_git.toolsets.toolset import Toolset, toolset_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -9,23 +9,23 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from covalt_git.files.reading import shown_path
-from covalt_git.files.state_files import read_lock
-from covalt_git.files.tool_locks import LOCK_FOLDER, lock_file
-from covalt_git.files.toolsets import STATE_FOLDER, read_toolset, toolset_ids
+from covalt_git.manifests.reading import shown_path
+from covalt_git.manifests.state_files import read_lock
 from covalt_git.system.file_cache import FileCache
+from covalt_git.toolsets.tool_locks import LOCK_FOLDER, lock_file
+from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset, toolset_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from covalt_git.files.toolsets import Toolset
+    from covalt_git.toolsets.toolset import Toolset
 
 _READ = FileCache()
 
 
 def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> Toolset:
-    """Return a toolset as its files are now; see :func:`covalt_git.files.toolsets.read_toolset`.
+    """Return a toolset as its files are now; see :func:`covalt_git.toolsets.toolset.read_toolset`.
 
     ``ids`` are those of all toolsets, if known: a toolset depends on them, as no server may have the
     name of another one.

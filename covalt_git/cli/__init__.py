@@ -93,9 +93,9 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> None:
     """Keep an AI assistant's tools and its work in Git."""
     if log_format == "json":
-        from covalt_git.cli import log_lines  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.cli import json_log  # noqa: PLC0415 - only where it is wanted
 
-        log_lines.install()
+        json_log.install()
     if os.environ.get("NO_COLOR"):  # no-color.org
         ctx.color = False
     ctx.obj = {"root": root, "role": role}
@@ -146,9 +146,9 @@ def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
 
 
 def _show_stopped() -> None:
-    from covalt_git.cli import output, stopping  # noqa: PLC0415 - only at the end
+    from covalt_git.cli import interrupt, output  # noqa: PLC0415 - only at the end
 
-    stopping.pass_over()
+    interrupt.pass_over()
     output.say("stopped", err=True)
 
 

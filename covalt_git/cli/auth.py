@@ -14,14 +14,14 @@ import click
 
 from covalt_git.calls import mcp_calls
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option, wrong_call
+from covalt_git.cli.context import as_admin, json_option, wrong_call
+from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
-from covalt_git.installs.state_store import find_server, find_toolset
-from covalt_git.secret_command import SecretCommand
+from covalt_git.toolsets.state_store import find_server, find_toolset
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.kept_sign_ins import ClientChoice, KeptSignIn
+    from covalt_git.connections.token_store import ClientChoice, KeptSignIn
     from covalt_git.hosts import Origin, Reach
     from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
@@ -56,7 +56,7 @@ def login(
     as_json: bool,
 ) -> None:
     """Sign in to the MCP server TOOLSET/SERVER, in your browser."""
-    from covalt_git.connections.sign_in import Person, sign_in  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections.oauth_login import Person, sign_in  # noqa: PLC0415 - it loads the SDK
 
     opened = _as_admin()
     defined = _defined(opened, server)
@@ -79,7 +79,7 @@ def login(
 @json_option
 def list_sign_ins(*, as_json: bool) -> None:
     """List the servers that you are signed in to, from this project."""
-    from covalt_git.connections.kept_sign_ins import kept_sign_ins  # noqa: PLC0415 - as above
+    from covalt_git.connections.token_store import kept_sign_ins  # noqa: PLC0415 - as above
 
     found = [_told(kept) for _, kept in kept_sign_ins(_as_admin().root)]
     if as_json:
@@ -98,8 +98,8 @@ def list_sign_ins(*, as_json: bool) -> None:
 @json_option
 def logout(server: str, *, as_json: bool) -> None:
     """Forget what signing in to the MCP server TOOLSET/SERVER left here, and have it taken back there."""
-    from covalt_git.connections.kept_sign_ins import kept_sign_ins  # noqa: PLC0415 - as above
-    from covalt_git.connections.sign_out import sign_out  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections.token_store import kept_sign_ins  # noqa: PLC0415 - as above
 
     opened = _as_admin()
     was = [(file, kept) for file, kept in kept_sign_ins(opened.root) if _name(kept) == server]
@@ -154,7 +154,7 @@ def _defined(opened: Project, text: str) -> Definition:
 
 
 def _choice(client_id: str | None, secret: str | None, metadata: str | None) -> ClientChoice | None:
-    from covalt_git.connections.kept_sign_ins import ClientChoice  # noqa: PLC0415 - as above
+    from covalt_git.connections.token_store import ClientChoice  # noqa: PLC0415 - as above
 
     if secret is not None and client_id is None:
         raise wrong_call("--client-secret goes with --client-id")

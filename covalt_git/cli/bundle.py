@@ -11,14 +11,14 @@ import click
 
 from covalt_git.cli import bundle_verify, output
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.session import as_admin, json_option, project, toolsets_indexed
+from covalt_git.cli.context import as_admin, json_option, project, toolsets_indexed
 from covalt_git.cli.toolset_update import named_source, tell, wanted
+from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
-from covalt_git.files.bundle_export import bundle_name, pack_bundle
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.signatures import beside, sign
-from covalt_git.secret_values import SecretStore
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.export import bundle_name, pack_bundle
 
 
 @click.group()

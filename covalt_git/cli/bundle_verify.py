@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option
+from covalt_git.cli.context import as_admin, json_option
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolsets import toolset_ids
-from covalt_git.installs.verifying import verify_file, verify_toolset
+from covalt_git.installs.verify import verify_file, verify_toolset
+from covalt_git.toolsets.toolset import toolset_ids
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject

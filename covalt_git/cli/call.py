@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from covalt_git import canonical_json
 from covalt_git.calls.engine import Request
-from covalt_git.cli import call_batch, output, render_text
+from covalt_git.cli import call_batch, output, result_text
 from covalt_git.cli.call_progress import following
-from covalt_git.cli.session import given_text, indexed, json_option, project, waiting, wrong_call
+from covalt_git.cli.context import given_text, indexed, json_option, project, waiting, wrong_call
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan
 from covalt_git.runtime import python_tool
 from covalt_git.text import display
@@ -166,9 +166,9 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     if opened and call.render_plan is not None:
         if outcome.output:
             output.say(outcome.output.rstrip("\n"), prose=True)
-        render_text.plan(chat, manifest, RenderPlan.model_validate(call.render_plan))
+        result_text.plan(chat, manifest, RenderPlan.model_validate(call.render_plan))
     elif call.status == "success":
-        render_text.result(call.result, outcome.output)
+        result_text.result(call.result, outcome.output)
     output.say(f"{call.post_manifest_id[: output.SHORT]} on {chat.active_branch()}", dim=True)
 
 

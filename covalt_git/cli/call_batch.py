@@ -12,9 +12,9 @@ from covalt_git.calls.background import Cancel
 from covalt_git.calls.batch import read_batch
 from covalt_git.cli import output
 from covalt_git.cli.call_progress import following
+from covalt_git.cli.context import given_text, indexed, waiting
+from covalt_git.cli.interrupt import cancelling
 from covalt_git.cli.progress import bar
-from covalt_git.cli.session import given_text, indexed, waiting
-from covalt_git.cli.stopping import cancelling
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.calls.background import Cancel, Follower, Installing, Started
 from covalt_git.cli import elicitation, output
+from covalt_git.cli.interrupt import cancelling
 from covalt_git.cli.progress import bar
-from covalt_git.cli.stopping import cancelling
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.runtime.python_tool import KEPT_OUTPUT
 

@@ -12,16 +12,16 @@ import click
 
 from covalt_git.cli import (
     chat_branch,
-    chat_history,
+    chat_log,
     chat_merge,
     chat_message,
     chat_replay,
     chat_restore,
-    chat_store,
+    chat_transfer,
     output,
-    render_text,
+    result_text,
 )
-from covalt_git.cli.session import (
+from covalt_git.cli.context import (
     chat_argument,
     indexed,
     json_option,
@@ -84,7 +84,7 @@ def list_chats(*, as_json: bool) -> None:
                     str(row["manifests"]),
                     str(row["tool_calls"]),
                     row["created_at"],
-                    chat_store.title_of(row),
+                    chat_transfer.title_of(row),
                 )
                 for row in rows
             ],
@@ -198,7 +198,7 @@ def diff(
                 output.changes(changes)
             else:
                 for change in changes:
-                    render_text.patch(chat.patch(change))
+                    result_text.patch(chat.patch(change))
 
 
 @command.command("upload")
@@ -257,12 +257,12 @@ def _kind(mode: int) -> str:
 
 command.add_command(chat_branch.command, "branch")
 command.add_command(chat_branch.checkout, "checkout")
-command.add_command(chat_history.log, "log")
-command.add_command(chat_history.show, "show")
+command.add_command(chat_log.log, "log")
+command.add_command(chat_log.show, "show")
 command.add_command(chat_merge.merge, "merge")
 command.add_command(chat_merge.resolve, "resolve")
 command.add_command(chat_message.command, "message")
 command.add_command(chat_replay.command, "replay")
 command.add_command(chat_restore.command, "restore")
-for whole in chat_store.COMMANDS:
+for whole in chat_transfer.COMMANDS:
     command.add_command(whole)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import chat_argument, json_option, notes_json, project, written
+from covalt_git.cli.context import chat_argument, json_option, notes_json, project, written
 from covalt_git.workspaces import branches, commit_names
 
 if TYPE_CHECKING:

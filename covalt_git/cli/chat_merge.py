@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import chat_argument, json_option, project, written, wrong_call
+from covalt_git.cli.context import chat_argument, json_option, project, written, wrong_call
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.text import display
 from covalt_git.workspaces import merging, resolving

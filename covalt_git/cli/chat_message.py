@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import chat_argument, json_option, notes_json, project, written
+from covalt_git.cli.context import chat_argument, json_option, notes_json, project, written
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.text.display import shorten
 from covalt_git.workspaces import messages

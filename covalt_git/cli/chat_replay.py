@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import (
-    chat_argument,
-    indexed,
-    json_option,
-    project,
-    waiting,
-    wrong_call,
-)
+from covalt_git.cli.context import chat_argument, indexed, json_option, project, waiting, wrong_call
 from covalt_git.text import display
 from covalt_git.workspaces import commit_names
 

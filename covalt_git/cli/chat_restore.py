@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import (
+from covalt_git.cli.context import (
     chat_argument,
     json_option,
     notes_json,

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.problem_lines import print_problems
+from covalt_git.cli.context import json_option
+from covalt_git.cli.problem_text import print_problems
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, tell
-from covalt_git.cli.session import json_option
-from covalt_git.files.project_files import find_root
-from covalt_git.following import Changes, FollowedProject
+from covalt_git.project_watch import Changes, FollowedProject
 from covalt_git.serving.server import Serving, serve
+from covalt_git.toolsets.project_files import find_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.errors import Problem
-    from covalt_git.following import Look
     from covalt_git.models.project_config import ServerConfig
+    from covalt_git.project_watch import Look
 
 
 @click.command()

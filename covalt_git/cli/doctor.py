@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option
+from covalt_git.cli.context import json_option
+from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
-from covalt_git.files.project_files import find_root, read_config
 from covalt_git.runtime import machine, probing, sandbox
-from covalt_git.secret_command import SecretCommand
+from covalt_git.toolsets.project_files import find_root, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

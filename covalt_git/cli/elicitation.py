@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git import canonical_json
 from covalt_git.cli import output
 from covalt_git.elicitation.forms import BadFormError, FormField, form_fields
 from covalt_git.elicitation.requests import NOBODY, InvalidAnswerError, NotAskedError, Respondent
+from covalt_git.json_values import canonical_json
 from covalt_git.system import file_lock
 from covalt_git.text import display
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.explanations import Explanation, all_in_one, explanation, titles
+from covalt_git.problems.explain import Explanation, all_in_one, explanation, titles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.hosts import origin_of
-from covalt_git.url_templates import UrlTemplate
+from covalt_git.json_values import canonical_json
+from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.toolsets.toolset import Toolset
 
 
 def first_steps(toolset: Toolset, chat_id: str | None) -> list[str]:

@@ -9,9 +9,8 @@ import click
 
 from covalt_git.access.grants import ports
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option
-from covalt_git.hosts import HostRule
-from covalt_git.installs.decisions import (
+from covalt_git.cli.context import as_admin, json_option
+from covalt_git.grants.grants import (
     grant_network,
     grant_process,
     grant_secret,
@@ -23,16 +22,17 @@ from covalt_git.installs.decisions import (
     secret_key,
     server_key,
 )
-from covalt_git.installs.standing import changes
-from covalt_git.installs.state_store import find_server, find_toolset
+from covalt_git.grants.status import changes
+from covalt_git.hosts import HostRule
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.toolsets.state_store import find_server, find_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.models.toolset_state import Grant
+    from covalt_git.toolsets.toolset import Toolset
 
 _as_admin = partial(as_admin, "grant anything")
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")

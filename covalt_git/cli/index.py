@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project, synced, wrong_call
+from covalt_git.cli.context import json_option, project, synced, wrong_call
 from covalt_git.index.index import Index
 
 if TYPE_CHECKING:

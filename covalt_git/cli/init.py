@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from covalt_git.cli import output
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 
 
 @click.command()

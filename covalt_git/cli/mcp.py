@@ -10,7 +10,7 @@ import click
 
 from covalt_git.access import UnknownRoleError
 from covalt_git.cli import mcp_install, output
-from covalt_git.cli.session import project, tell_roleless
+from covalt_git.cli.context import project, tell_roleless
 
 Mode = Literal["direct", "search"]
 Style = Literal["dots", "underscore"]
@@ -63,8 +63,8 @@ def command(
     # Only now, as they take half a second.
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.client_chats import ClientChats  # noqa: PLC0415
-    from covalt_git.gateway.gateway import Gateway  # noqa: PLC0415
-    from covalt_git.serving.announced import approval_page  # noqa: PLC0415
+    from covalt_git.gateway.service import Gateway  # noqa: PLC0415
+    from covalt_git.serving.server_registry import approval_page  # noqa: PLC0415
 
     pages = partial(approval_page, opened.root)
     stdio.serve(Gateway(opened.root, under, style, mode, ClientChats(chat_id), pages=pages))

@@ -8,14 +8,13 @@ from urllib.parse import urlencode
 
 import click
 
-from covalt_git.cli import output
-from covalt_git.cli.session import json_option, project, tell_roleless, wrong_call
-from covalt_git.gateway import host_files
-from covalt_git.gateway.host_files import Host
+from covalt_git.cli import mcp_hosts, output
+from covalt_git.cli.context import json_option, project, tell_roleless, wrong_call
+from covalt_git.cli.mcp_hosts import Host
 from covalt_git.text import line_diff
 
 if TYPE_CHECKING:
-    from covalt_git.gateway.host_files import HostFile
+    from covalt_git.cli.mcp_hosts import HostFile
 
 _COLOURS = {"+": "green", "-": "red"}
 
@@ -54,7 +53,7 @@ def command(
     one is told: `covalt-git token new`, with the --role and --chat that stand before.
     """
     server = _address(ctx) if served else _args(ctx)
-    file = host_files.with_server(host, project().root, server, name)
+    file = mcp_hosts.with_server(host, project().root, server, name)
     token = _token_command(ctx, host) if served else None
     if not served:
         tell_roleless(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host}")
@@ -67,7 +66,7 @@ def command(
         _show(file)
     writes = changed and (yes or _says_yes(file, as_json=as_json))
     if writes:
-        host_files.write(file)
+        mcp_hosts.write(file)
     if as_json:
         told = {"path": str(file.path), "entry": file.entry, "written": writes}
         output.as_json(told if token is None else told | {"token_with": token})
@@ -135,7 +134,7 @@ def _token_command(ctx: click.Context, host: Host) -> str:
 def _tell_token(command: str | None) -> None:
     if command is not None:
         output.say(
-            f"it sends the token in {host_files.TOKEN_VARIABLE}; make one: {command}", err=True
+            f"it sends the token in {mcp_hosts.TOKEN_VARIABLE}; make one: {command}", err=True
         )
 
 

@@ -8,7 +8,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.errors import CovaltError
-from covalt_git.models.json_schemas import NAMES, file_name, schema_text
+from covalt_git.models.published_schemas import NAMES, file_name, schema_text
 
 
 @click.command()

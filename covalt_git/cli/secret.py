@@ -9,11 +9,11 @@ import click
 
 from covalt_git.access.grants import granted
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option
+from covalt_git.cli.context import as_admin, json_option
+from covalt_git.credentials.command import SecretCommand, SecretCommandError
+from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.toolsets import read_toolset, toolset_ids
-from covalt_git.secret_command import SecretCommand, SecretCommandError
-from covalt_git.secret_values import SHORTEST, SecretStore
+from covalt_git.toolsets.toolset import read_toolset, toolset_ids
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject

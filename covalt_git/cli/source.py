@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option, toolsets_indexed, wrong_call
+from covalt_git.cli.context import as_admin, json_option, toolsets_indexed, wrong_call
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolsets import toolset_ids
-from covalt_git.installs.definition_lines import definition_lines
-from covalt_git.installs.refreshing import (
+from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import (
     ToolDifference,
     ToolSource,
     accept,
@@ -21,14 +20,15 @@ from covalt_git.installs.refreshing import (
     refresh,
     sources,
 )
+from covalt_git.toolsets.toolset import toolset_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from covalt_git.installs.refreshing import Listed, Refreshed
     from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
+    from covalt_git.sources.refresh import Listed, Refreshed
 
 _as_admin = partial(as_admin, "look at sources")
 _TITLES = ("SOURCE", "TOOLS", "ACCEPTED", "NEW", "CHANGED", "GONE", "ASKED")
@@ -178,7 +178,7 @@ def _say_differences(source: ToolSource, found: Sequence[ToolDifference]) -> Non
 def _asked_by(opened: Project) -> Listed:
     """Return what asks a server."""
     from covalt_git.calls.mcp_listing import listed  # noqa: PLC0415 - most commands need no server
-    from covalt_git.secret_command import SecretCommand  # noqa: PLC0415
+    from covalt_git.credentials.command import SecretCommand  # noqa: PLC0415
 
     command = SecretCommand.of(opened.root, opened.config.secret_command)
     return partial(listed, root=opened.root, command=command, tell=_progress)

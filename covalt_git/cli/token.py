@@ -12,13 +12,13 @@ import click
 
 from covalt_git.access import UnknownRoleError
 from covalt_git.cli import output
-from covalt_git.cli.session import as_admin, json_option, wrong_call
+from covalt_git.cli.context import as_admin, json_option, wrong_call
+from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.errors import CovaltError
-from covalt_git.files.agent_tokens import AgentTokens
 from covalt_git.names import suggest_id
 
 if TYPE_CHECKING:
-    from covalt_git.files.agent_tokens import AgentToken
+    from covalt_git.credentials.agent_tokens import AgentToken
     from covalt_git.json_values import JsonObject
 
 _as_admin = partial(as_admin, "let agents in")

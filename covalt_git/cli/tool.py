@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output, tool_override, tool_test
-from covalt_git.cli.session import json_option, project, tell_roleless
+from covalt_git.cli.context import json_option, project, tell_roleless
 from covalt_git.models.http_placement import placement
 from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.models.toolset_state import LocalOverride

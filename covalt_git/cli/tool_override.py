@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git import canonical_json
 from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import as_admin, json_option, project, toolsets_indexed, wrong_call
+from covalt_git.cli.context import as_admin, json_option, project, toolsets_indexed, wrong_call
+from covalt_git.cli.problem_text import print_problems
 from covalt_git.errors import UnknownNameError
-from covalt_git.installs.overriding import Overrides, override_tool, overrides
+from covalt_git.json_values import canonical_json
+from covalt_git.toolsets.overrides import Overrides, override_tool, overrides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

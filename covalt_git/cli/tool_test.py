@@ -13,7 +13,7 @@ import click
 
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.cli import output
-from covalt_git.cli.session import indexed, json_option, project, wrong_call
+from covalt_git.cli.context import indexed, json_option, project, wrong_call
 from covalt_git.errors import nearest_name
 from covalt_git.names import matches
 from covalt_git.workspaces.chats import Chats
@@ -21,7 +21,7 @@ from covalt_git.workspaces.chats import Chats
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from covalt_git.calls.examples import ExampleRun
+    from covalt_git.calls.tool_examples import ExampleRun
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.project import Project
@@ -42,7 +42,7 @@ def command(patterns: tuple[str, ...], *, keep: bool, as_json: bool) -> None:
     example failed.
     """
     # Here, because this module is loaded for every command of tools, and most make no calls.
-    from covalt_git.calls.examples import run_example  # noqa: PLC0415
+    from covalt_git.calls.tool_examples import run_example  # noqa: PLC0415
     from covalt_git.runtime import python_tool  # noqa: PLC0415
 
     python_tool.prepare(Path(sys.executable))

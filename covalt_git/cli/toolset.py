@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from covalt_git.cli import output
+from covalt_git.cli.context import as_admin, json_option, project, toolsets_indexed
 from covalt_git.cli.first_steps import first_steps
-from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import as_admin, json_option, project, toolsets_indexed
+from covalt_git.cli.problem_text import print_problems
 from covalt_git.cli.toolset_update import diff_command, update_command
-from covalt_git.files.new_toolset import TEMPLATES, Template, create_toolset
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.removing import undo_command, uninstall
-from covalt_git.installs.standing import lacking
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.grants.status import lacking
+from covalt_git.installs.uninstall import undo_command, uninstall
+from covalt_git.toolsets.new_toolset import TEMPLATES, Template, create_toolset
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.json_values import JsonObject
+    from covalt_git.toolsets.toolset import Toolset
 
 
 @click.group()

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output, render_text
+from covalt_git.cli import output, result_text
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.problem_lines import print_problems
-from covalt_git.cli.session import as_admin, forbidden, json_option, project, toolsets_indexed
+from covalt_git.cli.context import as_admin, forbidden, json_option, project, toolsets_indexed
+from covalt_git.cli.problem_text import print_problems
 from covalt_git.errors import CovaltError
-from covalt_git.installs.differences import differences
-from covalt_git.installs.requested import addresses_elsewhere, requested
+from covalt_git.grants.requested import addresses_elsewhere, requested
+from covalt_git.installs.local_changes import differences
 from covalt_git.installs.updating import update
 
 if TYPE_CHECKING:
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.installs.updating import Update
     from covalt_git.json_values import JsonObject
+    from covalt_git.toolsets.toolset import Toolset
 
 _MARKS = {
     "added": ("+", "green"),
@@ -102,7 +102,7 @@ def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_jso
             mark, colour = output.MARKS[one.kind]
             output.say(f"  {mark} {one.path}", fg=colour)
         else:
-            render_text.patch(one.patch.decode(errors="replace"))
+            result_text.patch(one.patch.decode(errors="replace"))
     if not changed:
         since = "that was granted" if grant else "it was imported"
         output.say(f"nothing of {toolset_id} has changed since {since}", err=True)

@@ -12,24 +12,18 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.progress import Bar
 from covalt_git.errors import WrongCallError
-from covalt_git.files.project_files import CONFIG, ProjectReading, find_root, read_project
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.reports import repository_prefix
-from covalt_git.reports.baselines import (
-    Compared,
-    baseline_text,
-    compare,
-    read_baseline,
-    updated,
-)
-from covalt_git.reports.github_commands import github_command
+from covalt_git.problems.baseline import Compared, baseline_text, compare, read_baseline, updated
+from covalt_git.problems.github import github_command
+from covalt_git.problems.repository import repository_prefix
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.project_files import CONFIG, ProjectReading, find_root, read_project
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from covalt_git.errors import Problem
-    from covalt_git.installs.standing import Lacking
+    from covalt_git.grants.status import Lacking
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -82,7 +76,7 @@ def command(
     wanted = _wanted(paths, root)
     reading = _read(root)
     if fix or diff:
-        from covalt_git.cli.mending import mend_files  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.cli.validate_fix import mend_files  # noqa: PLC0415 - only where it is wanted
 
         mended = mend_files(root, _within(reading, wanted), write=not diff)
         if diff:
@@ -197,11 +191,11 @@ def _print(
     if form == "json":
         output.as_json(_json(reading, compared))
     elif form == "sarif":
-        from covalt_git.reports.sarif import sarif_log  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.problems.sarif import sarif_log  # noqa: PLC0415 - only where it is wanted
 
         click.echo(json.dumps(sarif_log(compared.new, repository_prefix(reading.root)), indent=2))
     elif form == "junit":
-        from covalt_git.reports.junit import junit_report  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.problems.junit import junit_report  # noqa: PLC0415 - only where it is wanted
 
         failing = {"error", "warning"} if strict else {"error"}
         sound = {path for path in _manifests(reading) if wanted(path)}
@@ -213,7 +207,7 @@ def _print(
         output.say(_summary(reading, compared))
     else:
         if compared.new:
-            from covalt_git.cli.problem_lines import print_problems  # noqa: PLC0415 - only for some
+            from covalt_git.cli.problem_text import print_problems  # noqa: PLC0415 - only for some
 
             print_problems(compared.new, reading.root)
         colour = "red" if _failing(compared.new, strict) else "green"
@@ -246,7 +240,7 @@ def _lacking(reading: ProjectReading) -> list[Lacking]:
     used = [one for one in reading.toolsets if one.sound and one.enabled and one.has_servers]
     if not used:
         return []
-    from covalt_git.installs.standing import lacking  # noqa: PLC0415 - only where it is wanted
+    from covalt_git.grants.status import lacking  # noqa: PLC0415 - only where it is wanted
 
     found = [lacking(read_toolset(reading.root, one.id)) for one in used]
     return [one for of_toolset in found for one in of_toolset]
@@ -255,7 +249,7 @@ def _lacking(reading: ProjectReading) -> list[Lacking]:
 def _mendable(reading: ProjectReading, compared: Compared) -> int:
     if not compared.new:
         return 0
-    from covalt_git.cli.mending import mendable  # noqa: PLC0415 - only where it is wanted
+    from covalt_git.cli.validate_fix import mendable  # noqa: PLC0415 - only where it is wanted
 
     return mendable(reading.root, compared.new)
 

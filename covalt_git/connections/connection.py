@@ -19,10 +19,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from covalt_git import __version__
-from covalt_git.connections import failures
-from covalt_git.connections.kept_sign_ins import mask_of
-from covalt_git.connections.kept_tokens import KeptTokens
-from covalt_git.connections.last_words import LastWords
+from covalt_git.connections import errors as failures
+from covalt_git.connections.stderr_tail import LastWords
+from covalt_git.connections.token_refresh import KeptTokens
+from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
 from covalt_git.models.tool_lock import locked_tool
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.waiting import Voice
+    from covalt_git.connections.thread_bridge import Voice
     from covalt_git.json_values import JsonObject
 
 _logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from covalt_git.files.toolset_copies import ToolsetCopy
     from covalt_git.hosts import Reach
+    from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 
 @dataclass(frozen=True, slots=True)

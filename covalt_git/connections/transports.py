@@ -13,7 +13,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from covalt_git.hosts import Reach
-from covalt_git.http_client.auth_requests import BearerAuth
+from covalt_git.http_client.oauth_requests import BearerAuth
 from covalt_git.http_client.transport import agent_client
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.last_words import LastWords
-    from covalt_git.http_client.auth_requests import Tokens
+    from covalt_git.connections.stderr_tail import LastWords
+    from covalt_git.http_client.oauth_requests import Tokens
 
 MOST_EVENT_BYTES = 64 << 20
 """How much a server may say at once over streamable HTTP; the older SSE is held to 1 MiB by the SDK.

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import json_schema
 from covalt_git.elicitation.forms import form_fields
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.elicitation import AskedQuestion
 from covalt_git.names import new_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.following import Changes
+from covalt_git.project_watch import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
-from covalt_git.gateway.listing import CHAT_ARGUMENT
+from covalt_git.gateway.tool_listing import CHAT_ARGUMENT
 
 if TYPE_CHECKING:
     from covalt_git.project import Project

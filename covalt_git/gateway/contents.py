@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import addresses
+from covalt_git.gateway import resource_uris
 from covalt_git.models.file_reference import is_reference
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
 def _link(value: Any, call: ToolCall) -> list[types.ContentBlock]:
     """Return a link to the file as the call left it."""
     path = value["file"]
-    if not addresses.can_be_named(path):
+    if not resource_uris.can_be_named(path):
         return [types.TextContent(text=json.dumps(value))]
-    uri = addresses.file(call.chat_id, path, manifest_id=call.post_manifest_id)
+    uri = resource_uris.file(call.chat_id, path, manifest_id=call.post_manifest_id)
     return [types.ResourceLink(uri=uri, name=path, mime_type=value["media_type"])]

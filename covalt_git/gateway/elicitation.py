@@ -25,7 +25,7 @@ from covalt_git.elicitation.requests import (
     InvalidAnswerError,
     NotAskedError,
 )
-from covalt_git.gateway.eras import is_modern
+from covalt_git.gateway.protocol import is_modern
 from covalt_git.models.elicitation import Question
 from covalt_git.text import display
 

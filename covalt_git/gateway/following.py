@@ -17,7 +17,7 @@ from covalt_git.calls.background import BackgroundCall, BackgroundCalls, CallEve
 from covalt_git.elicitation.requests import Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import elicitation
-from covalt_git.gateway.eras import is_modern
+from covalt_git.gateway.protocol import is_modern
 from covalt_git.runtime.jobs import Log, Progress
 
 if TYPE_CHECKING:

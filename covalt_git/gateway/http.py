@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from covalt_git.gateway.server import Faces
+from covalt_git.gateway.mcp_server import Faces
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from covalt_git.gateway.gateway import Gateway
+    from covalt_git.gateway.service import Gateway
 
 PLACE = "/mcp"
 """The path that it answers at."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import mcp_types as types
 from mcp.server.connection import allowed_log_levels
 
-from covalt_git.gateway.eras import is_modern
+from covalt_git.gateway.protocol import is_modern
 
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext

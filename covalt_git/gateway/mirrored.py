@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcp.shared.inbound import x_mcp_header_map
 
-from covalt_git.gateway import naming, own_tools
+from covalt_git.gateway import meta_tools, tool_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,8 +29,8 @@ def schemas(tools: Iterable[Tool]) -> dict[str, JsonObject]:
     if not mirroring:
         return {}
     meant: dict[str, set[str]] = {}
-    for style in naming.STYLES:
-        named = naming.names(sorted(known), style, taken=own_tools.NAMES)
+    for style in tool_names.STYLES:
+        named = tool_names.names(sorted(known), style, taken=meta_tools.NAMES)
         for name, tool_id in named.items():
             meant.setdefault(name, set()).add(tool_id)
     return {

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.catalog.given import said
+from covalt_git.catalog.prompt_content import said
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import naming
+from covalt_git.gateway import tool_names
 from covalt_git.gateway.toolset_resources import contents, title
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from covalt_git.catalog.given import Said
+    from covalt_git.catalog.prompt_content import Said
     from covalt_git.models.prompts import Given, Prompt
     from covalt_git.project import Project
 
@@ -40,7 +40,7 @@ class Prompts:
     """The prompts of a project for one client, under the names that it takes."""
 
     project: Project
-    style: naming.Style
+    style: tool_names.Style
 
     def listed(self) -> dict[str, Callable[[], types.Prompt]]:
         """Return what lists have, sorted by the keys, each as what describes it."""
@@ -76,7 +76,7 @@ class Prompts:
         with self.project.index() as index:
             index.sync_toolsets()
             known = {given.id: given for given in self.project.catalog.prompts(index)}
-        return {name: known[one] for name, one in naming.names([*known], self.style).items()}
+        return {name: known[one] for name, one in tool_names.names([*known], self.style).items()}
 
 
 def _described(name: str, given: Given[Prompt]) -> types.Prompt:

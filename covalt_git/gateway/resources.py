@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.catalog.given import Content
+from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import addresses, toolset_resources
+from covalt_git.gateway import resource_uris, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
 from covalt_git.git_objects import is_binary_content
 from covalt_git.workspaces import trees
@@ -26,9 +26,9 @@ from covalt_git.workspaces.chats import finished_call
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.gateway.addresses import Address
-    from covalt_git.gateway.app_pages import AppPages
     from covalt_git.gateway.client_chats import Client, ClientChats
+    from covalt_git.gateway.mcp_apps import AppPages
+    from covalt_git.gateway.resource_uris import Address
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
 
@@ -71,12 +71,12 @@ class Resources:
             if self._may("list_files"):
                 with chat.looking() as seen:
                     for path in trees.files_in(chat.store, seen.tree):
-                        if addresses.can_be_named(path):
-                            uri = addresses.file(chat.id, path)
+                        if resource_uris.can_be_named(path):
+                            uri = resource_uris.file(chat.id, path)
                             listed[uri] = partial(_file, uri, path)
             for branch in chat.branches() if self._may("log") else ():
                 if branch.manifest_id is not None:
-                    uri = addresses.manifest(chat.id, branch.manifest_id)
+                    uri = resource_uris.manifest(chat.id, branch.manifest_id)
                     listed[uri] = partial(_manifest, uri, branch.name)
         return dict(sorted(listed.items()))
 
@@ -89,7 +89,7 @@ class Resources:
         page = self.pages.read(uri)
         if page is not None:
             return page
-        address = addresses.parse(uri)
+        address = resource_uris.parse(uri)
         of_toolset = None if address else toolset_resources.read(self.project, uri)
         if of_toolset is not None:
             return of_toolset
@@ -135,7 +135,7 @@ class Resources:
                 uri_template=template.replace("{chat}", chat_id or "{chat}"),
                 mime_type=_JSON if name == "manifest" else None,
             )
-            for name, template in addresses.TEMPLATES.items()
+            for name, template in resource_uris.TEMPLATES.items()
         ] + toolset_resources.templates(self.project)
 
     def _is_own(self, chat_id: str) -> bool:

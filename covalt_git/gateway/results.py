@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import addresses, contents, shown_files
+from covalt_git.gateway import contents, resource_uris, shown_files
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -172,18 +172,18 @@ def _links(
     gone = [change.path for change in changes if change.new is None]
     told: list[types.ContentBlock] = [
         types.ResourceLink(
-            uri=addresses.file(chat_id, change.path, manifest_id=manifest_id),
+            uri=resource_uris.file(chat_id, change.path, manifest_id=manifest_id),
             name=change.path,
             description="added" if change.old is None else "modified",
         )
         for change in there[:MOST_LINKS]
-        if addresses.can_be_named(change.path)
+        if resource_uris.can_be_named(change.path)
     ]
     if len(there) > MOST_LINKS:
         told.append(_text(f"and {len(there) - MOST_LINKS} more files were changed"))
     if gone:
         more = f" and {len(gone) - MOST_LINKS} more" if len(gone) > MOST_LINKS else ""
-        names = ", ".join(path for path in gone[:MOST_LINKS] if addresses.can_be_named(path))
+        names = ", ".join(path for path in gone[:MOST_LINKS] if resource_uris.can_be_named(path))
         told.append(_text(f"deleted: {names}{more}"))
     return told
 

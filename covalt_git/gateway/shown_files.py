@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.gateway import addresses
+from covalt_git.gateway import resource_uris
 from covalt_git.models.renderers import FILE_KEYS
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ def _files(plan: RenderPlan, chat_id: str, manifest_id: str) -> dict[str, str]:
         if not isinstance(name, str):
             continue
         place, _, path = name.partition(":")
-        if place == "workspace" and addresses.can_be_named(path):
-            found[name] = addresses.file(chat_id, path, manifest_id=manifest_id)
+        if place == "workspace" and resource_uris.can_be_named(path):
+            found[name] = resource_uris.file(chat_id, path, manifest_id=manifest_id)
         elif place == "toolset" and plan.artifact is not None:
-            found[name] = addresses.artifact(chat_id, manifest_id)
+            found[name] = resource_uris.artifact(chat_id, manifest_id)
     return found

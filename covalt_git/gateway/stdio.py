@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 from mcp.server.stdio import stdio_server
 
-from covalt_git.gateway.server import Faces
+from covalt_git.gateway.mcp_server import Faces
 from covalt_git.runtime import python_tool
 from covalt_git.text.log_format import escape_logs
 from covalt_git.workspaces import watches
@@ -19,7 +19,7 @@ from covalt_git.workspaces import watches
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from covalt_git.gateway.gateway import Gateway
+    from covalt_git.gateway.service import Gateway
 
 _ONLY = "stdio"
 GRACE_S = 2.0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.catalog.given import held
-from covalt_git.uri_templates import UriTemplate
+from covalt_git.catalog.prompt_content import held
+from covalt_git.templating.uri_templates import UriTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from covalt_git.catalog.given import Content
+    from covalt_git.catalog.prompt_content import Content
     from covalt_git.models.prompts import Given, Resource, What
     from covalt_git.project import Project
 

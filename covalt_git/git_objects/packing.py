@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.freeing import Freeing
 from covalt_git.git_objects.deltas import delta
+from covalt_git.git_objects.freeing import Freeing
 from covalt_git.git_objects.gathering import MANY
 from covalt_git.git_objects.objects import (
     DamagedObjectError,

@@ -8,8 +8,8 @@ verified, and every wait ends with the time of the whole exchange.
 """
 
 from covalt_git.http_client.client import Answer, HttpClient, Part, Request
-from covalt_git.http_client.failures import HttpError
-from covalt_git.http_client.patience import Patience
+from covalt_git.http_client.deadline import Patience
+from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import Resolve, resolve
 
 __all__ = [

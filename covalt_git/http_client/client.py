@@ -12,7 +12,7 @@ import httpx2
 
 import covalt_git
 from covalt_git.hosts import BadHostError, Origin, Reach, origin_of
-from covalt_git.http_client.failures import HttpError
+from covalt_git.http_client.errors import HttpError
 from covalt_git.http_client.transport import (
     LimitedStream,
     Transport,
@@ -22,12 +22,12 @@ from covalt_git.http_client.transport import (
     system_trust,
     why_broken,
 )
-from covalt_git.url_templates import lies_in
+from covalt_git.templating.url_templates import lies_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from covalt_git.http_client.patience import Patience
+    from covalt_git.http_client.deadline import Patience
     from covalt_git.http_client.transport import Resolve
 
 _MIB = 1 << 20

@@ -21,7 +21,7 @@ import httpcore2
 import httpx2
 
 from covalt_git.hosts import BadHostError, origin_of
-from covalt_git.http_client.failures import HttpError
+from covalt_git.http_client.errors import HttpError
 
 if TYPE_CHECKING:
     import ssl

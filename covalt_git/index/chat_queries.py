@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git import canonical_json
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.history import (
     ALL_BRANCHES,
@@ -17,6 +16,7 @@ from covalt_git.index.history import (
     read_line,
 )
 from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.workspaces import commit_names
 from covalt_git.workspaces.chats import HEADS

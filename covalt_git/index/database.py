@@ -8,8 +8,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import __version__, canonical_json
+from covalt_git import __version__
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

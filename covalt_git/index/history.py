@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.models.commit_record import made
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.forked import unheard
 from covalt_git.git_objects.revisions import write_folder
 from covalt_git.index.chat_queries import ChatQueries
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.system.fork_pool import unheard
 from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:

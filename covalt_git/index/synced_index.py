@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from covalt_git import canonical_json
-from covalt_git.forked import unheard
 from covalt_git.index import chat_rows, database, toolset_rows
+from covalt_git.json_values import canonical_json
+from covalt_git.system.fork_pool import unheard
 from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:

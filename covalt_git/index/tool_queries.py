@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.errors import Problem
 from covalt_git.index import search
 from covalt_git.index.synced_index import SyncedIndex, row_values
+from covalt_git.json_values import canonical_json
 from covalt_git.models.prompts import Given, Prompt, Resource
 from covalt_git.models.tool import Tool
 

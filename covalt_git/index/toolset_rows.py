@@ -9,23 +9,23 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.override_keys import overridden_tool, override_key
-from covalt_git.files.toolsets import toolset_ids
-from covalt_git.forked import each, unheard
 from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searched_text
-from covalt_git.index.signatures import Seen, is_as_seen, read_seen
+from covalt_git.index.toolset_signatures import Seen, is_as_seen, read_seen
+from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.names import ToolId
+from covalt_git.system.fork_pool import each, unheard
+from covalt_git.toolsets.toolset import toolset_ids
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.models.prompts import Prompt, Resource
     from covalt_git.models.tool import Tool
+    from covalt_git.toolsets.toolset import Toolset
 
 Reading = tuple[Row, list[tuple[str, Row]]]
 """What was seen of a toolset, and its rows by their tables; none of an unsound one.

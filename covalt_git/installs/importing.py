@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import CovaltError
-from covalt_git.files.state_files import write_state
-from covalt_git.files.toolsets import STATE_FOLDER, toolset_ids
-from covalt_git.installs.changing import changing
 from covalt_git.installs.staging import fsync_all, incoming
-from covalt_git.installs.state_store import find_toolset
 from covalt_git.installs.updating import merge_incoming, state_of
-from covalt_git.installs.versions import keep
+from covalt_git.manifests.state_files import write_state
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.state_store import find_toolset
+from covalt_git.toolsets.toolset import STATE_FOLDER, toolset_ids
+from covalt_git.toolsets.update_lock import changing
+from covalt_git.toolsets.version_store import keep
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.files.toolsets import Toolset
-    from covalt_git.installs.incoming import Bundle
+    from covalt_git.installs.pending_imports import Bundle
     from covalt_git.installs.staging import Incoming
     from covalt_git.installs.updating import Update
     from covalt_git.models.toolset_state import Signer
+    from covalt_git.toolsets.toolset import Toolset
 
 
 class InstalledError(CovaltError):

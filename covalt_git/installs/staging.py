@@ -14,17 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git import yaml_text
+from covalt_git.bundles.archive_reader import BadBundleError, Entry, read_folder, unpack
 from covalt_git.errors import CovaltError
-from covalt_git.files.bundle_files import MANIFEST
-from covalt_git.files.bundle_reading import BadBundleError, Entry, read_folder, unpack
-from covalt_git.files.project_files import read_config
-from covalt_git.files.toolsets import Toolset, read_toolset
-from covalt_git.installs.changing import STAGED
-from covalt_git.installs.incoming import Bundle, shown_source
+from covalt_git.installs.pending_imports import Bundle, shown_source
 from covalt_git.installs.signatures import verify
-from covalt_git.models import problems as codes
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
+from covalt_git.problems import codes
 from covalt_git.system import atomic_write
+from covalt_git.toolsets.project_files import read_config
+from covalt_git.toolsets.toolset import Toolset, read_toolset
+from covalt_git.toolsets.update_lock import STAGED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
+from covalt_git.bundles.archive_reader import Entry
 from covalt_git.errors import CovaltError
-from covalt_git.files.bundle_reading import Entry
 from covalt_git.installs.yaml_merge import Merged, merge_yaml
 from covalt_git.paths import collisions
 from covalt_git.workspaces import line_merge

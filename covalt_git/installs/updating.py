@@ -11,17 +11,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git import times
+from covalt_git import timestamps
+from covalt_git.bundles.archive_reader import Entry, digest_of_entries, read_folder
 from covalt_git.errors import CovaltError
-from covalt_git.files.bundle_reading import Entry, digest_of_entries, read_folder
-from covalt_git.files.toolsets import Toolset, read_toolset
-from covalt_git.installs.changing import changing, replace
+from covalt_git.grants.status import changes
 from covalt_git.installs.signatures import check_signer
 from covalt_git.installs.staging import fsync_all, incoming, staging, write_entries
-from covalt_git.installs.standing import changes
-from covalt_git.installs.state_store import find_toolset
 from covalt_git.installs.three_way import Step, merge_files, take_theirs
-from covalt_git.installs.versions import find_version, keep
+from covalt_git.toolsets.state_store import find_toolset
+from covalt_git.toolsets.toolset import Toolset, read_toolset
+from covalt_git.toolsets.update_lock import changing, replace
+from covalt_git.toolsets.version_store import find_version, keep
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +152,7 @@ def merge_incoming(
 
 def state_of(new: Incoming, before: ToolsetState) -> ToolsetState:
     """Return the state of a toolset that came here now, with what was decided about it before."""
-    now = times.now()
+    now = timestamps.now()
     return before.model_copy(
         update={
             "source_type": new.source_type,

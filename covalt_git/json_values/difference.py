@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.json_values.pointer import Loc, json_path
 from covalt_git.text.display import shorten
 

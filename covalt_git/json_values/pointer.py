@@ -1,7 +1,7 @@
 """Places in JSON values, and local references of JSON Schemas to them: a ``$ref`` whose fragment is a JSON pointer or an anchor.
 
 A fragment is percent-decoded first and split at ``/`` after that (RFC 6901, section 6), as the
-validator of :mod:`covalt_git.json_schema` does it.
+validator of :mod:`covalt_git.json_values.json_schema` does it.
 """
 
 from __future__ import annotations

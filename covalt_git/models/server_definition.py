@@ -16,8 +16,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import canonical_json
-from covalt_git.references import Reference, references
+from covalt_git.json_values import canonical_json
+from covalt_git.templating.references import Reference, references
 from covalt_git.text import display
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from covalt_git import canonical_json
-from covalt_git.json_values import JsonObject
+from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.base import Bool, StrictModel
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security

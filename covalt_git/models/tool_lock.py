@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from covalt_git import canonical_json
-from covalt_git.canonical_json import MAX_EXACT_INTEGER, NotJsonError
 from covalt_git.errors import CovaltError
-from covalt_git.json_values import JsonObject
+from covalt_git.json_values import JsonObject, canonical_json
+from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER, NotJsonError
 from covalt_git.models.base import Digest, Id, One, StrictModel, ToolName
 from covalt_git.models.toolset_manifest import Annotations
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.interpolate import Values, expressions, interpolate
 from covalt_git.models.calls import RenderPlan
 from covalt_git.models.renderers import ALIASES, FILE_KEYS, HtmlConfig
-from covalt_git.render.destinations import RefusedError, check_file, check_port, check_url
+from covalt_git.render.targets import RefusedError, check_file, check_port, check_url
+from covalt_git.templating.expressions import Values, expressions, interpolate
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from covalt_git import canonical_json
 from covalt_git.elicitation.requests import (
     MORE_TIME,
     WHERE_TO_ASK,
     CannotAskError,
     NotAnsweredError,
 )
+from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import covalt_toolset
 from covalt_git.runtime import sandbox, wire
-from covalt_toolset.arguments import result_problems
 from covalt_toolset.files import saved
+from covalt_toolset.invoke import result_problems
 
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable, Iterator, Mapping
 
-    from covalt_toolset.questions import Kind
+    from covalt_toolset.elicitation import Kind
 
 _PROGRESS_S = 0.05
 """Progress that comes faster is left out, but never its end."""

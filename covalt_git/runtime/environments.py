@@ -26,8 +26,8 @@ from collections import deque
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

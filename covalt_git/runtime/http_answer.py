@@ -12,7 +12,7 @@ import re
 from email.message import Message
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError
 from covalt_git.runtime.http_files import file_name
 

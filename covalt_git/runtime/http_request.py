@@ -17,14 +17,14 @@ from covalt_git.http_client import Part, Request
 from covalt_git.models.http_placement import FILE_BEGINS, placement
 from covalt_git.models.toolset_manifest import HttpBody, HttpParameter
 from covalt_git.runtime.http_texts import HEADER_VALUE, LEFT_OUT, Texts
-from covalt_git.url_templates import BadValueError, UrlTemplate, as_text, encoded_list
+from covalt_git.templating.url_templates import BadValueError, UrlTemplate, as_text, encoded_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import HttpRequest
-    from covalt_git.references import Reference
+    from covalt_git.templating.references import Reference
 
 Pair = tuple[str, list[str]]
 """A name and its value, in the pieces that commas stand between."""

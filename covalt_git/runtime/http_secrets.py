@@ -9,13 +9,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
 from covalt_git.runtime.http_texts import HEADER_VALUE
-from covalt_git.secret_values import Mask
 
 if TYPE_CHECKING:
-    from covalt_git.references import Reference
-    from covalt_git.secret_values import SecretStore
+    from covalt_git.credentials.values import SecretStore
+    from covalt_git.templating.references import Reference
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

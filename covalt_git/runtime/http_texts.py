@@ -11,10 +11,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import interpolate
-from covalt_git.interpolate import Expression, Values
-from covalt_git.references import Reference, split
-from covalt_git.url_templates import as_text
+from covalt_git.templating import expressions
+from covalt_git.templating.expressions import Expression, Values
+from covalt_git.templating.references import Reference, split
+from covalt_git.templating.url_templates import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class Texts:
     def _text(self, template: str) -> Any:
         pieces: list[str | Reference | Expression] = []
         for piece in split(template):
-            pieces += [piece] if isinstance(piece, Reference) else interpolate.split(piece)
+            pieces += [piece] if isinstance(piece, Reference) else expressions.split(piece)
         values = [self._piece(piece) for piece in pieces]
         if any(value is LEFT_OUT for value in values):
             return LEFT_OUT
@@ -66,5 +66,5 @@ class Texts:
         if isinstance(piece, Reference):
             found = self.look_up(piece)
             return LEFT_OUT if found is None else found
-        value, unresolved = interpolate.interpolate(piece.text, Values(self.args, None, ""))
+        value, unresolved = expressions.interpolate(piece.text, Values(self.args, None, ""))
         return LEFT_OUT if unresolved else value

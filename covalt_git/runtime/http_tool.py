@@ -11,10 +11,10 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from covalt_git import json_schema
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Origin, origin_of
 from covalt_git.http_client import Answer, HttpClient, HttpError, Patience, Request, resolve
+from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.access.grants import Granted
+    from covalt_git.credentials.values import SecretStore
     from covalt_git.http_client import Resolve
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.runtime.http_files import WorkspaceFiles
     from covalt_git.runtime.jobs import Progress
-    from covalt_git.secret_values import SecretStore
 
 _MAX_SHOWN_URL = 500
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from covalt_git.elicitation.requests import Inquiry
-    from covalt_git.files.toolset_copies import ToolsetCopy
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.elicitation import AskedQuestion, Question, QuestionKind
     from covalt_git.models.toolset_manifest import Limits
+    from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 MIB = 1 << 20
 

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.remove_tree import remove_tree
 from covalt_git.runtime import offspring, private_folder, wire
 from covalt_git.runtime.room import Room
+from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
     import resource

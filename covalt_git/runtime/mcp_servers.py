@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 from covalt_git.access.grants import rule_of
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolset_copies import ToolsetCopy
 from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
-from covalt_git.references import Reference, split
+from covalt_git.templating.references import Reference, split
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.access.grants import Granted
-    from covalt_git.files.toolsets import Toolset
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.runtime.http_secrets import Lookup
+    from covalt_git.toolsets.toolset import Toolset
 
 _PLACE = re.compile(r"\$\$|\$(?:\{(?P<braced>workspace|toolset)\}|(?P<bare>workspace|toolset)\b)")
 

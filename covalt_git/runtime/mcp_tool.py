@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.connections.connection import ServerCall
-from covalt_git.connections.kept_sign_ins import mask_of
-from covalt_git.connections.live import CONNECTIONS
-from covalt_git.connections.waiting import Hears
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
 from covalt_git.models.project_config import DEFAULT_OUTPUT_MB, DEFAULT_TIMEOUT_S

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from covalt_git.remove_tree import remove_tree
+from covalt_git.system.remove_tree import remove_tree
 
 _PREFIX = "covalt-room-"
 _INNER = "tmp"

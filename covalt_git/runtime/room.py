@@ -28,8 +28,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from covalt_git.remove_tree import remove_tree
 from covalt_git.runtime import child, offspring, sandbox, wire
+from covalt_git.system.remove_tree import remove_tree
 
 _DOOR = 3
 """The descriptor of a room's connection; but for the streams, workers have no other."""

@@ -31,8 +31,8 @@ from covalt_git.runtime.egress import Egress
 from covalt_git.runtime.sandbox import Counts, RunLimits
 
 if TYPE_CHECKING:
-    from covalt_git.files.toolset_copies import HeldCopy, ToolsetCopy
     from covalt_git.models.calls import SandboxLevel
+    from covalt_git.toolsets.toolset_copies import HeldCopy, ToolsetCopy
 
 IDLE_S = 60.0
 """How long a room waits for its next call."""

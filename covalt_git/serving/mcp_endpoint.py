@@ -21,13 +21,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
+from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.errors import CovaltError
-from covalt_git.files.agent_tokens import AgentTokens
-from covalt_git.files.project_files import BrokenConfigError, NotAProjectError
 from covalt_git.gateway.client_chats import ClientChats
-from covalt_git.gateway.gateway import Gateway
 from covalt_git.gateway.http import http_app
+from covalt_git.gateway.service import Gateway
 from covalt_git.serving.error_answer import send_error
+from covalt_git.toolsets.project_files import BrokenConfigError, NotAProjectError
 from covalt_git.workspaces.chats import OneChat
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from covalt_git.files.agent_tokens import AgentToken
+    from covalt_git.credentials.agent_tokens import AgentToken
 
 CHECKED = "covalt_git.checked"
 """Where the scope of a request has what its check returned."""

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access import UnknownRoleError
 from covalt_git.calls.background import RUNNING
+from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
-from covalt_git.files.agent_tokens import PREFIX
-from covalt_git.files.project_files import read_config
 from covalt_git.gateway.http import PLACE
 from covalt_git.project import Project
-from covalt_git.serving.announced import announced
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
-from covalt_git.serving.listening import OWN_HOSTS, Listener, listen
+from covalt_git.serving.listen_socket import OWN_HOSTS, Listener, listen
 from covalt_git.serving.mcp_endpoint import WELL_KNOWN, Agents, Guarded, resource_metadata
 from covalt_git.serving.router import router, told
+from covalt_git.serving.server_registry import announced
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_git.toolsets.project_files import read_config
 from covalt_git.workspaces import watches
 from covalt_server.app import create_app, create_git_app
-from covalt_server.guard import Guard
+from covalt_server.security import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from covalt_git.files.agent_tokens import AgentToken
-    from covalt_git.following import FollowedProject
+    from covalt_git.credentials.agent_tokens import AgentToken
+    from covalt_git.project_watch import FollowedProject
 
 GIT_THREADS = 8
 """How many fetches and pushes run at a time, beside the pages."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from covalt_git.freeing import Freeing
     from covalt_git.git_objects import GitStore
+    from covalt_git.git_objects.freeing import Freeing
 
 _OTHERS_WERE_FASTER = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENOENT}
 

@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from covalt_git import canonical_json
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values import canonical_json
 from covalt_git.workspaces.chats import DELETED
 from covalt_git.workspaces.conversation import Conversation
 

@@ -25,8 +25,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
-from covalt_git import canonical_json, times
+from covalt_git import timestamps
 from covalt_git.git_objects import CommitObject
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CommitRecord, Source
@@ -45,7 +46,7 @@ _ODD = re.compile(r"[^A-Za-z0-9._@+-]+")
 
 def now() -> str:
     """Return this moment as records have it."""
-    return times.now()
+    return timestamps.now()
 
 
 def one_line(text: str) -> str:

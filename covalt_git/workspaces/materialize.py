@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from covalt_git.errors import CovaltError
-from covalt_git.freeing import Freeing
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
+from covalt_git.git_objects.freeing import Freeing
 from covalt_git.models.base import StrictModel
 from covalt_git.paths import check_path, typed
 from covalt_git.system.atomic_write import fsync

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.forked import cores
 from covalt_git.git_objects import ISAL_FOLDER
-from covalt_git.helper_process import HelperGoneError, HelperProcess
+from covalt_git.git_objects.helper_process import HelperGoneError, HelperProcess
+from covalt_git.system.fork_pool import cores
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence

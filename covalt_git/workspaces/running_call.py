@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import PendingCall
 from covalt_git.system.atomic_write import fsync, fsync_data
 

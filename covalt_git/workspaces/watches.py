@@ -35,13 +35,13 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git.watching import CannotWatchError, FolderEvents, tells_all
+from covalt_git.system.file_events import CannotWatchError, FolderEvents, tells_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from covalt_git.watching import Event
+    from covalt_git.system.file_events import Event
     from covalt_git.workspaces.stat_cache import KnownFolder
 
 TRUSTED_S = 2.0

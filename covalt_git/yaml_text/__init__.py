@@ -10,8 +10,8 @@ only module that imports ``yaml``) and ``reading`` (events to values) to ``docum
 
 from covalt_git.yaml_text.core_schema import MAX_DIGITS
 from covalt_git.yaml_text.document import MAX_DEPTH, Document, YamlProblems
+from covalt_git.yaml_text.dump import comment, dump
 from covalt_git.yaml_text.loading import MAX_BYTES, MAX_NODES, load, load_file, read_file
-from covalt_git.yaml_text.writing import comment, dump
 
 __all__ = [
     "MAX_BYTES",

@@ -7,7 +7,7 @@ import re
 import string
 from typing import Final
 
-from covalt_git.canonical_json import NotJsonError
+from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.text.display import shorten
 
 MAX_DIGITS: Final = 400

@@ -9,12 +9,12 @@ import string
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from covalt_git.errors import Problem
-from covalt_git.models import problems as codes
+from covalt_git.problems import codes
 from covalt_git.text.display import shorten
 from covalt_git.yaml_text.characters import FORBIDDEN
 from covalt_git.yaml_text.document import MAX_DEPTH, Document, Lines, YamlProblems
-from covalt_git.yaml_text.explanations import CONFLICT
-from covalt_git.yaml_text.reading import read
+from covalt_git.yaml_text.reader import read
+from covalt_git.yaml_text.syntax_errors import CONFLICT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,83 +6,79 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, jsonify, request
 
-from covalt_git.files.project_files import read_config
-from covalt_server import (
-    api_approvals,
-    api_branches,
-    api_bundles,
-    api_calls,
-    api_chat_store,
-    api_chats,
-    api_grants,
-    api_merges,
-    api_messages,
-    api_overrides,
-    api_sources,
-    api_streams,
-    api_tools,
-    api_toolsets,
-    api_workspace,
-    artifacts,
-    contract,
-    current,
-    git_face,
+from covalt_git.toolsets.project_files import read_config
+from covalt_server import request_context
+from covalt_server.api import (
+    approvals,
+    branches,
+    bundles,
+    calls,
+    chat_store,
+    chats,
+    errors,
+    grants,
+    http,
+    merges,
+    messages,
     openapi,
-    pages_approvals,
-    pages_branches,
-    pages_calls,
-    pages_chats,
-    pages_home,
-    pages_imports,
-    pages_live,
-    pages_questions,
-    pages_tools,
-    pages_toolsets,
-    pages_workspace,
-    refusals,
-    shell,
+    overrides,
+    sources,
+    streams,
+    tools,
+    toolsets,
+    workspace,
 )
-from covalt_server.guard import Guard
+from covalt_server.git import smart_http
+from covalt_server.pages import approvals as pages_approvals
+from covalt_server.pages import branches as pages_branches
+from covalt_server.pages import calls as pages_calls
+from covalt_server.pages import chats as pages_chats
+from covalt_server.pages import elicitation, home, imports, layout, live_reload
+from covalt_server.pages import tools as pages_tools
+from covalt_server.pages import toolsets as pages_toolsets
+from covalt_server.pages import workspace as pages_workspace
+from covalt_server.render import artifacts
+from covalt_server.security import Guard
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from werkzeug.wrappers import Response
 
-    from covalt_git.following import FollowedProject
+    from covalt_git.project_watch import FollowedProject
 
 MAX_BODY_BYTES = 16 << 20
 """What a request may send; only an upload may send more, as its operation says."""
 
-OPERATIONS: tuple[contract.Operation[Any, Any], ...] = (
-    *api_toolsets.OPERATIONS,
-    *api_bundles.OPERATIONS,
-    *api_grants.OPERATIONS,
-    *api_tools.OPERATIONS,
-    *api_overrides.OPERATIONS,
-    *api_sources.OPERATIONS,
-    *api_chats.OPERATIONS,
-    *api_merges.OPERATIONS,
-    *api_chat_store.OPERATIONS,
-    *api_branches.OPERATIONS,
-    *api_messages.OPERATIONS,
-    *api_workspace.OPERATIONS,
-    *api_calls.OPERATIONS,
-    *api_streams.OPERATIONS,
-    *api_approvals.OPERATIONS,
+OPERATIONS: tuple[http.Operation[Any, Any], ...] = (
+    *toolsets.OPERATIONS,
+    *bundles.OPERATIONS,
+    *grants.OPERATIONS,
+    *tools.OPERATIONS,
+    *overrides.OPERATIONS,
+    *sources.OPERATIONS,
+    *chats.OPERATIONS,
+    *merges.OPERATIONS,
+    *chat_store.OPERATIONS,
+    *branches.OPERATIONS,
+    *messages.OPERATIONS,
+    *workspace.OPERATIONS,
+    *calls.OPERATIONS,
+    *streams.OPERATIONS,
+    *approvals.OPERATIONS,
 )
 
 PAGES = (
-    pages_home.pages,
+    home.pages,
     pages_toolsets.pages,
-    pages_imports.pages,
+    imports.pages,
     pages_tools.pages,
     pages_chats.pages,
     pages_branches.pages,
     pages_calls.pages,
     pages_workspace.pages,
     pages_approvals.pages,
-    pages_questions.pages,
+    elicitation.pages,
     artifacts.pages,
 )
 
@@ -112,15 +108,15 @@ def create_app(
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
     Guard(token, port, read_config(root).server.allowed_hosts).install(app)
-    current.install(app, root, role)
-    contract.install(app, OPERATIONS)
+    request_context.install(app, root, role)
+    http.install(app, OPERATIONS)
     app.add_url_rule("/api/openapi.json", "openapi", _document)
     for pages in PAGES:
         app.register_blueprint(pages)
     if followed is not None:
-        pages_live.install(app, followed)
-    shell.install(app, port)
-    refusals.install(app, [one.name for one in OPERATIONS])
+        live_reload.install(app, followed)
+    layout.install(app, port)
+    errors.install(app, [one.name for one in OPERATIONS])
     return app
 
 
@@ -133,8 +129,8 @@ def create_git_app(root: Path, *, token: str, port: int, role: str | None = None
         BrokenConfigError: when ``covalt.yaml`` cannot be used.
     """
     app = Flask("covalt_server", static_folder=None)
-    git_face.install(app, Guard(token, port, read_config(root).server.allowed_hosts))
-    current.install(app, root, role)
+    smart_http.install(app, Guard(token, port, read_config(root).server.allowed_hosts))
+    request_context.install(app, root, role)
     return app
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.access import confirmation
-from covalt_git.canonical_json import NotJsonError
+from covalt_git.json_values.canonical_json import NotJsonError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 

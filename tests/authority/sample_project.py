@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from covalt_git import canonical_json, yaml_text
+from covalt_git import yaml_text
+from covalt_git.json_values import canonical_json
 from covalt_git.models.server_definition import process_facts, server_facts
 from covalt_git.models.tool_lock import locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest

@@ -11,7 +11,7 @@ from covalt_git import yaml_text
 from covalt_git.access import confirmation
 from covalt_git.authority import State
 from covalt_git.authority.approval_rules import judge_rules, rule_changes, rules_for
-from covalt_git.files.reading import check
+from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations

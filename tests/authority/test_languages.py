@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.authority.languages import host_within, text_within, tools_within
+from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
 from covalt_git.hosts import HostRule, Origin
 from covalt_git.names import matches, matches_text
 

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from covalt_git.authority.schema_diff import judge_schemas
-from covalt_git.json_schema import schema_problems, value_problems
+from covalt_git.json_values.json_schema import schema_problems, value_problems
 from tests.examples import examples
 
 if TYPE_CHECKING:

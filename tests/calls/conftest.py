@@ -15,8 +15,8 @@ import pytest
 
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
-from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git import canonical_json
 from covalt_git.calls.approvals import (
     AlreadySettledError,
     MayNotApproveError,
@@ -16,7 +15,8 @@ from covalt_git.calls.approvals import (
 )
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.json_values import canonical_json
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.calls.engine import Request
-from covalt_git.files.new_project import CONFIG_TEXT
+from covalt_git.toolsets.new_project import CONFIG_TEXT
 
 if TYPE_CHECKING:
     from tests.calls.conftest import World

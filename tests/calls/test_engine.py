@@ -11,13 +11,13 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.engine import Request, limits_of
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import UnknownNameError
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.names import new_id
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.sandbox import SandboxNeededError
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from tests.calls.conftest import World

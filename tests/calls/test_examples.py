@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.calls.examples import ExampleRun, run_example
-from covalt_git.files.new_project import SAMPLES, create_project
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import grant_network
+from covalt_git.calls.tool_examples import ExampleRun, run_example
+from covalt_git.grants.grants import grant_network
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import SAMPLES, create_project
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.calls.engine import Request
-from covalt_git.calls.given_ids import IdTakenError
+from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.errors import UnknownNameError
 from covalt_git.names import BadNameError, new_id

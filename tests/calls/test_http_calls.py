@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.toolsets.toolset import read_toolset
 from tests.runtime.http_upstream import PNG, Upstream, upstream
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 from tests.runtime.http_upstream import Upstream, answering, upstream
 
 if TYPE_CHECKING:

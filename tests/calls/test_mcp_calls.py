@@ -21,16 +21,16 @@ from covalt_git.calls.engine import Request
 from covalt_git.calls.mcp_calls import definition
 from covalt_git.calls.mcp_listing import listed
 from covalt_git.catalog.catalog import DisabledToolError
-from covalt_git.connections.live import CONNECTIONS
+from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.grants.grants import grant_process, grant_server, revoke
 from covalt_git.hosts import BadHostError
-from covalt_git.installs.decisions import grant_process, grant_server, revoke
-from covalt_git.installs.refreshing import find_source, refresh
-from covalt_git.installs.state_store import find_server, find_toolset
-from covalt_git.json_schema import InvalidArgumentsError
+from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.runtime.http_secrets import SecretMissingError, UnfitSecretError
 from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.sources.refresh import find_source, refresh
+from covalt_git.toolsets.state_store import find_server, find_toolset
 from tests.calls.conftest import World, make_world
 from tests.connections.test_connections import processes, until
 from tests.taking_servers import take

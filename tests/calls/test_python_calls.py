@@ -11,10 +11,10 @@ import pytest
 
 from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
 from covalt_git.calls.engine import Request
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.environments import CannotInstallError
 from covalt_git.runtime.jobs import Log
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:

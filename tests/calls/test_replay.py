@@ -10,8 +10,8 @@ from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.replay import AsksFirstError, NotReplayableError, Replay, replay
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.json_schema import InvalidArgumentsError
 from covalt_git.json_values.difference import Difference
+from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import MANIFEST, PLAIN

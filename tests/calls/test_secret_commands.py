@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from covalt_git.calls.outcomes import CallOutcome
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.secret_command import SecretCommand
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import World
 from tests.runtime.http_upstream import Upstream, upstream
 

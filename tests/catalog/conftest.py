@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import BrokenToolsetError, Catalog, DisabledToolError
 from covalt_git.errors import UnknownNameError
-from covalt_git.files.state_files import write_lock, write_state
+from covalt_git.manifests.state_files import write_lock, write_state
 from covalt_git.models.tool_lock import ToolLock, locked_tool
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.project import Project

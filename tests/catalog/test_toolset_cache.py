@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from covalt_git.catalog import toolset_cache
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from tests.settling import settle
 
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from covalt_git.cli import cli
 from covalt_git.errors import CovaltError
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import grant_network
+from covalt_git.grants.grants import grant_network
 from covalt_git.models.tool_lock import locked_tool
+from covalt_git.toolsets.toolset import read_toolset
 from tests.ssh_keys import Key, make_key
 
 MANIFEST = 'id: demo\nname: Demo\nversion: "1.2"\n'

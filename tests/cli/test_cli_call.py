@@ -14,11 +14,11 @@ import pytest
 
 from covalt_git.calls.background import Installing, Started
 from covalt_git.cli.call_progress import following
-from covalt_git.files.new_project import create_project
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.toolsets.new_project import create_project
 from tests.command import run
 from tests.runtime.http_upstream import upstream
 

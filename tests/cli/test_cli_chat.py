@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces.materialize import Journal, write_journal
 from covalt_git.workspaces.writing import writing
 from tests import command

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from covalt_git.cli import cli, main
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 
 if TYPE_CHECKING:
     from pathlib import Path

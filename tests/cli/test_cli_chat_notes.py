@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 from tests.workspaces.stores import git, open_chats
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 
 MANIFEST = """\
 id: quiz

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.access.grants import granted
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.hosts import origin_of
+from covalt_git.toolsets.toolset import read_toolset
 from tests import command
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import Granted, GrantNeededError, granted
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

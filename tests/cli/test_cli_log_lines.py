@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 
 
@@ -39,7 +39,7 @@ def test_a_call_is_a_line_that_names_it_and_none_of_its_arguments(root: Path) ->
     assert line.pop("call_id") == json.loads(out)["id"]
     assert line == {
         "level": "info",
-        "logger": "covalt_git.calls.observed",
+        "logger": "covalt_git.calls.telemetry",
         "message": "app-builder:write_file success",
         "chat_id": "c1",
         "tool_id": "app-builder:write_file",

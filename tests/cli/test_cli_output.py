@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.cli import main, output
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.git_objects.write_ahead import WriteAheadLog, this_boot
+from covalt_git.toolsets.new_project import create_project
 from tests.cli.test_cli_chat import covalt
 from tests.power_cuts import STATES, cut_off
 from tests.workspaces.stores import git, run_git

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.runtime import sandbox
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 
 ROLES = """\

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from covalt_git.cli import cli, output
 from covalt_git.errors import CovaltError
-from covalt_git.installs.decisions import grant_secret
+from covalt_git.grants.grants import grant_secret
 
 CANARY = "sk-canary/+7f"
 MANIFEST = 'id: demo\nname: Demo\nversion: "1"\nsecrets: [IN_FILE, IN_ENV, PRINTED]\n'

@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from covalt_git.cli import main
-from covalt_git.files.new_project import create_project
-from covalt_git.serving.announced import pages_address
+from covalt_git.serving.server_registry import pages_address
+from covalt_git.toolsets.new_project import create_project
 
 PATIENCE_S = 60
 Refused = Callable[..., tuple[int, str]]

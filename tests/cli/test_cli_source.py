@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.test_refreshing import LIST, READ, READ_FILE, WIPE, lock_text, offer, root
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from tests.command import run
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def test_a_batch_that_waits_for_a_chat_stops_there(root: Path) -> None:
 
 KEYS = """
 import os, signal, threading, time
-from covalt_git.cli.stopping import cancelling
+from covalt_git.cli.interrupt import cancelling
 
 cancel = threading.Event()
 def press():
@@ -219,7 +219,7 @@ def test_what_is_pressed_again_is_passed_over_for_a_while(patience_s: str, said:
 
 def test_ctrl_c_raises_again_behind_a_call_that_was_not_cancelled() -> None:
     program = (
-        "import signal, threading; from covalt_git.cli.stopping import cancelling\n"
+        "import signal, threading; from covalt_git.cli.interrupt import cancelling\n"
         "before = signal.getsignal(signal.SIGINT)\n"
         "with cancelling(threading.Event()):\n"
         "    assert signal.getsignal(signal.SIGINT) is not before\n"

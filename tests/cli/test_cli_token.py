@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.agent_tokens import AgentTokens
+from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.project import Project
 from tests.command import run
 from tests.gateway.clients import make_project

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.test_overriding import MANIFEST
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 
 from covalt_git import yaml_text
 from covalt_git.cli import progress
-from covalt_git.explanations import titles
+from covalt_git.problems.explain import titles
 from tests import command
 from tests.files.projects import CASES, MANIFEST, REPOSITORY, put_case, put_hello
 

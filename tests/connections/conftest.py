@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.live import Connections
+from covalt_git.connections.pool import Connections
 
 FIRST_ERA = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "first_era.py"
 

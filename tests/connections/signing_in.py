@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.sign_in import Person
+from covalt_git.connections.oauth_login import Person
 from covalt_git.hosts import Origin, Reach
 
 SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "with_sign_in.py"

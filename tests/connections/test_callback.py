@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from covalt_git.connections.callback import Callback, state_of
+from covalt_git.connections.oauth_callback import Callback, state_of
 
 RIGHT = "/callback?code=c&state=s3cret&iss=https%3A%2F%2Fas.example"
 

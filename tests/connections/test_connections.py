@@ -18,9 +18,9 @@ import pytest
 
 from covalt_git.connections.connection import PAUSES_S, ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
-from covalt_git.connections.failures import ServerEndedError, ServerFailedError, ServerRefusedError
-from covalt_git.connections.live import Connections
-from covalt_git.connections.waiting import Hears
+from covalt_git.connections.errors import ServerEndedError, ServerFailedError, ServerRefusedError
+from covalt_git.connections.pool import Connections
+from covalt_git.connections.thread_bridge import Hears
 from covalt_git.models.tool_lock import locked_tool
 
 

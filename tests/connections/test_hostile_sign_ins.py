@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.sign_in import Person, sign_in
+from covalt_git.connections.oauth_login import Person, sign_in
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.connections.definition import Name
-from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile, kept_sign_ins
+from covalt_git.connections.token_store import KeptSignIn, SignInFile, kept_sign_ins
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,17 +17,17 @@ import pytest
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.failures import ServerRefusedError, SignInNeededError
-from covalt_git.connections.kept_sign_ins import (
+from covalt_git.connections.errors import ServerRefusedError, SignInNeededError
+from covalt_git.connections.oauth_login import Person, SignInFailedError, sign_in
+from covalt_git.connections.pool import Connections
+from covalt_git.connections.token_refresh import KeptTokens
+from covalt_git.connections.token_store import (
     ClientChoice,
     KeptSignIn,
     SignInFile,
     SignInFileError,
     kept_sign_ins,
 )
-from covalt_git.connections.kept_tokens import KeptTokens
-from covalt_git.connections.live import Connections
-from covalt_git.connections.sign_in import Person, SignInFailedError, sign_in
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from covalt_git.models.tool_lock import locked_tool
@@ -331,7 +331,7 @@ def test_a_token_is_renewed_once_by_many_processes(root: Path, server: Guarded) 
         "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from covalt_git.connections.definition import Definition, Name\n"
-        "from covalt_git.connections.kept_tokens import KeptTokens\n"
+        "from covalt_git.connections.token_refresh import KeptTokens\n"
         "name = Name(Path(sys.argv[1]), 'demo', 'remote')\n"
         "tokens = KeptTokens(Definition(name, 'streamable-http', url=sys.argv[2]))\n"
         "print(asyncio.run(tokens.current()))\n"

@@ -15,10 +15,10 @@ import pytest
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.failures import ServerFailedError, SignInNeededError
-from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile
-from covalt_git.connections.live import Connections
-from covalt_git.connections.waiting import Hears
+from covalt_git.connections.errors import ServerFailedError, SignInNeededError
+from covalt_git.connections.pool import Connections
+from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.token_store import KeptSignIn, SignInFile
 from covalt_git.hosts import Reach
 from covalt_git.models.tool_lock import locked_tool
 

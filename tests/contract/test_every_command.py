@@ -21,8 +21,8 @@ import pytest
 
 from covalt_git.cli import cli
 from covalt_git.connections.definition import Name
-from covalt_git.connections.kept_sign_ins import KeptSignIn, SignInFile
-from covalt_git.files.new_project import create_project
+from covalt_git.connections.token_store import KeptSignIn, SignInFile
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 from tests.contract.json_names import json_keys, json_values
 from tests.contract.name_files import check_names

@@ -13,27 +13,27 @@ from flask import Flask
 from werkzeug.exceptions import default_exceptions
 
 from covalt_git.calls.batch import BatchLine
-from covalt_git.calls.observed import observed
-from covalt_git.cli import log_lines, output
-from covalt_git.connections.kept_sign_ins import KeptSignIn
+from covalt_git.calls.telemetry import observed
+from covalt_git.cli import json_log, output
+from covalt_git.connections.token_store import KeptSignIn
+from covalt_git.credentials.agent_tokens import AgentToken
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.explanations import titles
-from covalt_git.files.agent_tokens import AgentToken
 from covalt_git.index.database import connect
-from covalt_git.installs.changing import _Note
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, FileReference, PendingCall
 from covalt_git.models.commit_record import CommitRecord
-from covalt_git.models.json_schemas import NAMES, schema_text
+from covalt_git.models.published_schemas import NAMES, schema_text
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import ToolLock
+from covalt_git.problems.explain import titles
+from covalt_git.toolsets.update_lock import _Note
 from covalt_git.workspaces import recovery
 from covalt_git.workspaces.chats import AboutChat
 from covalt_git.workspaces.materialize import Journal
 from covalt_git.workspaces.renaming import Rename
-from covalt_server import refusals
+from covalt_server.api import errors
+from covalt_server.api.openapi import document
 from covalt_server.app import OPERATIONS
-from covalt_server.openapi import document
 from tests.contract.json_names import json_keys
 from tests.contract.name_files import check_names
 from tests.contract.schema_names import schema_names
@@ -140,11 +140,11 @@ def test_log_lines_keep_their_keys(
     wrong = CovaltError("wrong", problems=[Problem("covalt.yaml", 1, 1, "CG101", "wrong")])
     with caplog.at_level("INFO"), suppress(CovaltError), observed("c1", "demo:add", "1") as call:
         call.sandbox, call.waited_s = "full", 1.0
-        monkeypatch.setattr(output, "lines", log_lines.say)
+        monkeypatch.setattr(output, "lines", json_log.say)
         output.error(wrong, as_json=False)
         logging.getLogger("covalt_git").error("a bug", exc_info=wrong)
         raise wrong
-    lines = [json.loads(log_lines.JsonLines().format(record)) for record in caplog.records]
+    lines = [json.loads(json_log.JsonLines().format(record)) for record in caplog.records]
     assert len(lines) == 3
     found = (key.removeprefix(".") for line in lines for key in json_keys(line, ""))
     check_names("log", {*keys_of_log_lines(nodes), *found})
@@ -152,6 +152,6 @@ def test_log_lines_keep_their_keys(
 
 def test_errors_and_problems_keep_their_codes(nodes: list[Any]) -> None:
     with Flask("names").test_request_context("/"):
-        of_http = {refusals._http_error(error(), ()).code for error in default_exceptions.values()}
+        of_http = {errors._http_error(error(), ()).code for error in default_exceptions.values()}
     of_lost_calls = {code for code, _ in recovery._ENDINGS.values()}
     check_names("codes", {*error_codes(nodes), *of_http, *of_lost_calls, *titles()})

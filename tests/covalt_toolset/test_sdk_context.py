@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_toolset import SecretNotGranted, ToolContext, clear_context, get_context, set_context
-from covalt_toolset.listening import Nobody
+from covalt_toolset.callbacks import Nobody
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from covalt_toolset.listening import LogLevel
+    from covalt_toolset.callbacks import LogLevel
 
 
 @pytest.fixture(autouse=True)

@@ -19,8 +19,8 @@ from covalt_toolset import (
     set_context,
     to_json,
 )
-from covalt_toolset.arguments import result_problems
 from covalt_toolset.files import EMBEDDED_SCHEMA, FILE_SCHEMA, saved
+from covalt_toolset.invoke import result_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

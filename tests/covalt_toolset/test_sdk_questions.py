@@ -21,7 +21,7 @@ from covalt_toolset import (
     get_context,
     set_context,
 )
-from covalt_toolset.questions import flat_schema
+from covalt_toolset.elicitation import flat_schema
 
 
 class Size(Enum):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.credentials.agent_tokens import AgentTokenError, AgentTokens
+from covalt_git.credentials.leaks import credentials
 from covalt_git.errors import UnknownNameError
-from covalt_git.files.agent_tokens import AgentTokenError, AgentTokens
-from covalt_git.files.credentials import credentials
 from covalt_git.names import BadNameError
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files import bundle_export
-from covalt_git.files.bundle_export import NotExportedError, pack_bundle
-from covalt_git.files.bundles import MAX_FILE_BYTES
-from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.bundles.archive import MAX_FILE_BYTES
+from covalt_git.toolsets import export
+from covalt_git.toolsets.export import NotExportedError, pack_bundle
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,7 +161,7 @@ def test_what_nobody_could_import_is_not_exported(
     put(root, "assets/large.bin", bytes(MAX_FILE_BYTES + 1))
     assert [one.partition(": ")[0] for one in refusals(root)] == ["toolsets/demo/assets/large.bin"]
 
-    monkeypatch.setattr(bundle_export, "MAX_FILES", 3)
+    monkeypatch.setattr(export, "MAX_FILES", 3)
     assert "holds 3 files at most" in refusals(root)[0]
 
 

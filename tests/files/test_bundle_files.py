@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git import canonical_json
-from covalt_git.files.bundle_files import MAX_FILE_BYTES, MAX_FILES, read_bundle_files
-from covalt_git.models import problems as codes
+from covalt_git.json_values import canonical_json
+from covalt_git.manifests.toolset_files import MAX_FILE_BYTES, MAX_FILES, read_bundle_files
+from covalt_git.problems import codes
 
 if TYPE_CHECKING:
     from pathlib import Path

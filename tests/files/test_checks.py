@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from covalt_git.cli import cli
-from covalt_git.explanations import titles
-from covalt_git.files.project_files import read_project
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.models import problems as codes
+from covalt_git.problems import codes
+from covalt_git.problems.explain import titles
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset
 from tests.files.projects import CASES, HEAD, HELLO, MANIFEST, put_case, put_hello
 
 if TYPE_CHECKING:

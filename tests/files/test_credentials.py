@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.files.credentials import blotted, credentials, masked
-from covalt_git.files.project_files import read_project
-from covalt_git.models import problems as codes
+from covalt_git.credentials.leaks import blotted, credentials, masked
+from covalt_git.problems import codes
+from covalt_git.toolsets.project_files import read_project
 from tests.files.projects import MANIFEST, REPOSITORY, SHARED, put_hello
 
 LETTERS = string.ascii_letters + string.digits

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
-from covalt_git.files.fixes import fix_text, fixable_files
-from covalt_git.files.project_files import read_project
+from covalt_git.manifests.fixes import fix_text, fixable_files
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from covalt_git.toolsets.project_files import read_project
 from tests.examples import examples
 from tests.files.projects import CASES, put_case
 
@@ -212,7 +212,7 @@ def test_any_text_is_left_as_it_is_or_mended_once(text: str) -> None:
 @pytest.mark.parametrize("model", [ToolsetManifest, ToolDeclaration, ProjectConfig])
 def test_no_key_is_taken_for_a_slip_in_another(model: type[ToolsetManifest]) -> None:
     """Else the key of a later version would be mended into one of today."""
-    from covalt_git.files.fixes import _surely_meant  # noqa: PLC0415
+    from covalt_git.manifests.fixes import _surely_meant  # noqa: PLC0415
 
     names = sorted(model.model_fields)
 

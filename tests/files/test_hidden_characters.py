@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.hidden_characters import hidden_characters
-from covalt_git.files.project_files import read_project
-from covalt_git.models import problems as codes
+from covalt_git.checks.hidden_characters import hidden_characters
+from covalt_git.problems import codes
+from covalt_git.toolsets.project_files import read_project
 from tests.files.projects import MANIFEST, put_hello
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.icons import MAX_ICON_BYTES, data_address, why_no_icon
 from covalt_git.project import Project
+from covalt_git.toolsets.icons import MAX_ICON_BYTES, data_address, why_no_icon
 from tests.gateway.clients import add_toolset, make_project
 
 PNG = base64.b64decode(

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git import json_schema, yaml_text
+from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
-from covalt_git.files.new_project import (
+from covalt_git.json_values import json_schema
+from covalt_git.toolsets.new_project import (
     SAMPLES,
     ProjectExistsError,
     create_project,
     sample_toolset,
     toolset_modeline,
 )
-from covalt_git.files.project_files import read_project
+from covalt_git.toolsets.project_files import read_project
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,16 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
-from covalt_git.files.new_project import create_project
-from covalt_git.files.new_toolset import (
-    TEMPLATES,
-    Template,
-    ToolsetExistsError,
-    create_toolset,
-)
-from covalt_git.files.project_files import read_project
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.names import BadNameError
+from covalt_git.toolsets.new_project import create_project
+from covalt_git.toolsets.new_toolset import TEMPLATES, Template, ToolsetExistsError, create_toolset
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.project_files import (
+from covalt_git.problems import codes
+from covalt_git.toolsets.project_files import (
     BrokenConfigError,
     CheckedToolset,
     NotAProjectError,
@@ -19,8 +20,7 @@ from covalt_git.files.project_files import (
     read_config,
     read_project,
 )
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.models import problems as codes
+from covalt_git.toolsets.toolset import read_toolset
 from tests.files.projects import HEAD, put_hello
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ def test_a_toolset_in_a_folder_of_the_machine_is_told(tmp_path: Path, name: str)
 MANY = """
 import resource, sys
 from pathlib import Path
-from covalt_git.files.project_files import read_project
+from covalt_git.toolsets.project_files import read_project
 print(read_project(Path(sys.argv[1])))
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0)
 """

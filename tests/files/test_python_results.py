@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import covalt_toolset
-from covalt_git import json_schema
-from covalt_git.files.python_source import read_tool
+from covalt_git.json_values import json_schema
+from covalt_git.python_reader.source import read_tool
 
 HEAD = """
 from __future__ import annotations

@@ -17,15 +17,15 @@ from docstring_parser import DocstringStyle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git import canonical_json, json_schema
-from covalt_git.files.python_source import (
+from covalt_git.json_values import canonical_json, json_schema
+from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES, parse
+from covalt_git.python_reader.source import (
     NoFunctionError,
     PythonSyntaxError,
     ToolSource,
     _is_marked,
     read_tool,
 )
-from covalt_git.files.python_text import MAX_SOURCE_BYTES, parse
 from covalt_toolset import describe
 
 LAB = Path(__file__).resolve().parents[2] / "toolsets" / "data-lab" / "tools" / "lab.py"

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git import canonical_json, yaml_text
-from covalt_git.files.reading import check, read_yaml
-from covalt_git.files.toolsets import read_toolset
+from covalt_git import yaml_text
+from covalt_git.json_values import canonical_json
+from covalt_git.manifests.reading import check, read_yaml
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
 from tests.files.projects import HEAD, MANIFEST, put_hello
 

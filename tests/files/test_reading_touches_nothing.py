@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.files.project_files import read_project
+from covalt_git.toolsets.project_files import read_project
 from proof.nasty_toolsets import PIECES, put_toolset, sources
 from proof.validate_touches_nothing import _more_than_reading
 from tests.files.projects import MANIFEST, put_hello

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from covalt_git.access import Action, Principal, confirmation, decide
 from covalt_git.errors import UnknownNameError
-from covalt_git.files.project_files import read_project
-from covalt_git.files.state_files import write_lock, write_state
-from covalt_git.files.tools_in_force import ServerLock, server_tools_in_force
-from covalt_git.files.toolsets import Toolset, read_toolset
-from covalt_git.following import FollowedProject
-from covalt_git.installs.overriding import override_tool, overrides
+from covalt_git.manifests.state_files import write_lock, write_state
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.project_watch import FollowedProject
+from covalt_git.toolsets.effective_tools import ServerLock, server_tools_in_force
+from covalt_git.toolsets.overrides import override_tool, overrides
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 from tests.models.test_tool_lock import DEFINITION, MUTATIONS, mutated
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.files.new_project import create_project
-from covalt_git.files.state_files import HEADER, read_state, write_state
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.manifests.state_files import HEADER, read_state, write_state
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.toolsets.new_project import create_project
+from covalt_git.toolsets.state_store import set_enabled
 
 if TYPE_CHECKING:
     from pathlib import Path

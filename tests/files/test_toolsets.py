@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.files.new_project import SAMPLES
-from covalt_git.files.project_files import read_project
-from covalt_git.files.python_source import ToolSource
-from covalt_git.files.tools_in_force import tools_in_force
-from covalt_git.files.toolsets import read_toolset, toolset_ids
-from covalt_git.models import problems as codes
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.problems import codes
+from covalt_git.python_reader.source import ToolSource
+from covalt_git.toolsets.effective_tools import tools_in_force
+from covalt_git.toolsets.new_project import SAMPLES
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset, toolset_ids
 from tests.files.projects import HEAD, MANIFEST, REPOSITORY, SHARED, put_hello
 
 SPECIFICATION = SHARED / "seeds" / "toolset-system-specification.md"

@@ -15,10 +15,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
-from covalt_git.files.new_project import create_project
 from covalt_git.gateway.client_chats import ClientChats
-from covalt_git.gateway.gateway import Gateway
-from covalt_git.gateway.server import Faces
+from covalt_git.gateway.mcp_server import Faces
+from covalt_git.gateway.service import Gateway
+from covalt_git.toolsets.new_project import create_project
 
 Result = TypeVar("Result")
 

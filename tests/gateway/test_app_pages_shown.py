@@ -18,8 +18,8 @@ import pytest
 from mcp import Client
 from playwright.sync_api import Browser, FrameLocator, Page
 
-from covalt_git.files.new_project import create_project
-from covalt_git.render.inject import inject
+from covalt_git.render.inject_data import inject
+from covalt_git.toolsets.new_project import create_project
 from tests.browser import DRAWN
 from tests.gateway.clients import add_toolset, talk
 from tests.server.outside import Outside

@@ -11,9 +11,9 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from covalt_git.gateway import approving
+from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from covalt_git.serving.announced import announced
+from covalt_git.serving.server_registry import announced
 from tests.gateway.clients import eras, make_project, over_stdio, talk
 
 ARGS = {"path": "a.txt", "content": "hi"}
@@ -23,7 +23,7 @@ ACCEPT = {"approval": {"action": "accept"}}
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(approving, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(approvals, "PATIENCE_S", 0.5)
     return make_project(tmp_path / "project")
 
 
@@ -103,14 +103,14 @@ def test_a_client_of_the_first_era_is_asked_once(root: Path) -> None:
 def test_a_client_is_asked_no_oftener_than_it_bears_and_has_the_id_to_resume(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approving, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(approvals, "PATIENCE_S", 0.01)
     visitor = Visitor(root)
 
     result = talk(root, asked, era="2026-07-28", can=visitor.can(), pages=page)
 
     assert result.structured_content["error"] == "approval_needed"
     assert (
-        visitor.urls == [PAGES + result.structured_content["execution_id"]] * approving.MOST_TIMES
+        visitor.urls == [PAGES + result.structured_content["execution_id"]] * approvals.MOST_TIMES
     )
     assert commits(root) == 0
 

@@ -8,9 +8,9 @@ import anyio
 import pytest
 from mcp import Client
 
-from covalt_git.files.new_project import create_project
-from covalt_git.gateway.gateway import Gateway
-from covalt_git.gateway.server import Faces
+from covalt_git.gateway.mcp_server import Faces
+from covalt_git.gateway.service import Gateway
+from covalt_git.toolsets.new_project import create_project
 from tests.kernel_queues import open_queues
 
 

@@ -11,7 +11,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 from tests.gateway.clients import REPOSITORY, eras, make_project, talk, text
 
 FIXTURES = REPOSITORY / "fixtures" / "toolsets"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import MCPError
 
-from covalt_git.gateway.listing import page
+from covalt_git.gateway.tool_listing import page
 
 KEYS = st.sets(st.text(max_size=5), max_size=30).map(sorted)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.gateway.naming import STYLES, Style, names, path_of
+from covalt_git.gateway.tool_names import STYLES, Style, names, path_of
 from covalt_git.names import ToolId
 
 NAMESPACES = st.from_regex(r"[a-c](?:[-_][a-c]){0,2}", fullmatch=True)

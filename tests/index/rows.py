@@ -6,12 +6,12 @@ import contextlib
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.files.new_project import create_project
 from covalt_git.index.index import Index
 from covalt_git.models.calls import Approval, PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
+from covalt_git.toolsets.new_project import create_project
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import Chats, ChatStore
 from covalt_git.workspaces.recovery import recover

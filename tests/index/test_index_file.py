@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.new_project import SAMPLES
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.database import VERSION, IndexUnusableError, connect, put, put_new
+from covalt_git.toolsets.new_project import SAMPLES
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.index.rows import Rows, anew, chats_of, dump, open_index, synced

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.index.database import remove
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.workspaces.chats import HEADS, ChatStore
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import Writer, writing

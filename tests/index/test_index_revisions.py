@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.new_project import create_project
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
 from covalt_git.index.index import Index
+from covalt_git.toolsets.new_project import create_project
 from tests import command
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")

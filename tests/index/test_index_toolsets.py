@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.files.new_project import SAMPLES
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.index.signatures import is_as_seen, see
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.index.toolset_signatures import is_as_seen, see
+from covalt_git.toolsets.new_project import SAMPLES
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 from tests.files.projects import HEAD, HELLO, MANIFEST, put_hello
 from tests.index.rows import anew, dump, open_index, synced
 

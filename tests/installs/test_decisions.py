@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.new_project import create_project
-from covalt_git.installs.state_store import find_toolset, set_enabled
+from covalt_git.toolsets.new_project import create_project
+from covalt_git.toolsets.state_store import find_toolset, set_enabled
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import grant_network, grant_process, revoke_all
-from covalt_git.installs.overriding import override_tool
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.grants.grants import grant_network, grant_process, revoke_all
+from covalt_git.toolsets.overrides import override_tool
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.test_decisions_merged import MANIFEST
 from tests.killing import killed_at
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.files.state_files import read_state
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import grant_network, grant_process, grant_secret, revoke
+from covalt_git.grants.grants import grant_network, grant_process, grant_secret, revoke
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.overriding import override_tool, overrides
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.manifests.state_files import read_state
+from covalt_git.toolsets.overrides import override_tool, overrides
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

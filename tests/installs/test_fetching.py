@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.bundles import archive_reader
 from covalt_git.errors import CovaltError
-from covalt_git.files import bundle_reading
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs import fetching
+from covalt_git.installs import download
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.signatures import MAX_SIGNATURE
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.ssh_keys import make_key
 
@@ -103,7 +103,7 @@ def test_what_is_not_there_or_leads_away_is_told_and_nothing_stays(
 
 
 def test_a_page_in_place_of_a_bundle_is_told(root: Path, upstream: str) -> None:
-    with pytest.raises(bundle_reading.BadBundleError) as refused:
+    with pytest.raises(archive_reader.BadBundleError) as refused:
         import_toolset(root, f"{upstream}/large.zip")
     assert [one.message for one in refused.value.problems] == ["it is no ZIP, or cut off"]
 
@@ -111,7 +111,7 @@ def test_a_page_in_place_of_a_bundle_is_told(root: Path, upstream: str) -> None:
 def test_more_than_a_bundle_can_be_is_not_read_to_its_end(
     root: Path, upstream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching, "MAX_ARCHIVE", 1_000)
+    monkeypatch.setattr(download, "MAX_ARCHIVE", 1_000)
     with pytest.raises(CovaltError, match=r"larger|more than"):
         import_toolset(root, f"{upstream}/large.zip")
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.files.bundle_export import pack_bundle
-from covalt_git.files.bundle_reading import BadBundleError, unpack
-from covalt_git.files.project_files import read_project
-from covalt_git.files.toolsets import read_toolset
+from covalt_git.bundles.archive_reader import BadBundleError, unpack
 from covalt_git.installs import importing
 from covalt_git.installs.importing import InstalledError, import_toolset
+from covalt_git.toolsets.export import pack_bundle
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.killing import killed_at

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.installs.incoming import (
+from covalt_git.installs.pending_imports import (
     Bundle,
     BundleGoneError,
     drop_bundle,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.project_files import read_project
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.index.index import Index
-from covalt_git.installs.overriding import FIELDS, BadOverrideError, override_tool, overrides
-from covalt_git.installs.state_store import set_enabled
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.models.renderers import Renderer
+from covalt_git.toolsets.overrides import FIELDS, BadOverrideError, override_tool, overrides
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

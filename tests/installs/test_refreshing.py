@@ -13,10 +13,9 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_listing import listed
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import grant_process, revoke_all
-from covalt_git.installs.definition_lines import definition_lines
-from covalt_git.installs.refreshing import (
+from covalt_git.grants.grants import grant_process, revoke_all
+from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import (
     NoLockError,
     Refreshed,
     ToolSource,
@@ -25,6 +24,7 @@ from covalt_git.installs.refreshing import (
     refresh,
     sources,
 )
+from covalt_git.toolsets.toolset import read_toolset
 from tests.files.projects import REPOSITORY
 from tests.killing import killed_at
 

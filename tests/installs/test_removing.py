@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.state_files import write_lock
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.removing import NotInGitError, uninstall
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.installs.uninstall import NotInGitError, uninstall
+from covalt_git.manifests.state_files import write_lock
 from covalt_git.models.tool_lock import ToolLock
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.killing import killed_at
 

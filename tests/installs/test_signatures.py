@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
-from covalt_git.files.project_files import BrokenConfigError
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.signatures import (
     SignatureError,
@@ -24,6 +22,8 @@ from covalt_git.installs.signatures import (
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.text.display import in_lines
+from covalt_git.toolsets.project_files import BrokenConfigError
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.ssh_keys import Key, make_key
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from covalt_git.files.bundle_reading import Entry
+from covalt_git.bundles.archive_reader import Entry
 from covalt_git.installs.three_way import ClashingNamesError, merge_files, take_theirs
 
 NAMES = ("yours", "1.1/x")

@@ -8,19 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.files.bundle_reading import BadBundleError, read_folder, unpack
-from covalt_git.files.project_files import read_project
-from covalt_git.files.state_files import write_state
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs import changing, updating
-from covalt_git.installs.decisions import grant_network, grant_process
-from covalt_git.installs.differences import differences
+from covalt_git.grants.grants import grant_network, grant_process
+from covalt_git.grants.status import lacking
+from covalt_git.installs import updating
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.standing import lacking
-from covalt_git.installs.state_store import set_enabled
+from covalt_git.installs.local_changes import differences
 from covalt_git.installs.updating import NotUpdatedError, update
+from covalt_git.manifests.state_files import write_state
 from covalt_git.models.toolset_state import LocalOverride
+from covalt_git.toolsets import update_lock
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
 from tests.installs.hostile_bundles import File, archive
 from tests.killing import killed_at
@@ -310,7 +311,7 @@ def test_killed_anywhere_it_is_the_old_one_or_the_new_one(
         def cannot(*_: object) -> None:
             raise OSError(22, "Invalid argument")
 
-        monkeypatch.setattr(changing, "_exchange_at_once", cannot)
+        monkeypatch.setattr(update_lock, "_exchange_at_once", cannot)
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
     write(root, "mine.md", b"mine")
     saved = root.parent / "saved"

@@ -22,10 +22,10 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.background import Follower
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
-from covalt_git.connections.live import CONNECTIONS
+from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
-from covalt_git.files.new_project import create_project
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from tests.browser import missing
 from tests.command import run
 from tests.connections.test_connections import processes, until

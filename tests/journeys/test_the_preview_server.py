@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from covalt_git.installs.incoming import Bundle, stage_bundle
+from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from tests.browser import console_errors
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.journeys.terminal import Terminal

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import Difference, differences, same
 
 values: st.SearchStrategy[Any] = st.recursive(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.json_schema import value_problems
 from covalt_git.json_values import pointer
+from covalt_git.json_values.json_schema import value_problems
 from tests.examples import examples
 
 names = st.text("ab/~%01 é$", max_size=4)

@@ -12,10 +12,11 @@ import jsonschema_rs
 import pytest
 from click.testing import CliRunner
 
-from covalt_git import json_schema, yaml_text
+from covalt_git import yaml_text
 from covalt_git.cli import cli
-from covalt_git.files.new_project import CONFIG_TEXT
-from covalt_git.models.json_schemas import NAMES, file_name, published_schema, schema_text
+from covalt_git.json_values import json_schema
+from covalt_git.models.published_schemas import NAMES, file_name, published_schema, schema_text
+from covalt_git.toolsets.new_project import CONFIG_TEXT
 from tests import command
 from tests.files.projects import CASES, REPOSITORY
 

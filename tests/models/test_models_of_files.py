@@ -11,9 +11,8 @@ import jsonschema_rs
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from covalt_git import canonical_json, models, yaml_text
-from covalt_git.explanations import titles
-from covalt_git.models import problems
+from covalt_git import models, yaml_text
+from covalt_git.json_values import canonical_json
 from covalt_git.models.base import StrictModel
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.renderers import CONFIGS, RENDERER_TYPES, config_model
@@ -21,6 +20,8 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.problems import codes
+from covalt_git.problems.explain import titles
 
 DIGEST = "sha256:" + "0f" * 32
 GRANTED = {"digest": DIGEST, "granted_at": "2026-11-20T17:24:00.123Z", "granted_by": "local"}
@@ -457,7 +458,7 @@ def test_a_tool_comes_back_from_what_the_index_keeps() -> None:
 
 
 def test_every_code_is_told_once_and_stands_in_its_hundred() -> None:
-    named = {name: value for name, value in vars(problems).items() if name.isupper()}
+    named = {name: value for name, value in vars(codes).items() if name.isupper()}
 
     assert sorted(named.values()) == [*titles()]
     assert len(set(named.values())) == len(named)

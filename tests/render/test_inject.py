@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.render.inject import inject
+from covalt_git.render.inject_data import inject
 from tests.browser import Browser
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import Problem
-from covalt_git.reports.excerpts import Sources, excerpt, width
+from covalt_git.problems.excerpts import Sources, excerpt, width
 from covalt_git.text import display
 
 if TYPE_CHECKING:

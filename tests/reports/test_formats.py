@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.errors import Problem
-from covalt_git.explanations import titles
-from covalt_git.files.project_files import read_project
-from covalt_git.reports import repository_prefix
-from covalt_git.reports.baselines import (
+from covalt_git.problems.baseline import (
     BrokenBaselineError,
     baseline_text,
     compare,
@@ -24,9 +21,12 @@ from covalt_git.reports.baselines import (
     read_baseline,
     updated,
 )
-from covalt_git.reports.github_commands import github_command
-from covalt_git.reports.junit import junit_report
-from covalt_git.reports.sarif import sarif_log
+from covalt_git.problems.explain import titles
+from covalt_git.problems.github import github_command
+from covalt_git.problems.junit import junit_report
+from covalt_git.problems.repository import repository_prefix
+from covalt_git.problems.sarif import sarif_log
+from covalt_git.toolsets.project_files import read_project
 from tests.files.projects import CASES, REPOSITORY, put_case
 
 if TYPE_CHECKING:

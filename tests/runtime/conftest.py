@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.files.bundle_files import read_bundle_files
-from covalt_git.files.toolset_copies import ToolsetCopy
+from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.python_tool import Job, Outcome, run
 from covalt_git.runtime.workers import Workers
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

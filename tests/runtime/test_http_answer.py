@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git import canonical_json
 from covalt_git.http_client import Answer
+from covalt_git.json_values import canonical_json
 from covalt_git.paths import check_path
 from covalt_git.runtime.http_answer import BadResultError, error_of, result_of
 from covalt_git.runtime.http_files import file_name

@@ -16,7 +16,7 @@ from covalt_git.models.toolset_manifest import HttpRequest
 from covalt_git.runtime.http_request import BadRequestError, build
 
 if TYPE_CHECKING:
-    from covalt_git.references import Reference
+    from covalt_git.templating.references import Reference
 
 FILES = {"reports/a.csv": b"1,2", "b.png": b"\x89PNG", "odd \u2028name": b"?"}
 SECRETS = {"KEY": "s3cr&t", "USER": "me"}

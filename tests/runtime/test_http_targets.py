@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import Granted
+from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from covalt_git.http_client import HttpClient, Patience, Request
@@ -22,7 +23,6 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import HttpRequest, Limits
 from covalt_git.runtime.http_files import WorkspaceFiles
 from covalt_git.runtime.http_tool import HttpJob, Surroundings, run
-from covalt_git.secret_values import SecretStore
 from tests.runtime.http_upstream import Upstream, upstream
 
 if TYPE_CHECKING:

@@ -149,8 +149,8 @@ def test_tool_and_what_it_started_die_with_the_process_that_runs_it(
     workshop.write("tools/it.py", SLEEPER)
     program = f"""
 from pathlib import Path
-from covalt_git.files.bundle_files import read_bundle_files
-from covalt_git.files.toolset_copies import ToolsetCopy
+from covalt_git.manifests.toolset_files import read_bundle_files
+from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime.python_tool import Job, run
 

@@ -18,20 +18,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.bundles.archive_reader import BadBundleError, unpack
 from covalt_git.calls.approvals import AskedAgainError
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import BrokenToolsetError
-from covalt_git.connections.live import CONNECTIONS
-from covalt_git.files.bundle_files import read_bundle_files
-from covalt_git.files.bundle_reading import BadBundleError, unpack
-from covalt_git.files.toolset_copies import ToolsetChangedError, ToolsetCopy
-from covalt_git.files.toolsets import read_toolset
-from covalt_git.installs.decisions import grant_process
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import grant_process
+from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.models.toolset_manifest import Limits
 from covalt_git.runtime import sandbox
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.python_tool import run
 from covalt_git.runtime.workers import shared
+from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.toolsets.toolset_copies import ToolsetChangedError, ToolsetCopy
 from tests.calls.conftest import make_world
 from tests.examples import examples
 from tests.taking_servers import take

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from covalt_git.access import confirmation
 from covalt_git.calls.engine import Request
-from covalt_git.files.new_project import create_project
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.project import Project
+from covalt_git.toolsets.new_project import create_project
 from covalt_toolset import set_context
 from tests.examples import examples
 from tests.toolsets.conftest import forget_tools, load

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.calls.engine import Request
-from covalt_git.connections.live import CONNECTIONS
-from covalt_git.installs.decisions import grant_process
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import grant_process
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.runtime.python_tool import run
 from covalt_git.runtime.sandbox.seccomp import SET_ID

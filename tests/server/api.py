@@ -15,7 +15,7 @@ from werkzeug.datastructures import FileStorage
 from werkzeug.test import TestResponse, encode_multipart
 
 from covalt_git.errors import CovaltError
-from covalt_git.files.new_project import create_project
+from covalt_git.toolsets.new_project import create_project
 from covalt_server.app import create_app
 
 PORT = 8787

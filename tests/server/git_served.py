@@ -18,7 +18,7 @@ from covalt_git.git_objects import pkt_lines
 from covalt_git.git_objects.pkt_lines import FLUSH, line
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.project import Project
-from covalt_git.serving.listening import listen
+from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.workspaces.chats import ChatStore

@@ -11,8 +11,8 @@ from typing import Any
 from flask import Flask, render_template_string
 from werkzeug.datastructures import MultiDict
 
-from covalt_server import shell
-from covalt_server.form_values import Submitted
+from covalt_server.forms.form import Submitted
+from covalt_server.pages import layout
 
 PAGE = """{% from "_form.html" import inputs %}<!doctype html>
 <html lang="en"><title>a form</title><form id="call" class="form" method="post">
@@ -22,7 +22,7 @@ PAGE = """{% from "_form.html" import inputs %}<!doctype html>
 app = Flask("covalt_server")
 app.jinja_env.trim_blocks = True
 app.jinja_env.lstrip_blocks = True
-shell.escape_hidden(app)
+layout.escape_hidden(app)
 
 
 def html(form: Submitted) -> str:

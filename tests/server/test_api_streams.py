@@ -22,8 +22,8 @@ from covalt_git.calls.background import (
 )
 from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
-from covalt_server import call_streams
-from covalt_server.call_streams import CallStream, Followed
+from covalt_server.api import call_streams
+from covalt_server.api.call_streams import CallStream, Followed
 from tests.server.api import BEARER, HOME, Api, configure, refused
 from tests.server.test_api_toolsets import FORECAST, write
 

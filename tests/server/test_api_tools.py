@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.runtime import sandbox
+from covalt_git.toolsets.toolset import read_toolset
 from tests.server.api import Api, configure, refused
 from tests.server.test_api_toolsets import FORECAST, ROLES, write
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.installs.decisions import grant_process, grant_server
+from covalt_git.grants.grants import grant_process, grant_server
 from tests.server.api import HOME, Api, configure, refused
 
 FORECAST = """\

@@ -20,10 +20,10 @@ from flask import Flask, get_template_attribute
 from markupsafe import Markup
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import FileReference, RenderPlan
-from covalt_git.render.inject import inject
-from covalt_server.artifacts import ARTIFACT_HEADERS, artifact_page
+from covalt_git.render.inject_data import inject
+from covalt_server.render.artifacts import ARTIFACT_HEADERS, artifact_page
 from tests.browser import launched
 from tests.server.api import Api, make_project
 from tests.server.live import live

@@ -13,7 +13,12 @@ from playwright.sync_api import BrowserContext, ConsoleMessage
 from werkzeug.test import TestResponse
 
 from covalt_git.models.calls import FileReference, RenderPlan
-from covalt_server.artifacts import ARTIFACT_HEADERS, NoPageError, artifact_page, artifact_source
+from covalt_server.render.artifacts import (
+    ARTIFACT_HEADERS,
+    NoPageError,
+    artifact_page,
+    artifact_source,
+)
 from tests.server.api import BEARER, HOME, Api, refused
 from tests.server.live import live
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_server.file_tree import tree
+from covalt_server.render.file_tree import tree
 
 NAMES = st.text("abAB", min_size=1, max_size=2)
 PATHS = st.sets(st.lists(NAMES, min_size=1, max_size=3).map("/".join))

@@ -11,10 +11,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from covalt_git.files.toolsets import read_toolset, toolset_ids
-from covalt_server.form_fields import MAX_FIELDS, Choice, Field, draw
-from covalt_server.form_shapes import MAX_DEPTH, MISSING, Kind
-from covalt_server.form_values import Submitted, opened
+from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
+from covalt_server.forms.form import Submitted, opened
+from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind
 from tests.server.sent_form import attributes, html, sent
 from tests.test_json_schema import json_values, schemas
 

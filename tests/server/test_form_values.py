@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from werkzeug.datastructures import MultiDict
 
-from covalt_git import canonical_json
-from covalt_git.json_schema import BadSchemaError, schema_problems, value_problems
+from covalt_git.json_values import canonical_json
+from covalt_git.json_values.json_schema import BadSchemaError, schema_problems, value_problems
 from covalt_git.models.toolset_manifest import Example
-from covalt_server.form_problems import FieldProblem
-from covalt_server.form_values import opened, submitted
+from covalt_server.forms.form import opened, submitted
+from covalt_server.forms.problems import FieldProblem
 from tests.server.sent_form import html, sent
 from tests.test_json_schema import json_values, schemas
 

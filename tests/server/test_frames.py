@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser
 
-from covalt_server.artifacts import FRAME_SANDBOX, FrameAddress, Refused, frame_address
+from covalt_server.render.artifacts import FRAME_SANDBOX, FrameAddress, Refused, frame_address
 from tests.server.api import TOKEN, Api, configure
 from tests.server.live import live
 from tests.server.outside import Outside

@@ -16,7 +16,7 @@ from playwright.sync_api import Page
 
 from covalt_git.cli import cli
 from covalt_git.text import display
-from covalt_server import shell
+from covalt_server.pages import layout
 from tests import command
 from tests.server.api import Api
 from tests.server.live import Live
@@ -178,7 +178,7 @@ def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
     constant = re.compile(r"loop\.\w+|url_for\(.*|'[a-z]+' if .* else '[a-z]+'")
     changed = [
         f"{file.name}: {printed}"
-        for file in Path(shell.__file__).with_name("templates").glob("*.html")
+        for file in Path(layout.__file__).with_name("templates").glob("*.html")
         for found in attribute.finditer(file.read_text(encoding="utf-8"))
         for printed in re.findall(r"\{\{ (.*?) \}\}", found[1] or found[2] or "")
         if not printed.endswith(" | e") and not constant.fullmatch(printed)

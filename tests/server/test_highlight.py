@@ -15,9 +15,9 @@ from pygments.styles import get_style_by_name
 from pygments.token import Error, Whitespace
 
 from covalt_git.text import display
-from covalt_server import highlight
-from covalt_server.highlight import diff, highlighted, language_of
-from covalt_server.patches import read_patch
+from covalt_server.render import code
+from covalt_server.render.code import diff, highlighted, language_of
+from covalt_server.render.patches import read_patch
 from tests.server.api import BEARER, HOME, Api
 from tests.server.fragments import Fragment
 
@@ -102,7 +102,7 @@ def test_a_named_language_wins_over_the_files_name_and_that_over_the_text() -> N
 
 
 def test_every_language_with_colours_has_a_lexer_of_that_name() -> None:
-    assert all(get_lexer_by_name(name).aliases[0] == name for name in highlight._COLOURED)
+    assert all(get_lexer_by_name(name).aliases[0] == name for name in code._COLOURED)
 
 
 def test_a_listing_has_numbered_lines_that_can_be_linked() -> None:
@@ -179,7 +179,7 @@ def test_line_breaks_of_other_systems_are_line_breaks() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("x = 1\n" * (highlight.MOST_COLOURED_LINES + 1), id="lines"),
+        pytest.param("x = 1\n" * (code.MOST_COLOURED_LINES + 1), id="lines"),
         pytest.param(("x" * 1000 + "\n") * 600, id="characters"),
         pytest.param("x = 1\n" + "y" * 3000, id="a-long-line"),
     ],
@@ -212,19 +212,19 @@ def test_lexers_that_cannot_be_stopped_are_not_used() -> None:
 
 
 def test_a_text_beyond_what_a_page_can_show_is_cut_and_that_is_said() -> None:
-    most = highlight.MOST_SHOWN_LINES
+    most = code.MOST_SHOWN_LINES
 
     lines = highlighted("x\n" * (most + 5))
     assert f"The first {most:,} of {most + 5:,} lines." in lines
     assert f'id="L{most}"' in lines
     assert f'id="L{most + 1}"' not in lines
 
-    wide = highlighted("y" * (highlight.MOST_SHOWN + 1))
-    assert f"The first {highlight.MOST_SHOWN:,} of {highlight.MOST_SHOWN + 1:,} characters." in wide
+    wide = highlighted("y" * (code.MOST_SHOWN + 1))
+    assert f"The first {code.MOST_SHOWN:,} of {code.MOST_SHOWN + 1:,} characters." in wide
 
 
 def test_a_text_that_just_fits_is_shown_whole() -> None:
-    assert "hint" not in highlighted("x\n" * highlight.MOST_SHOWN_LINES)
+    assert "hint" not in highlighted("x\n" * code.MOST_SHOWN_LINES)
 
 
 # Patches
@@ -365,7 +365,7 @@ def test_names_and_lines_of_a_patch_are_text() -> None:
 
 
 def test_a_long_patch_is_cut_and_that_is_said() -> None:
-    most = highlight.MOST_PATCH_LINES
+    most = code.MOST_PATCH_LINES
     many = "".join(f"+{number}\n" for number in range(most + 10))
     html = diff(
         f"diff --git a/x b/x\n@@ -0,0 +1,{most + 10} @@\n{many}"
@@ -380,7 +380,7 @@ def test_a_long_patch_is_cut_and_that_is_said() -> None:
 
 def test_a_long_line_of_a_patch_is_cut_and_that_is_said() -> None:
     assert "… 1 more" in diff(
-        f"diff --git a/x b/x\n@@ -0,0 +1 @@\n+{'x' * highlight.LONGEST_PATCH_LINE}\n"
+        f"diff --git a/x b/x\n@@ -0,0 +1 @@\n+{'x' * code.LONGEST_PATCH_LINE}\n"
     )
 
 
@@ -400,9 +400,9 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize(("scheme", "style"), highlight.STYLES.items())
+@pytest.mark.parametrize(("scheme", "style"), code.STYLES.items())
 def test_every_colour_can_be_read_on_the_paper_of_code(scheme: str, style: str) -> None:
-    sheet = (Path(highlight.__file__).parent / "static/style.css").read_text("utf-8")
+    sheet = (Path(code.__file__).parent / "static/style.css").read_text("utf-8")
     paper = re.findall(r"--code-paper: #([0-9a-f]{6});", sheet)[scheme == "dark"]
     # Spaces have no ink, and text.css takes the colour from what a lexer calls an error.
     looks = {token: look for token, look in get_style_by_name(style) if look["color"]}

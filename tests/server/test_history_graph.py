@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.workspaces.history import GraphRow, layout
-from covalt_server.history_graph import ROW_HEIGHT, lanes_of, svg
+from covalt_server.render.history_graph import ROW_HEIGHT, lanes_of, svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pygments.token import STANDARD_TYPES
 
-from covalt_server import markdown
-from covalt_server.markdown import rendered
+from covalt_server.render import markdown
+from covalt_server.render.markdown import rendered
 from tests.server.fragments import Fragment
 
 SECURITY = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "security"

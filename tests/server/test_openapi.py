@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from covalt_git import json_schema
+from covalt_git.json_values import json_schema
 from covalt_server.app import OPERATIONS
 from tests.server.api import BEARER, HOME, Api
 

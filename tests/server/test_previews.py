@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_server.previews import MAX_ROWS, MAX_TEXT, Table, preview
+from covalt_server.render.previews import MAX_ROWS, MAX_TEXT, Table, preview
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 

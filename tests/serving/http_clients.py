@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.body_timeout import TIMEOUT_S
-from covalt_git.serving.listening import listen
+from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
 

@@ -18,7 +18,7 @@ import pytest
 from anyio.to_thread import run_sync
 from mcp import Client, MCPError
 
-from covalt_git.files.agent_tokens import AgentTokens
+from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.project import Project
 from covalt_git.workspaces.deleting import delete
 from covalt_server.app import create_app

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.serving.announced import announced, approval_page, pages_address
+from covalt_git.serving.server_registry import announced, approval_page, pages_address
 
 ADDRESS = "http://127.0.0.1:8787"
 

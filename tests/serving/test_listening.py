@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listening import CannotListenError, Listener, listen
+from covalt_git.serving.listen_socket import CannotListenError, Listener, listen
 
 
 @contextmanager

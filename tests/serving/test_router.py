@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listening import listen
+from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router, told
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge

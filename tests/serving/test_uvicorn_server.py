@@ -182,7 +182,7 @@ def test_a_mounted_app_is_hung_up_on_without_a_word(caplog: pytest.LogCaptureFix
 PROGRAM = """\
 import sys, threading
 from covalt_git.models.project_config import ServerConfig
-from covalt_git.serving.listening import listen
+from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge

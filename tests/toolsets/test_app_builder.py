@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from covalt_git.files.python_source import read_tool
+from covalt_git.python_reader.source import read_tool
 from covalt_toolset import describe, get_tool_metadata, invoke, set_context
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git import canonical_json
-from covalt_git.files.python_source import read_tool
-from covalt_git.render.inject import inject
+from covalt_git.json_values import canonical_json
+from covalt_git.python_reader.source import read_tool
+from covalt_git.render.inject_data import inject
 from covalt_toolset import describe, invoke, set_context
 from tests.browser import Browser
 

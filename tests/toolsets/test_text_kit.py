@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect, sync_playwright
 
-from covalt_git.files.python_source import read_tool
-from covalt_git.files.toolsets import read_toolset
 from covalt_git.models.renderers import Renderer
-from covalt_git.render.inject import inject
+from covalt_git.python_reader.source import read_tool
+from covalt_git.render.inject_data import inject
 from covalt_git.render.plan import plan
 from covalt_git.runtime import sandbox
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_toolset import InvalidToolArguments, describe, invoke, set_context
 from tests.browser import Browser, launched
 from tests.server.api import BEARER, HOME, Api, make_project

@@ -10,13 +10,13 @@ import pytest
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.preconditions import check_arguments, check_runnable
-from covalt_git.files.new_project import SAMPLES
-from covalt_git.files.toolsets import Toolset, read_toolset
+from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
 from covalt_git.http_client import Request
 from covalt_git.runtime.http_request import build
 from covalt_git.runtime.http_secrets import Lookup
-from covalt_git.secret_values import SecretStore
+from covalt_git.toolsets.new_project import SAMPLES
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 
 if TYPE_CHECKING:
     from covalt_git.models.tool import Tool

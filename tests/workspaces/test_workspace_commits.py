@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git import canonical_json
+from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import (
     CommitRecord,

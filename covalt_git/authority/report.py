@@ -1,0 +1,129 @@
+"""A comparison in the words of people and of programs: lines, Markdown and SARIF."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from covalt_git.authority.kinds import KINDS
+from covalt_git.problems.sarif import fingerprint, log_of_run, physical_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.authority.comparison import Comparison
+    from covalt_git.authority.facts import Change, Place
+    from covalt_git.json_values import JsonObject
+
+_UNREADABLE = "unreadable"
+_RULES = [*KINDS, _UNREADABLE]
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#|!~@&$])")
+_TITLES = {"widening": "Wider", "narrowing": "Narrower"}
+_MOST_IN_MARKDOWN = 400
+"""Changes that a summary lists: GitHub shows a mebibyte of it."""
+
+
+def place_text(change: Change) -> str:
+    """Return where a change stands: in HEAD, or in BASE where it is gone."""
+    if change.at is not None:
+        return str(change.at)
+    return f"{change.was} in BASE" if change.was is not None else ""
+
+
+def summary(found: Comparison) -> str:
+    """Return in one line whether authority grew."""
+    wider, narrower = len(found.of("widening")), len(found.of("narrowing"))
+    if not wider and not narrower:
+        return "authority is the same"
+    counts = ", ".join(
+        f"{count} {word}" for count, word in ((wider, "wider"), (narrower, "narrower")) if count
+    )
+    return f"authority {'grew' if wider else 'shrank'}: {counts}"
+
+
+def text_lines(found: Comparison) -> Iterator[tuple[str, Change | None]]:
+    """Yield the lines that people read, each change's first with it."""
+    for change in (*found.of("widening"), *found.of("narrowing")):
+        word = "wider" if change.verdict == "widening" else "narrower"
+        sure = "" if change.certain else " (cannot tell)"
+        yield f"{place_text(change)}: {word}{sure}: {change.message}", change
+        for line in change.details:
+            yield f"    {line}", None
+
+
+def markdown(found: Comparison) -> str:
+    """Return a comparison for a pull request's summary; nothing of the files is taken for Markdown."""
+    lines = [f"### covalt-git: {summary(found)}", ""]
+    left = _MOST_IN_MARKDOWN
+    for verdict in ("widening", "narrowing"):
+        changes = found.of(verdict)
+        if not changes:
+            continue
+        lines += [f"**{_TITLES[verdict]}**", ""]
+        for change in changes[:left]:
+            sure = "" if change.certain else " *(cannot tell)*"
+            lines.append(f"- {_plain(change.message)}{sure}<br>{_plain(place_text(change))}")
+            lines += [f"  - {_plain(line)}" for line in change.details]
+        if len(changes) > left:
+            lines.append(f"- and {len(changes) - left} more: `covalt-git authority diff`")
+        left = max(left - len(changes), 0)
+        lines.append("")
+    if found.problems:
+        lines += ["**Errors, so that not all could be read**", ""]
+        lines += [
+            f"- {name}: {_plain(str(one).partition(chr(10))[0])}"
+            for name, one in found.problems[:_MOST_IN_MARKDOWN]
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown shows as it is, on one line."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+
+
+def sarif(found: Comparison, prefix: str) -> JsonObject:
+    """Return a comparison as a SARIF log; ``prefix`` leads from the repository to the project.
+
+    What is gone from HEAD is shown at what it was of, or else as about the whole file.
+    """
+    seen: Counter[str] = Counter()
+    changes = (*found.of("widening"), *found.of("narrowing"))
+    return log_of_run(
+        [_rule(kind) for kind in _RULES], [_result(one, prefix, seen) for one in changes]
+    )
+
+
+def _rule(kind: str) -> JsonObject:
+    return {
+        "id": f"authority/{kind}",
+        "shortDescription": {"text": f"What is permitted has changed: {kind.replace('_', ' ')}"},
+        "defaultConfiguration": {"level": "warning"},
+        "properties": {"tags": ["authority"]},
+    }
+
+
+def _result(change: Change, prefix: str, seen: Counter[str]) -> JsonObject:
+    sure = "" if change.certain else " (cannot tell)"
+    word = "wider" if change.verdict == "widening" else "narrower"
+    text = "\n".join([f"{word}{sure}: {change.message}", *change.details])
+    path, line, col = _sarif_place(change)
+    return {
+        "ruleId": f"authority/{change.kind}",
+        "ruleIndex": _RULES.index(change.kind),
+        "level": "warning" if change.verdict == "widening" else "note",
+        "message": {"text": text},
+        "locations": [{"physicalLocation": physical_location(prefix + path, line, col)}],
+        "partialFingerprints": {
+            "covaltAuthority/v1": fingerprint((change.kind, path, change.message), seen)
+        },
+    }
+
+
+def _sarif_place(change: Change) -> tuple[str, int, int]:
+    place: Place | None = change.at or change.near
+    if place is not None:
+        return place.path, place.line, place.col
+    return (change.was.path if change.was else "covalt.yaml"), 0, 0

@@ -1,0 +1,255 @@
+"""A project read for its authority: as its files are, or as they were at a commit.
+
+The one module here that reads files.  A commit is written into a temporary folder and read there, so
+that nothing is checked out, and the repository is left as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.authority.project_facts import project_facts
+from covalt_git.authority.toolset_facts import ReadToolset, tools_of, toolset_facts
+from covalt_git.checks.toolset_checks import read_sources
+from covalt_git.errors import Problem
+from covalt_git.git_objects.revisions import submodules, write_folder
+from covalt_git.manifests.reading import Reading, read_yaml, shown_path
+from covalt_git.manifests.state_files import read_lock, read_state
+from covalt_git.manifests.toolset_files import MANIFEST, Contents
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.problems import codes
+from covalt_git.toolsets.project_files import CONFIG, CheckedToolset, read_around
+from covalt_git.toolsets.tool_locks import LOCK_FOLDER
+from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset, toolset_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from covalt_git.authority.facts import Fact
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.tool_lock import ToolLock
+    from covalt_git.toolsets.toolset import Toolset
+
+_MAX_KEYS = 1 << 20
+"""Bytes of a file of keys that its digest is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a project that is readable or not as a whole: ``covalt.yaml``, or one toolset.
+
+    Attributes:
+        name: its path in the project.
+        facts: what it permits, sorted; nothing where it cannot be read.
+        problems: the errors in it.
+        digest: of the files it is read from, to know that nothing changed in what cannot be read.
+        readable: whether its facts could be read.
+    """
+
+    name: str
+    facts: tuple[Fact, ...]
+    problems: tuple[Problem, ...]
+    digest: str
+    readable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A project as it is or was; ``commit`` is None for the files as they are."""
+
+    commit: str | None
+    config: Reading[ProjectConfig]
+    toolsets: tuple[ReadToolset, ...]
+    problems: tuple[Problem, ...]
+    digests: Mapping[str, str]
+    """Of ``covalt.yaml``, of each toolset with its state and locks, and of the files of keys."""
+
+    unseen: Mapping[str, str] = field(default_factory=dict)
+    """What leads out of the commit, by its path: links, and submodules with their commits."""
+
+    @property
+    def settings(self) -> ProjectConfig:
+        """What ``covalt.yaml`` says, which has to be readable."""
+        assert self.config.value is not None
+        return self.config.value
+
+    def parts(self, config: ProjectConfig | None) -> dict[str, Part]:
+        """Return the parts with their facts, tools under the rules and limits of ``config``.
+
+        None stands for a ``covalt.yaml`` that says nothing, as that of either state cannot be read.
+        """
+        ruling = config or ProjectConfig(version=1)
+        found = [self._project()]
+        found += [self._toolset(read, ruling) for read in self.toolsets]
+        found += [
+            Part(path, (), self._errors(path), digest, readable=False)
+            for path, digest in self.unseen.items()
+            if path != CONFIG
+        ]
+        return {part.name: part for part in found}
+
+    def tools(self) -> dict[str, Tool]:
+        """Return the tools that can be called, by their ids."""
+        readable = (read for read in self.toolsets if _is_readable(read))
+        return {tool.tool_id: tool for read in readable for tool in tools_of(read)}
+
+    def facts(self) -> tuple[Fact, ...]:
+        """Return all facts, sorted."""
+        parts = self.parts(self.config.value)
+        return tuple(fact for name in sorted(parts) for fact in parts[name].facts)
+
+    def _project(self) -> Part:
+        readable = self.config.value is not None
+        facts = tuple(project_facts(self.config, self.digests)) if readable else ()
+        errors = self._errors(CONFIG)
+        return Part(CONFIG, _sorted(facts), errors, self.digests.get(CONFIG, ""), readable)
+
+    def _toolset(self, read: ReadToolset, config: ProjectConfig) -> Part:
+        name = f"toolsets/{read.toolset.id}"
+        readable = _is_readable(read)
+        facts = tuple(toolset_facts(read, config)) if readable else ()
+        paths = {read.state.path, *(lock.path for lock in read.locks)}
+        errors = tuple(
+            one
+            for one in self.problems
+            if one.severity == "error"
+            and (one.path in paths or f"{one.path}/".startswith(f"{name}/"))
+        )
+        return Part(name, _sorted(facts), errors, self.digests[name], readable)
+
+    def _errors(self, path: str) -> tuple[Problem, ...]:
+        return tuple(one for one in self.problems if one.path == path and one.severity == "error")
+
+
+def state_here(root: Path) -> State:
+    """Return the project in ``root`` as its files are."""
+    return _read(root, None)
+
+
+def state_at(root: Path, revision: str) -> State:
+    """Return the project in ``root`` as it was at a commit.
+
+    Raises:
+        UnknownRevisionError: when there is no such commit.
+    """
+    with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
+        past = Path(name)
+        commit = write_folder(root, revision, past, only={CONFIG, "toolsets"})
+        unseen = _remove_links(past, commit)
+        unseen |= {
+            path: oid
+            for path, oid in submodules(root, commit).items()
+            if f"{path}/".startswith("toolsets/")
+        }
+        config = read_yaml(past / CONFIG, CONFIG, ProjectConfig)
+        keys = (
+            {Path(one.jwks_file).parts[:1] for one in config.value.issuers}
+            if config.value
+            else set()
+        )
+        more = {part for parts in keys for part in parts} - {CONFIG, "toolsets", "/", ".."}
+        if more:
+            write_folder(root, revision, past, only=more)
+        return _read(past, commit, unseen)
+
+
+def _remove_links(past: Path, commit: str) -> dict[str, str]:
+    """Remove links where files of the project are expected: what they lead to is in no commit."""
+    folders = [past / "toolsets" / one for one in (STATE_FOLDER, LOCK_FOLDER)]
+    found = []
+    for path in [past / CONFIG, past / "toolsets", *folders]:
+        if path.is_symlink():
+            found.append(path)
+            path.unlink()
+    for folder in folders:
+        for file in sorted(folder.glob("*")) if folder.is_dir() else ():
+            if file.is_symlink():
+                found.append(file)
+                file.unlink()
+    return {shown_path(path, past): commit for path in found}
+
+
+def _read(root: Path, commit: str | None, unseen: Mapping[str, str] | None = None) -> State:
+    config = read_yaml(root / CONFIG, CONFIG, ProjectConfig)
+    locks = _locks(root)
+    toolsets = tuple(_read_toolset(root, name, locks) for name in toolset_ids(root / "toolsets"))
+    around = read_around(root, tuple(CheckedToolset.of(read.toolset) for read in toolsets))
+    digests = {CONFIG: _digest(root / CONFIG)}
+    digests |= {f"toolsets/{read.toolset.id}": _toolset_digest(root, read) for read in toolsets}
+    for issuer in config.value.issuers if config.value else ():
+        digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
+    message = "it leads out of the commit, so that nobody can tell what is there"
+    outside = {
+        Problem(path, 0, 0, codes.FORBIDDEN_FILE, message, "put the files themselves there")
+        for path in unseen or {}
+    }
+    problems = tuple(sorted({*around.problems, *outside}))
+    return State(commit, config, toolsets, problems, digests, unseen or {})
+
+
+def _read_toolset(root: Path, name: str, locks: tuple[Reading[ToolLock], ...]) -> ReadToolset:
+    toolset = read_toolset(root, name)
+    file = toolset.folder / MANIFEST
+    manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
+    if toolset.manifest is None:
+        manifest = Reading(manifest.path, None, None)
+    state_file = root / "toolsets" / STATE_FOLDER / f"{name}.yaml"
+    state = read_state(state_file, shown_path(state_file, root))
+    sources = (
+        read_sources(manifest, toolset.files, Contents(toolset.folder))[0] if manifest.value else {}
+    )
+    own = tuple(one for one in locks if _is_of(one, toolset))
+    return ReadToolset(toolset, manifest, state, sources, own)
+
+
+def _is_of(lock: Reading[ToolLock], toolset: Toolset) -> bool:
+    """Tell whose a lock is: one that cannot be read is whose namespace its name is."""
+    if lock.value is not None:
+        return lock.value.toolset_id == toolset.id
+    manifest = toolset.manifest
+    if manifest is None:
+        return False
+    aliases = toolset.state.aliases
+    declared = {one.id for one in manifest.mcp_servers} | {one.id for one in manifest.sources}
+    return Path(lock.path).stem in declared | {aliases.get(name, name) for name in declared}
+
+
+def _locks(root: Path) -> tuple[Reading[ToolLock], ...]:
+    files = sorted((root / "toolsets" / LOCK_FOLDER).glob("*.yaml"))
+    return tuple(read_lock(file, shown_path(file, root)) for file in files if file.name != MANIFEST)
+
+
+def _is_readable(read: ReadToolset) -> bool:
+    manifest = read.manifest.value
+    return (
+        manifest is not None
+        and manifest.id == read.toolset.id
+        and read.state.value is not None
+        and all(lock.value is not None for lock in read.locks)
+    )
+
+
+def _toolset_digest(root: Path, read: ReadToolset) -> str:
+    texts = [read.toolset.digest, str(sorted(one.message for one in read.toolset.files.problems))]
+    texts += [_digest(root / path) for path in (read.state.path, *(one.path for one in read.locks))]
+    return hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()
+
+
+def _digest(file: Path, within: Path | None = None) -> str:
+    """Return the digest of a file; of one that is a link, or outside, no more than that it is none."""
+    if within is not None and not file.resolve().is_relative_to(within.resolve()):
+        return "outside"
+    try:
+        with file.open("rb") as stream:
+            return hashlib.sha256(stream.read(_MAX_KEYS)).hexdigest()
+    except OSError:
+        return "missing"
+
+
+def _sorted(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    return tuple(sorted(facts, key=lambda fact: (fact.key, fact.place)))

@@ -1,0 +1,91 @@
+"""What prompts say and resources hold, once it is known what they are filled in with.
+
+Nothing runs for it: texts of the manifest, and files that the toolset had when it was read.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalt_git.templating.expressions import split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from covalt_git.index.index import Index
+    from covalt_git.models.prompts import Given, Prompt, PromptMessage, Resource, What
+
+    Args = Mapping[str, str]
+
+_PLAIN = "text/plain"
+_BYTES = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What is read: text, or bytes where it is none."""
+
+    mime_type: str
+    text: str | None
+    blob: bytes = b""
+
+    @property
+    def content(self) -> bytes:
+        """Its bytes."""
+        return self.blob if self.text is None else self.text.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a prompt, filled in; ``uri`` is the address that it is embedded under."""
+
+    message: PromptMessage
+    content: Content
+    uri: str | None
+
+
+def filled(text: str, args: Args) -> str | None:
+    """Return a text with what its expressions stand for, or None where that was not given."""
+    parts = [
+        piece if isinstance(piece, str) else args.get(".".join(piece.path)) for piece in split(text)
+    ]
+    known = [part for part in parts if part is not None]
+    return "".join(known) if len(known) == len(parts) else None
+
+
+def said(root: Path, index: Index, given: Given[Prompt], args: Args) -> Iterator[Said]:
+    """Yield the messages of a prompt, without those that name an argument which was not given."""
+    for message in given.what.messages:
+        uri = None if message.resource is None else filled(message.resource, args)
+        content = _content(root, index, given, message, args)
+        if content is not None and (uri is None) == (message.resource is None):
+            yield Said(message, content, uri)
+
+
+def held(root: Path, index: Index, given: Given[Resource], args: Args) -> Content | None:
+    """Return what a resource holds, or None where its address names no file of the toolset."""
+    return _content(root, index, given, given.what, args)
+
+
+def _content(
+    root: Path, index: Index, given: Given[What], of: PromptMessage | Resource, args: Args
+) -> Content | None:
+    if of.text is not None:
+        text = filled(of.text, args)
+        return None if text is None else Content(of.mime_type or _PLAIN, text)
+    path = filled((of.file or "").removeprefix("./"), args)
+    # What is no row is no file of the toolset, however its path is written.
+    if path is None or path not in {row["path"] for row in index.toolset_files(given.toolset_id)}:
+        return None
+    try:
+        blob = (root / "toolsets" / given.toolset_id / path).read_bytes()
+    except OSError:  # gone since
+        return None
+    guessed = of.mime_type or mimetypes.guess_type(path)[0]
+    try:
+        return Content(guessed or _PLAIN, blob.decode())
+    except UnicodeDecodeError:
+        return Content(guessed or _BYTES, None, blob)

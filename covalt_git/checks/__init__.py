@@ -1,0 +1,1 @@
+"""Checks of a toolset that validate runs."""

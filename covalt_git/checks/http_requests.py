@@ -1,0 +1,211 @@
+"""What must hold of an HTTP tool's request beyond its form, and what its arguments are without a schema.
+
+The address settles its host, every argument that the request names exists, every reference is one
+that the toolset declares, and no header is one that only we can write.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.checks.parameters import COMPOSING
+from covalt_git.checks.references import reference_problems
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.models.http_placement import FILE_BEGINS, Placement, placement
+from covalt_git.models.toolset_manifest import HttpBody
+from covalt_git.problems import codes
+from covalt_git.templating.expressions import expressions
+from covalt_git.templating.references import texts
+from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.models.toolset_manifest import HttpRequest, ToolDeclaration, ToolsetManifest
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_OURS = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "connection", "accept-encoding"),
+        *("te", "trailer", "upgrade", "expect", "keep-alive", "proxy-authorization", "cookie"),
+    }
+)
+
+
+def check_http(
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    tool: ToolDeclaration,
+    manifest: ToolsetManifest,
+) -> Iterator[Problem]:
+    """Return all that is wrong with the request of an HTTP tool, which stands at ``loc``."""
+    http = tool.http
+    if http is None:
+        return
+    at: Loc = (*loc, "http")
+    yield from _check_names(reading, at, http)
+    yield from _check_texts(reading, at, http)
+    parts = {"url": http.url, **_written(http)}
+    yield from reference_problems(reading, at, parts, manifest.secrets)
+    try:
+        placed = placement(http)
+    except BadTemplateError as error:
+        yield reading.problem(codes.BAD_REQUEST, (*at, "url"), error.message, hint=error.hint)
+        return
+    yield from _check_places(reading, at, http, placed)
+    if tool.input_schema is not None:
+        yield from _check_arguments(reading, loc, http, placed, tool.input_schema)
+
+
+def inferred_schema(http: HttpRequest) -> JsonObject:
+    """Return the schema of the arguments that a request names, where its tool declares none.
+
+    Those of the path are needed; whether others are, nobody said.
+    """
+    try:
+        placed = placement(http)
+    except BadTemplateError:
+        return {"type": "object"}
+    properties: JsonObject = {
+        name: {"type": "string"} if name in placed.needed else {} for name in _named(http, placed)
+    }
+    schema: JsonObject = {"type": "object", "properties": properties}
+    if placed.needed:
+        schema["required"] = list(dict.fromkeys(placed.needed))
+    if not placed.takes_all:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def _named(http: HttpRequest, placed: Placement) -> list[str]:
+    """Return the arguments that a request names, those of the address first."""
+    in_url = [argument.name for argument in UrlTemplate.parse(http.url).arguments]
+    return list(dict.fromkeys([*(name for name in in_url if name in placed.named), *placed.named]))
+
+
+def _check_names(
+    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest
+) -> Iterator[Problem]:
+    headers: list[tuple[Loc, str]] = [(("headers", name), name) for name in http.headers]
+    cookies: list[tuple[Loc, str]] = [(("cookies", name), name) for name in http.cookies]
+    for name, parameter in http.parameters.items():
+        where = {"header": headers, "cookie": cookies}.get(parameter.location)
+        if where is not None:
+            key = "in" if parameter.name is None else "name"
+            where.append((("parameters", name, key), parameter.name or name))
+    for loc, name in (*headers, *cookies):
+        if not _TOKEN.fullmatch(name):
+            yield reading.problem(
+                codes.BAD_REQUEST,
+                (*at, *loc),
+                f"{name!r} is no name of a header or cookie",
+                hint="use letters, digits and -",
+                key=loc[0] != "parameters",
+            )
+    for loc, name in headers:
+        if name.lower() in _OURS:
+            hint = "write it under cookies" if name.lower() == "cookie" else "remove it"
+            yield reading.problem(
+                codes.BAD_REQUEST,
+                (*at, *loc),
+                f"the header {name!r} is written for every request",
+                hint=hint,
+                key=loc[0] != "parameters",
+            )
+
+
+def _written(http: HttpRequest) -> JsonObject:
+    """Return the parts of a request whose texts hold expressions."""
+    parts: JsonObject = {"query": http.query, "headers": http.headers, "cookies": http.cookies}
+    if isinstance(http.body, HttpBody):
+        parts["body"] = http.body.model_dump(by_alias=True, exclude_none=True)
+    return parts
+
+
+def _check_texts(
+    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest
+) -> Iterator[Problem]:
+    """Find expressions that mean nothing in a request, and files that are not named as such."""
+    for loc, text in texts(_written(http)):
+        inner = text
+        if loc[:2] == ("body", "multipart") or loc == ("body", "file"):
+            inner = text.removeprefix(FILE_BEGINS)
+        if loc == ("body", "file") and inner == text:
+            yield reading.problem(
+                codes.BAD_REQUEST,
+                (*at, *loc),
+                f"{text[:60]!r} does not name a file of the workspace",
+                hint=f"write {FILE_BEGINS}$args.path",
+            )
+        for expression in expressions(inner):
+            if expression.root != "args":
+                yield reading.problem(
+                    codes.BAD_REQUEST,
+                    (*at, *loc),
+                    f"{expression.text} means nothing in a request",
+                    hint="write $args.name for an argument, or $$ for a dollar",
+                )
+
+
+def _check_places(
+    reading: Reading[ToolsetManifest], at: Loc, http: HttpRequest, placed: Placement
+) -> Iterator[Problem]:
+    for name, parameter in http.parameters.items():
+        loc: Loc = (*at, "parameters", name)
+        if parameter.location == "path" and name not in placed.needed:
+            wire = parameter.name or name
+            message = f"the address has no {{{wire}}}"
+            hint = f"write {{{wire}}} into the path of url"
+            yield reading.problem(codes.BAD_REQUEST, (*loc, "in"), message, hint=hint)
+        if parameter.file and (parameter.location != "body" or http.body != "multipart"):
+            yield reading.problem(
+                codes.BAD_REQUEST,
+                (*loc, "file"),
+                "a file goes into a multipart body",
+                hint="write in: body here, and body: multipart beside parameters",
+            )
+
+
+def _check_arguments(
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    http: HttpRequest,
+    placed: Placement,
+    schema: JsonObject,
+) -> Iterator[Problem]:
+    """Find arguments that the request names and the schema does not."""
+    properties: Any = schema.get("properties", {})
+    open_ended = not properties and schema.get("additionalProperties") is not False
+    if schema.keys() & COMPOSING or open_ended or not isinstance(properties, dict):
+        return  # which arguments there are, only a value could tell
+    required = schema.get("required", [])
+    for name in _named(http, placed):
+        if name not in properties:
+            near = nearest_name(name, properties)
+            hint = f"did you mean {near!r}?" if near else f"add {name} to input_schema.properties"
+            at = (*loc, "http", *_place_of(http, name))
+            message = f"there is no argument {name!r}"
+            yield reading.problem(codes.UNKNOWN_ARGUMENT, at, message, hint=hint)
+        elif name in placed.needed and isinstance(required, list) and name not in required:
+            yield reading.problem(
+                codes.UNKNOWN_ARGUMENT,
+                (*loc, "http", "url"),
+                f"the address needs {name!r}, which a call may leave out",
+                hint=f"add {name} to input_schema.required",
+                severity="warning",
+            )
+
+
+def _place_of(http: HttpRequest, name: str) -> Loc:
+    """Return where a request names an argument."""
+    if name in http.parameters:
+        return ("parameters", name)
+    for loc, text in texts(_written(http)):
+        for expression in expressions(text):
+            if expression.root == "args" and expression.path[:1] == (name,):
+                return loc
+    return ("url",)

@@ -1,0 +1,219 @@
+"""What must hold of overrides, the toolset's own and this project's: the tool, the renderer, what it shows.
+
+Both are held to the same, each problem at its place in ``toolset.yaml`` or in the state file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.checks.expressions import check_expressions
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.manifests.override_keys import override_key
+from covalt_git.manifests.reading import Reading, part_problems
+from covalt_git.models.renderers import CONFIGS, config_model
+from covalt_git.names import BUILTIN_NAMESPACE, ToolId
+from covalt_git.paths import check_path
+from covalt_git.problems import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.toolset_files import BundleFiles
+    from covalt_git.models.renderers import RendererType
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import (
+        ToolDeclaration,
+        ToolOverride,
+        ToolsetManifest,
+    )
+    from covalt_git.models.toolset_state import LocalOverride, ToolsetState
+    from covalt_git.python_reader.source import ToolSource
+
+_SHOWS = {
+    "html": (("artifact", "content"), "{artifact: artifacts/page.html}"),
+    "frame": (("url", "port"), '{port: "$return.port"}'),
+}
+"""Renderers that show nothing unless one of these keys is there, and a configuration with one."""
+
+
+def check_overrides(
+    reading: Reading[ToolsetManifest],
+    manifest: ToolsetManifest,
+    files: BundleFiles,
+    sources: Mapping[str, ToolSource],
+) -> Iterator[Problem]:
+    """Find what is wrong with the toolset's own overrides."""
+    tools = {str(ToolId(manifest.id, tool.id)): tool for tool in manifest.tools}
+    servers = {server.id for server in manifest.mcp_servers}
+    servers |= {source.id for source in manifest.sources}
+    for position, override in enumerate(manifest.tool_overrides):
+        loc: Loc = ("tool_overrides", position)
+        target = override_key(manifest.id, override.tool_id)
+        if target not in tools and target.partition(":")[0] not in servers:
+            server, _, name = override.tool_id.rpartition(":")
+            near = nearest_name(name, [tool.id for tool in manifest.tools])
+            owner = f"{server!r} under mcp_servers" if server else "it under tools"
+            yield reading.problem(
+                codes.BAD_VALUE,
+                (*loc, "tool_id"),
+                f"there is no tool {override.tool_id!r} here",
+                hint=f"did you mean {near!r}?" if near else f"declare {owner}",
+            )
+        declared = tools.get(target)
+        beneath = declared.renderer.type if declared and declared.renderer else None
+        yield from _check_override(reading, loc, override, beneath, declared, files, sources)
+
+
+def check_local_overrides(
+    reading: Reading[ToolsetState],
+    manifest: ToolsetManifest,
+    files: BundleFiles,
+    sources: Mapping[str, ToolSource],
+    server_tools: Collection[Tool] = (),
+) -> Iterator[Problem]:
+    """Find what is wrong with this project's overrides, of ``server_tools`` too."""
+    if reading.value is None:
+        return
+    given = {tool.tool_id: tool for tool in server_tools}
+    tools = {tool.id: tool for tool in manifest.tools}
+    theirs = {override_key(manifest.id, one.tool_id): one for one in manifest.tool_overrides}
+    for name, override in reading.value.overrides.items():
+        loc: Loc = ("overrides", name)
+        if name in given:
+            shown = given[name].renderer
+            beneath = shown.type if shown else None
+            yield from _check_override(reading, loc, override, beneath, None, files, sources)
+            continue
+        declared = tools.get(name)
+        if declared is None:
+            message = "the toolset has no such tool"
+            yield reading.problem(
+                codes.ORPHAN_STATE,
+                loc,
+                message,
+                hint=_meant(name, [*tools, *given]),
+                key=True,
+                severity="warning",
+            )
+            continue
+        beneath = declared.renderer.type if declared.renderer else None
+        own = theirs.get(str(ToolId(manifest.id, name)))
+        beneath = (own.renderer if own else None) or beneath
+        yield from _check_override(reading, loc, override, beneath, declared, files, sources)
+
+
+def check_aliases(reading: Reading[ToolsetState]) -> Iterator[Problem]:
+    """Find namespaces that are called here as only the built-in tools are."""
+    for name, alias in reading.value.aliases.items() if reading.value else ():
+        if alias == BUILTIN_NAMESPACE:
+            message = f"{alias!r} is the namespace of the built-in tools"
+            hint = f"write {name}: my-{alias}"
+            yield reading.problem(codes.BAD_ID, ("aliases", name), message, hint=hint)
+
+
+def check_config(
+    reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject, files: BundleFiles
+) -> Iterator[Problem]:
+    """Find what is wrong with a renderer's configuration, apart from its expressions."""
+    if reading.document is not None:
+        yield from part_problems(reading.document, loc, config, config_model(renderer))
+    yield from _check_shown(reading, loc, renderer, config)
+    artifact = config.get("artifact")
+    if isinstance(artifact, str) and not artifact.startswith("$"):
+        yield from check_named_file(reading, (*loc, "artifact"), artifact, files)
+
+
+def check_config_of(
+    tool: ToolDeclaration,
+    reading: Reading[Any],
+    loc: Loc,
+    config: JsonObject,
+    sources: Mapping[str, ToolSource],
+) -> Iterator[Problem]:
+    """Check the expressions of a renderer's configuration against what its tool is known to be."""
+    source = sources.get(tool.id)
+    takes = tool.input_schema or (source.input_schema if source else None)
+    gives = tool.output_schema or (source.output_schema if source else None)
+    yield from check_expressions(reading, loc, config, takes=takes, gives=gives)
+
+
+def check_named_file(
+    reading: Reading[Any], loc: Loc, path: str, files: BundleFiles
+) -> Iterator[Problem]:
+    """Find whether a path at ``loc`` names no file of the toolset."""
+    plain = path.removeprefix("./")
+    if check_path(plain).kind == "refused":
+        message = f"{path!r} does not name a file within the toolset"
+        yield reading.problem(
+            codes.NO_FILE,
+            loc,
+            message,
+            hint="write it relative to toolset.yaml: artifacts/chart.html",
+        )
+    elif files.get(plain) is None:
+        near = nearest_name(plain, [file.path for file in files.files])
+        hint = f"did you mean {near}?" if near else "add the file, or correct the name"
+        yield reading.problem(codes.NO_FILE, loc, f"there is no file {path!r}", hint=hint)
+
+
+def _check_override(
+    reading: Reading[Any],
+    loc: Loc,
+    override: ToolOverride | LocalOverride,
+    beneath: RendererType | None,
+    declared: ToolDeclaration | None,
+    files: BundleFiles,
+    sources: Mapping[str, ToolSource],
+) -> Iterator[Problem]:
+    """Check what an override shows; ``beneath`` is the renderer that holds where it names none."""
+    config = override.renderer_config
+    kind = override.renderer or beneath
+    if config is None:
+        if override.renderer is not None:
+            yield from _check_shown(reading, (*loc, "renderer"), override.renderer, {})
+    elif kind is None:
+        yield reading.problem(
+            codes.MISSING_KEY,
+            (*loc, "renderer_config"),
+            "there is no renderer that this would configure",
+            hint=f"add a line: renderer: {_likely_renderer(config)}",
+            key=True,
+        )
+    else:
+        place = (*loc, "renderer_config")
+        yield from check_config(reading, place, kind, config, files)
+        if declared is not None:
+            yield from check_config_of(declared, reading, place, config, sources)
+
+
+def _check_shown(
+    reading: Reading[Any], loc: Loc, renderer: str, config: JsonObject
+) -> Iterator[Problem]:
+    """Warn of a renderer that has nothing to show: its calls work all the same."""
+    keys, example = _SHOWS.get(renderer, ((), ""))
+    misspelt = config.keys() - config_model(renderer).model_fields.keys()
+    if keys and not misspelt and all(config.get(key) is None for key in keys):
+        yield reading.problem(
+            codes.MISSING_KEY,
+            loc,
+            f"{renderer} shows nothing without {' or '.join(map(repr, keys))}",
+            hint=f"configure it: {example}",
+            key=True,
+            severity="warning",
+        )
+
+
+def _likely_renderer(config: JsonObject) -> str:
+    """Return the first renderer that would read all these keys."""
+    fitting = (
+        kind for kind, model in CONFIGS.items() if config.keys() <= model.model_fields.keys()
+    )
+    return next(fitting, "code")
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    near = nearest_name(name, known)
+    return f"did you mean {near!r}? else remove it" if near else "remove it"

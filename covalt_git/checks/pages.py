@@ -1,0 +1,190 @@
+"""Pages of a toolset whose HTML or CSS refers to another file or page.
+
+A page is shown in a frame (``covalt_server.render.artifacts``) without a network and without other files,
+which it cannot leave.  Such references are warnings: the page is shown without them.  What its
+scripts ask for, the Content-Security-Policy of the frame refuses and reports at run time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.errors import Problem
+from covalt_git.problems import codes
+from covalt_git.text.display import shorten
+from covalt_git.text.html_tags import attributes, tags, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.manifests.toolset_files import BundleFiles, Contents
+    from covalt_git.models.toolset_manifest import ToolsetManifest
+
+MAX_PAGE_BYTES = 4 << 20
+"""Larger pages are not checked: they hold libraries and data, and would take seconds."""
+
+_PAGES = (".html", ".htm")
+
+_EXTERNAL = re.compile(r"(?:https?|wss?|ftp):|//|\\\\", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+_CSS_URL = re.compile(
+    r"""/\*.*?(?:\*/|\Z)
+      | @namespace\b[^;]*
+      | @import\b \s* (?:url\()? \s* ["']? (?P<sheet>[^"')\s;]*)
+      | \burl\( \s* ["']? (?P<url>[^"')\s]*)""",
+    re.VERBOSE | re.IGNORECASE | re.DOTALL,
+)
+
+_AS_DATA = "put it into the page as a data: URL"
+_AS_STYLE = "put its text into the page: <style>...</style>"
+_HINTS = {
+    "script": "put its text into the page: <script>...</script>",
+    "link": _AS_STYLE,
+    "use": "put it into the page: <symbol id=...>, and refer to it by #...",
+}
+_LOADED = ("src", "href", "xlink:href", "poster", "background")
+_FRAMES = {"iframe": "src", "frame": "src", "embed": "src", "object": "data"}
+
+
+class _Reference(NamedTuple):
+    """A reference that the frame refuses, and its place in the text where it was found."""
+
+    place: int
+    code: str
+    message: str
+    hint: str
+
+
+_FRAME = _Reference(
+    0,
+    codes.PAGE_LEAVES,
+    "a page within the page is refused",
+    "the renderer 'frame' shows a page of elsewhere",
+)
+_LINK = _Reference(
+    0,
+    codes.PAGE_LEAVES,
+    "a link leads nowhere: a page stays in its frame",
+    "show the URL as text; links to a #part of the page work",
+)
+
+
+def artifact_problems(content: bytes, shown: str) -> list[Problem]:
+    """Return the references of the page ``content`` that its frame refuses.
+
+    They are warnings about the file ``shown``, one for each message, at the first place.
+    """
+    if len(content) > MAX_PAGE_BYTES:
+        return []
+    page = content.decode("utf-8-sig", "replace")
+    first: dict[tuple[str, str, str], int] = {}
+    for place, *what in _references(page):
+        first.setdefault((what[0], what[1], what[2]), place)
+    starts = [0, *(end.end() for end in re.finditer("\n", page))]
+    problems = []
+    for (code, message, hint), place in first.items():
+        line = bisect.bisect_right(starts, place)
+        col = place - starts[line - 1] + 1
+        problems.append(Problem(shown, line, col, code, message, hint, "warning"))
+    return sorted(problems)
+
+
+def check_artifacts(
+    manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
+) -> list[Problem]:
+    """Return the references of a toolset's pages that their frame refuses.
+
+    Its pages are the HTML files of ``artifacts/``, those that a renderer names, and the texts that
+    stand in the manifest instead.
+    """
+    problems: list[Problem] = []
+    named: set[str] = set()
+    for loc, config in _html_configs(manifest.value):
+        artifact, content = config.get("artifact"), config.get("content")
+        if isinstance(artifact, str):
+            named.add(artifact.removeprefix("./"))
+        if isinstance(content, str):
+            at = (*loc, "content")
+            problems += [
+                manifest.problem(one.code, at, one.message, hint=one.hint, severity=one.severity)
+                for one in artifact_problems(content.encode(), manifest.path)
+            ]
+    shown = manifest.path.rpartition("/")[0]
+    for file in files.files:
+        page = file.kind == "artifact" and file.path.lower().endswith(_PAGES)
+        if (page or file.path in named) and file.size <= MAX_PAGE_BYTES:
+            try:
+                text = contents.read(file.path)
+            except OSError:
+                continue  # it was deleted since the files were listed
+            problems += artifact_problems(text, f"{shown}/{file.path}")
+    return problems
+
+
+def _html_configs(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, JsonObject]]:
+    """Yield the configurations of renderers that show a page, and where they stand."""
+    legacy: dict[str, str] = {}
+    for position, tool in enumerate(manifest.tools if manifest else ()):
+        if tool.renderer is not None:
+            legacy[tool.id] = tool.renderer.type
+            if tool.renderer.type == "html":
+                yield ("tools", position, "renderer"), tool.renderer.config
+    for position, override in enumerate(manifest.tool_overrides if manifest else ()):
+        kind = override.renderer or legacy.get(override.tool_id.rpartition(":")[2])
+        if kind == "html" and override.renderer_config is not None:
+            yield ("tool_overrides", position, "renderer_config"), override.renderer_config
+
+
+def _references(page: str) -> Iterator[_Reference]:
+    """Yield the references of a page that its frame refuses."""
+    for tag in tags(page):
+        if tag.name.startswith("/"):
+            continue
+        for found in _of_attributes(tag.name, attributes(page, tag)):
+            yield found._replace(place=tag.start)
+        if tag.name == "style":
+            for found in _of_style(text_of(page, tag)):
+                yield found._replace(place=tag.end + found.place)
+
+
+def _of_attributes(name: str, given: Mapping[str, str]) -> Iterator[_Reference]:
+    """Yield the refused references of a tag; their place in it is of no interest."""
+    if given.get(_FRAMES.get(name, ""), "about:").partition(":")[0].lower() != "about":
+        yield _FRAME
+    elif name in {"a", "area"} and not given.get("href", "#").startswith(("#", "javascript:")):
+        yield _LINK
+    elif name not in {"a", "area", "base", "link", *_FRAMES} or (
+        name == "link" and "stylesheet" in given.get("rel", "").lower().split()
+    ):
+        for key in _LOADED:
+            yield from _of_url(given.get(key, ""), _HINTS.get(name, _AS_DATA))
+    for candidate in given.get("srcset", "").split(", "):
+        yield from _of_url(candidate.strip().partition(" ")[0], _AS_DATA)
+    yield from _of_style(given.get("style", ""))
+
+
+def _of_style(style: str) -> Iterator[_Reference]:
+    """Yield the URLs of a style sheet that are not loaded."""
+    for found in _CSS_URL.finditer(style):
+        sheet = found["sheet"]
+        for one in _of_url(sheet or found["url"] or "", _AS_STYLE if sheet else _AS_DATA):
+            yield one._replace(place=found.start())
+
+
+def _of_url(url: str, hint: str) -> Iterator[_Reference]:
+    """Yield why a URL is not loaded."""
+    url = url.strip()
+    shown = repr(shorten(url))
+    if not url or url.startswith("#"):
+        return
+    if _EXTERNAL.match(url):
+        message = f"{shown} is not fetched: a page has no network"
+        yield _Reference(0, codes.PAGE_EXTERNAL, message, hint)
+    elif not _SCHEME.match(url):
+        message = f"{shown} is not found: a page is one file"
+        yield _Reference(0, codes.PAGE_SIBLING, message, hint)

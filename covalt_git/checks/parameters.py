@@ -1,0 +1,148 @@
+"""Whether a tool's function takes what its schema declares: by name, and by type.
+
+The manifest wins when a tool is called, so that all of these are warnings.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.json_values import pointer
+from covalt_git.problems import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+    from covalt_git.python_reader.source import ToolSource
+
+COMPOSING = frozenset({pointer.REF, "$dynamicRef", "allOf", "anyOf", "oneOf", "patternProperties"})
+"""Keywords through which a schema can declare arguments elsewhere than in ``properties``."""
+
+_HINTS = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "array": "list",
+    "object": "dict",
+    "null": "None",
+}
+_MAX_DEPTH = 8
+
+
+def check_parameters(
+    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, source: ToolSource
+) -> Iterator[Problem]:
+    """Find arguments that only one side knows, and those that the sides know as another type."""
+    schema = tool.input_schema or {}
+    if schema.keys() & COMPOSING:
+        return  # which arguments these declare, only a value could tell
+    declared = schema.get("properties", {})
+    takes = source.input_schema
+    known = list(takes.get("properties", {}))
+    function = str(tool.entrypoint).partition(":")[2]
+    place: Loc = (*loc, "input_schema", "properties")
+    if takes.get("additionalProperties") is False:
+        for name in declared:
+            if name not in known:
+                near = nearest_name(name, known)
+                listed = f"it takes {', '.join(known)}" if known else "it takes none"
+                yield reading.problem(
+                    codes.WRONG_PARAMETERS,
+                    (*place, name),
+                    f"{function}() takes no argument {name!r}",
+                    hint=f"did you mean {near!r}?" if near else listed,
+                    key=True,
+                    severity="warning",
+                )
+    for name in takes.get("required", []):
+        if name not in declared:
+            yield reading.problem(
+                codes.WRONG_PARAMETERS,
+                place,
+                f"{function}() needs an argument {name!r} that is not declared",
+                hint=f"add {name} to properties, or give it a default in the function",
+                key=True,
+                severity="warning",
+            )
+    for name in known:
+        if name in declared:
+            yield from _check_type(reading, (*place, name), schema, takes, function)
+
+
+def _check_type(
+    reading: Reading[ToolsetManifest],
+    loc: Loc,
+    schema: JsonObject,
+    takes: JsonObject,
+    function: str,
+) -> Iterator[Problem]:
+    name = str(loc[-1])
+    found = _mismatch((schema, schema["properties"][name]), (takes, takes["properties"][name]))
+    if found is None:
+        return
+    way, wrong, accepted = found
+    hints = " | ".join(_HINTS[kind] for kind in sorted(accepted, key=list(_HINTS).index))
+    what = "the items of " * len(way) + repr(name)
+    yield reading.problem(
+        codes.WRONG_PARAMETERS,
+        (*loc, *way, "type"),
+        f"{function}() takes {what} as {hints}, not as {_HINTS[wrong]}",
+        hint=f"write type: {min(accepted, key=list(_HINTS).index)}, or change the type hint",
+        severity="warning",
+    )
+
+
+_Sided = tuple["JsonObject", Any]
+"""A whole schema, and the part of it that is looked at."""
+
+
+def _mismatch(declared: _Sided, hinted: _Sided) -> tuple[Loc, str, set[str]] | None:
+    """Return where a schema allows a type that the hint does not, that type, and those it takes."""
+    way: Loc = ()
+    for _ in range(_MAX_DEPTH):
+        allowed, accepted = _types(*declared), _types(*hinted)
+        if allowed is None or accepted is None:
+            return None
+        known = accepted | ({"integer"} if "number" in accepted else set())
+        wrong = sorted(allowed - known - {"null"})
+        if wrong:
+            return way, wrong[0], accepted
+        if allowed != {"array"} or accepted - {"null"} != {"array"}:
+            return None
+        declared = (declared[0], declared[1].get("items", {}))
+        hinted = (hinted[0], _array(*hinted).get("items", {}))
+        way = (*way, "items")
+    return None
+
+
+def _types(whole: JsonObject, part: Any) -> set[str] | None:
+    """Return the types that a part of a schema allows, or None where it says nothing of them."""
+    found: set[str] = set()
+    waiting, seen = [part], 0
+    while waiting:
+        try:
+            one, seen = pointer.resolve(whole, waiting.pop()), seen + 1
+        except pointer.BadReferenceError:
+            return None
+        if not isinstance(one, dict) or seen > 50:  # noqa: PLR2004 - references to themselves
+            return None
+        if "type" in one:
+            kinds = one["type"] if isinstance(one["type"], list) else [one["type"]]
+            found.update(str(kind) for kind in kinds)
+        elif isinstance(one.get("anyOf"), list):
+            waiting += one["anyOf"]
+        else:
+            return None
+    return found if found <= _HINTS.keys() else None
+
+
+def _array(whole: JsonObject, part: JsonObject) -> JsonObject:
+    """Return the list among the choices of a part."""
+    choices = part.get("anyOf", [part])
+    return next((one for one in choices if one.get("type") == "array"), {}) if choices else whole

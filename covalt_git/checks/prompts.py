@@ -1,0 +1,150 @@
+"""Whether a toolset's prompts and resources can be read as they are written.
+
+The files that they name are there, their expressions name arguments, and an address means one thing.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from typing import TYPE_CHECKING
+
+from covalt_git.checks.overrides import check_named_file
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.problems import codes
+from covalt_git.templating.expressions import expressions
+from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.manifests.toolset_files import BundleFiles
+    from covalt_git.models.prompts import Prompt, PromptMessage, Resource
+    from covalt_git.models.toolset_manifest import ToolsetManifest
+
+    Manifest = Reading[ToolsetManifest]
+
+_OURS = ("covalt-git:", "ui:")
+"""What addresses of others may not begin with: those of workspaces and of pages."""
+
+
+def check_prompts(
+    reading: Manifest, manifest: ToolsetManifest, files: BundleFiles
+) -> Iterator[Problem]:
+    """Find what is wrong with the prompts and resources of a manifest."""
+    for position, prompt in enumerate(manifest.prompts):
+        yield from _check_prompt(reading, ("prompts", position), prompt, files)
+    known: dict[str, int] = {}
+    for position, resource in enumerate(manifest.resources):
+        loc: Loc = ("resources", position)
+        yield from _check_resource(reading, loc, resource, files)
+        address = resource.uri or resource.uri_template or ""
+        if known.setdefault(address, position) != position:
+            yield reading.problem(
+                codes.DUPLICATE_ID,
+                (*loc, "uri" if resource.uri else "uri_template"),
+                f"{manifest.resources[known[address]].id!r} has the address {address!r} already",
+                hint="remove or rename one of them",
+            )
+
+
+def _check_prompt(
+    reading: Manifest, loc: Loc, prompt: Prompt, files: BundleFiles
+) -> Iterator[Problem]:
+    names = [argument.name for argument in prompt.arguments]
+    yield from _check_twice(reading, (*loc, "arguments"), names)
+    for position, message in enumerate(prompt.messages):
+        at: Loc = (*loc, "messages", position)
+        texts = {"text": message.text, "file": message.file, "resource": message.resource}
+        for key, text in texts.items():
+            yield from _check_expressions(reading, (*at, key), text, names)
+        yield from _check_file(reading, (*at, "file"), message.file, files)
+        if message.file is not None and message.resource is None and not _is_seen_or_heard(message):
+            yield reading.problem(
+                codes.BAD_VALUE,
+                (*at, "file"),
+                f"{message.file!r} is neither an image nor a sound",
+                hint="add resource: handbook://style, the address that it is embedded under",
+            )
+
+
+def _is_seen_or_heard(message: PromptMessage) -> bool:
+    kind = message.mime_type or mimetypes.guess_type(message.file or "")[0] or ""
+    return kind.startswith(("image/", "audio/"))
+
+
+def _check_resource(
+    reading: Manifest, loc: Loc, resource: Resource, files: BundleFiles
+) -> Iterator[Problem]:
+    key = "uri" if resource.uri is not None else "uri_template"
+    address = resource.uri or resource.uri_template or ""
+    if address.startswith(_OURS):
+        message = f"addresses that begin with {address.partition(':')[0]}: are covalt-git's own"
+        hint = "begin it with a word of the toolset: handbook://style"
+        yield reading.problem(codes.BAD_VALUE, (*loc, key), message, hint=hint)
+    known: tuple[str, ...] = ()
+    if resource.uri_template is not None:
+        try:
+            known = UriTemplate.parse(resource.uri_template).variables
+        except BadUriTemplateError as error:
+            yield reading.problem(codes.BAD_VALUE, (*loc, key), error.message, hint=error.hint)
+            return
+    names = [variable.name for variable in resource.variables]
+    yield from _check_twice(reading, (*loc, "variables"), names)
+    for position, name in enumerate(names):
+        if name not in known:
+            yield reading.problem(
+                codes.UNKNOWN_ARGUMENT,
+                (*loc, "variables", position, "name"),
+                f"the address has no {{{name}}}",
+                hint=_known_here(name, known) or "write uri_template, and {name} in it",
+            )
+    for field, text in (("text", resource.text), ("file", resource.file)):
+        yield from _check_expressions(reading, (*loc, field), text, known)
+    yield from _check_file(reading, (*loc, "file"), resource.file, files)
+
+
+def _check_twice(reading: Manifest, loc: Loc, names: Sequence[str]) -> Iterator[Problem]:
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            yield reading.problem(
+                codes.DUPLICATE_ID,
+                (*loc, position, "name"),
+                f"{name!r} has an entry already",
+                hint="remove or rename one of them",
+            )
+
+
+def _check_expressions(
+    reading: Manifest, loc: Loc, text: str | None, names: Collection[str]
+) -> Iterator[Problem]:
+    for expression in expressions(text):
+        if expression.root == "args" and len(expression.path) == 1 and expression.path[0] in names:
+            continue
+        hint = (
+            _known_here(".".join(expression.path), names) or "declare the argument; $$ is a dollar"
+        )
+        if expression.root == "args" and expression.path and expression.path[0] in names:
+            name, *rest = expression.path
+            hint = f"write {'.'.join(['${args.' + name + '}', *rest])}"
+        yield reading.problem(
+            codes.UNKNOWN_EXPRESSION,
+            loc,
+            f"{expression.text} stands for nothing here",
+            hint=hint,
+        )
+
+
+def _known_here(name: str, known: Collection[str]) -> str:
+    near = nearest_name(name, known)
+    if near:
+        return f"did you mean {near!r}?"
+    return f"known here: {', '.join(known)}" if known else ""
+
+
+def _check_file(
+    reading: Manifest, loc: Loc, path: str | None, files: BundleFiles
+) -> Iterator[Problem]:
+    if path is not None and not any(expressions(path)):
+        yield from check_named_file(reading, loc, path, files)

@@ -1,0 +1,67 @@
+"""Whether the references of servers, sources and sign-ins are some, and name what is declared.
+
+Those of HTTP requests are errors, and for :mod:`covalt_git.checks.http_requests`.  These are warnings,
+because nothing resolves them yet; and where a manifest has no ``secrets`` at all, as the
+specification's own, it declares none and none is missed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.problems import codes
+from covalt_git.templating.references import malformed, references, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.models.toolset_manifest import ToolsetManifest
+
+_HOLD_REFERENCES = ("mcp_servers", "sources", "auth")
+
+
+def reference_problems(
+    reading: Reading[ToolsetManifest],
+    at: Loc,
+    value: object,
+    declared: tuple[str, ...] | None,
+    *,
+    severity: str = "error",
+) -> Iterator[Problem]:
+    """Find references in ``value``, at ``at``, that are none, or are of none of those ``declared``."""
+    for loc, text in texts(value):
+        for wrong in malformed(text):
+            yield reading.problem(
+                codes.BAD_REFERENCE,
+                (*at, *loc),
+                f"{wrong[:60]!r} is no reference",
+                hint="write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar",
+                severity=severity,
+            )
+    for loc, reference in references(value):
+        if declared is None or reference.name in declared:
+            continue
+        near = nearest_name(reference.name, declared)
+        every = ", ".join([*declared, reference.name])
+        yield reading.problem(
+            codes.BAD_REFERENCE,
+            (*at, *loc),
+            f"the toolset does not declare {reference.name!r}",
+            hint=f"did you mean {near!r}?" if near else f"add a line: secrets: [{every}]",
+            severity=severity,
+        )
+
+
+def check_references(
+    reading: Reading[ToolsetManifest], manifest: ToolsetManifest
+) -> Iterator[Problem]:
+    """Find the wrong references of a manifest outside of its HTTP requests."""
+    if reading.document is None:
+        return
+    declared = manifest.secrets if "secrets" in manifest.model_fields_set else None
+    for key in _HOLD_REFERENCES:
+        value = reading.document.data.get(key, [])
+        yield from reference_problems(reading, (key,), value, declared, severity="warning")

@@ -1,0 +1,176 @@
+"""What no text file of a toolset may hold: credentials, unresolved conflicts, characters to deceive.
+
+Files are read as they are, whatever their name; what is no text is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.checks.hidden_characters import hidden_characters
+from covalt_git.credentials.leaks import credentials, masked
+from covalt_git.errors import Problem
+from covalt_git.problems import codes
+from covalt_git.templating.references import texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.credentials.leaks import Credential
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.manifests.toolset_files import BundleFiles, Contents
+    from covalt_git.models.toolset_manifest import ToolsetManifest
+    from covalt_git.python_reader.source import ToolSource
+
+MAX_TEXT_BYTES = 4 << 20
+"""Larger files are data, and are not looked at."""
+
+_MAX_TOLD = 20
+"""How many problems of one kind are told of one file."""
+
+_CONFLICT_PARTS = tuple(
+    re.compile(part, re.MULTILINE) for part in ("^<{7} ", "^={7}\r?$", "^>{7} ")
+)
+_YAML = (".yaml", ".yml")
+_INSTEAD = {"/toolset.yaml": "${NAME}", ".py": 'get_context().secrets["NAME"]'}
+"""What a credential is replaced by, by the end of a file's name."""
+
+_SHOWN_TO_AGENTS = frozenset(
+    {"id", "tool_id", "name", "description", "title", "name_override", "description_override"}
+)
+
+
+def check_texts(
+    shown: str, files: BundleFiles, contents: Contents
+) -> tuple[list[Problem], set[str]]:
+    """Return what is wrong with the texts of a toolset, and the credentials that stand in them."""
+    problems: list[Problem] = []
+    values: set[str] = set()
+    for file in files.files:
+        if file.size > MAX_TEXT_BYTES:
+            continue
+        try:
+            content = contents.read(file.path)
+        except OSError:
+            continue  # it went away since the files were listed
+        if b"\0" in content:
+            continue
+        found, secret = check_text(content.decode("utf-8", "replace"), f"{shown}/{file.path}")
+        problems += found
+        values |= secret
+    return problems, values
+
+
+def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
+    """Return what is wrong with one text, and the credentials that stand in it."""
+    secret = credentials(text)
+    found = [*_told(secret, shown), *_hidden(text, shown)]
+    if not shown.endswith(_YAML):  # the reader of YAML tells of its own conflicts
+        found += _conflict(text)
+    if not found:
+        return [], set()
+    starts = [0, *(end.end() for end in re.finditer("\r\n?|\n", text))]
+    problems = []
+    for place, code, message, hint, severity in found:
+        line = bisect_right(starts, place)
+        col = place - starts[line - 1] + 1
+        problems.append(Problem(shown, line, col, code, message, hint, severity))
+    return problems, {one.value for one in secret}
+
+
+_Found = tuple[int, str, str, str, str]
+
+
+def _told(found: list[Credential], shown: str) -> Iterator[_Found]:
+    hint = "keep it in the environment or in secrets.env, and revoke what stands here"
+    for ends, instead in _INSTEAD.items():
+        if shown.endswith(ends):
+            hint = f"write {instead}, add NAME to secrets, and revoke what stands here"
+    for one in found[:_MAX_TOLD]:
+        said = f"{one.kind} in plain text" if one.certain else one.kind
+        message = f"{said}: {one.shown!r}"
+        yield one.place, codes.CREDENTIAL, message, hint, "error" if one.certain else "warning"
+
+
+def _hidden(text: str, shown: str) -> Iterator[_Found]:
+    if not shown.endswith((*_YAML, ".py")):
+        return
+    found = hidden_characters(text, only_turning=shown.endswith(".py"))
+    for one in islice(found, _MAX_TOLD):
+        hint = f"remove it, or write `{_escape(one.character)}` between double quotes"
+        yield one.place, codes.HIDDEN_CHARACTER, one.message, hint, "error"
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\u{number:04x}" if number <= 0xFFFF else f"\\U{number:08x}"  # noqa: PLR2004
+
+
+def _conflict(text: str) -> list[_Found]:
+    """Find the first conflict: its three marks, one after another."""
+    if "<<<<<<< " not in text:
+        return []
+    places = [0]
+    for mark in _CONFLICT_PARTS:
+        found = mark.search(text, places[-1])
+        if found is None:
+            return []
+        places.append(found.start())
+    message, hint = "a merge conflict marker", "resolve the merge conflict"
+    return [(places[1], codes.MERGE_CONFLICT, message, hint, "error")]
+
+
+def check_hidden_escapes(reading: Reading[Any]) -> Iterator[Problem]:
+    """Find hidden characters in what agents and people read, that a file writes as escapes."""
+    document = reading.document
+    written = document.text.lower() if document else ""
+    if document is None or not any(escape in written for escape in ("\\u", "\\x")):
+        return
+    for loc, text in texts(document.data):
+        named = [part for part in loc if isinstance(part, str)]
+        if not named or named[-1] not in _SHOWN_TO_AGENTS or "examples" in named:
+            continue
+        for one in hidden_characters(text):
+            number = ord(one.character)
+            if any(
+                f"\\{kind}" in written
+                for kind in (f"u{number:04x}", f"u{number:08x}", f"x{number:02x}")
+            ):
+                yield reading.problem(codes.HIDDEN_CHARACTER, loc, one.message, hint="remove it")
+                break
+
+
+def check_docstrings(
+    reading: Reading[ToolsetManifest], sources: Mapping[str, ToolSource]
+) -> Iterator[Problem]:
+    """Find hidden characters in the names and descriptions that Python gives its tools."""
+    for position, tool in enumerate(reading.value.tools if reading.value else ()):
+        source = sources.get(tool.id)
+        said = {"name": source.name, "description": source.description} if source else {}
+        for what, words in said.items():
+            for one in islice(hidden_characters(words or ""), 1):
+                message = f"in its {what} {one.message}"
+                at = ("tools", position, "entrypoint")
+                yield reading.problem(
+                    codes.HIDDEN_CHARACTER, at, message, hint="remove it from the function"
+                )
+
+
+def once_for_each_cause(problems: list[Problem]) -> list[Problem]:
+    """Return the problems without the syntax errors that an unresolved conflict leads to."""
+    merged = {one.path for one in problems if one.code == codes.MERGE_CONFLICT}
+    return [one for one in problems if one.code != codes.PYTHON_SYNTAX or one.path not in merged]
+
+
+def without(values: set[str], problems: list[Problem]) -> list[Problem]:
+    """Return the problems with those credentials cut out of what they say."""
+    if not values:
+        return problems
+    return [
+        replace(one, message=masked(one.message, values), hint=masked(one.hint, values))
+        for one in problems
+    ]

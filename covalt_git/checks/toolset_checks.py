@@ -1,0 +1,252 @@
+"""What must hold of a toolset beyond the form of its manifest, found by reading only.
+
+Ids are unique, entrypoints exist and take what is declared, schemas are schemas, examples satisfy
+them, and every file that is named is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.checks.http_requests import check_http
+from covalt_git.checks.overrides import (
+    check_config,
+    check_config_of,
+    check_named_file,
+    check_overrides,
+)
+from covalt_git.checks.parameters import check_parameters
+from covalt_git.checks.prompts import check_prompts
+from covalt_git.checks.references import check_references
+from covalt_git.errors import Problem, nearest_name
+from covalt_git.json_values import json_schema, pointer
+from covalt_git.manifests.override_keys import override_key
+from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key, is_id
+from covalt_git.problems import codes
+from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
+from covalt_git.python_reader.source import (
+    NoFunctionError,
+    PythonSyntaxError,
+    ToolSource,
+    imported_from,
+    read_tool,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.manifests.toolset_files import BundleFiles, Contents
+    from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+
+Sources = dict[str, ToolSource]
+
+
+def read_sources(
+    manifest: Reading[ToolsetManifest], files: BundleFiles, contents: Contents
+) -> tuple[Sources, list[Problem]]:
+    """Read what the manifest's Python tools say of themselves, without running them."""
+    sources: Sources = {}
+    problems: list[Problem] = []
+    # A mapping, because it is asked for each tool, and keeps the order.
+    modules = {file.path: None for file in files.files if file.path.endswith(".py")}
+    for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
+        if tool.entrypoint is None:
+            continue
+        loc: Loc = ("tools", position, "entrypoint")
+        module, _, function = tool.entrypoint.partition(":")
+        path = module_path(module, modules)
+        if path is None:
+            problems.append(_no_module(manifest, loc, module, modules))
+            continue
+        try:
+            source = contents.read(path, MAX_SOURCE_BYTES + 1)
+            sources[tool.id] = read_tool(source, function)
+            origin = imported_from(source, function)
+            if origin and origin.partition(".")[0] in sys.stdlib_module_names:
+                message = f"{function!r} is {origin}, a function of Python itself"
+                hint = f"write a function in {path} that calls it"
+                problems.append(manifest.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint))
+        except PythonSyntaxError as error:
+            place = f"{manifest.path.rpartition('/')[0]}/{path}"
+            problems.append(
+                Problem(place, error.line, error.col, codes.PYTHON_SYNTAX, error.message)
+            )
+        except NoFunctionError as error:
+            message = f"{path} has no function {function!r}"
+            problems.append(manifest.problem(codes.NO_FUNCTION, loc, message, hint=error.hint))
+        except OSError as error:
+            message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
+            problems.append(manifest.problem(codes.UNREADABLE, loc, message))
+    return sources, problems
+
+
+def module_path(module: str, modules: Collection[str]) -> str | None:
+    """Return the file that Python imports for a module: a package goes before a plain file."""
+    stem = module.replace(".", "/")
+    return next((path for path in (f"{stem}/__init__.py", f"{stem}.py") if path in modules), None)
+
+
+def check_manifest(
+    manifest: Reading[ToolsetManifest], toolset_id: str, files: BundleFiles, sources: Sources
+) -> list[Problem]:
+    """Return all that is wrong with a manifest whose form is right."""
+    if manifest.value is None:
+        return []
+    return [
+        *_check_ids(manifest, manifest.value, toolset_id),
+        *_check_tools(manifest, manifest.value, files, sources),
+        *check_overrides(manifest, manifest.value, files, sources),
+        *check_references(manifest, manifest.value),
+        *_check_named_files(manifest, manifest.value, files),
+        *check_prompts(manifest, manifest.value, files),
+    ]
+
+
+def _check_ids(
+    reading: Reading[ToolsetManifest], manifest: ToolsetManifest, toolset_id: str
+) -> Iterator[Problem]:
+    if manifest.id in RESERVED_TOOLSET_IDS:
+        built_in = manifest.id == BUILTIN_NAMESPACE
+        what = "the built-in tools" if built_in else "a folder that the machine writes"
+        message = f"{manifest.id!r} is the name of {what}"
+        yield reading.problem(codes.BAD_ID, ("id",), message, hint=f"write id: {toolset_id}")
+    elif manifest.id != toolset_id and is_id(toolset_id):
+        message = f"{manifest.id!r} is not the name of its folder, {toolset_id!r}"
+        hint = f"write id: {toolset_id}, or rename the folder"
+        yield reading.problem(codes.BAD_ID, ("id",), message, hint=hint)
+    lists = {
+        ("tools", "id"): [tool.id for tool in manifest.tools],
+        ("prompts", "id"): [prompt.id for prompt in manifest.prompts],
+        ("resources", "id"): [resource.id for resource in manifest.resources],
+        ("mcp_servers", "id"): [id_key(server.id) for server in manifest.mcp_servers],
+        ("sources", "id"): [id_key(source.id) for source in manifest.sources],
+        ("auth", "id"): [auth.id for auth in manifest.auth],
+        ("tool_overrides", "tool_id"): [
+            override_key(manifest.id, override.tool_id) for override in manifest.tool_overrides
+        ],
+    }
+    for (key, field), ids in lists.items():
+        yield from _duplicates(reading, key, field, ids)
+    for list_key in ("mcp_servers", "sources"):
+        for position, one in enumerate(getattr(manifest, list_key)):
+            if one.id == BUILTIN_NAMESPACE:
+                message = f"{one.id!r} is the namespace of the built-in tools"
+                at = (list_key, position, "id")
+                yield reading.problem(codes.BAD_ID, at, message, hint=f"write id: my-{one.id}")
+    servers = {id_key(server.id) for server in manifest.mcp_servers}
+    for position, source in enumerate(manifest.sources):
+        if id_key(source.id) in servers:
+            message = f"{source.id!r} is an MCP server of this toolset as well"
+            yield reading.problem(
+                codes.DUPLICATE_ID, ("sources", position, "id"), message, hint="rename one of them"
+            )
+
+
+def _duplicates(
+    reading: Reading[ToolsetManifest], key: str, field: str, ids: list[str]
+) -> Iterator[Problem]:
+    """Find those that stand twice; what is compared may be less than what is written."""
+    first: dict[str, int] = {}
+    for position, name in enumerate(ids):
+        if first.setdefault(name, position) == position or reading.document is None:
+            continue
+        line, _ = reading.document.locate((key, first[name], field))
+        written = reading.document.data[key][position][field]
+        message = f"{written!r} has an entry already, in line {line}"
+        hint = "remove or rename one of them"
+        yield reading.problem(codes.DUPLICATE_ID, (key, position, field), message, hint=hint)
+
+
+def _check_tools(
+    reading: Reading[ToolsetManifest],
+    manifest: ToolsetManifest,
+    files: BundleFiles,
+    sources: Mapping[str, ToolSource],
+) -> Iterator[Problem]:
+    for position, tool in enumerate(manifest.tools):
+        loc: Loc = ("tools", position)
+        broken = list(_check_schemas(reading, loc, tool))
+        yield from broken
+        if not broken:
+            yield from check_http(reading, loc, tool, manifest)
+        source = sources.get(tool.id)
+        if source and tool.input_schema and not broken:
+            yield from check_parameters(reading, loc, tool, source)
+        schema = tool.input_schema or (source.input_schema if source else None)
+        if schema and not broken:
+            yield from _check_examples(reading, loc, tool, schema)
+        if tool.renderer is not None:
+            yield reading.problem(
+                codes.LEGACY_KEY,
+                (*loc, "renderer"),
+                "the old place for a renderer, which still works",
+                hint=f"write in tool_overrides: {{tool_id: {tool.id}, renderer: {tool.renderer.type},"
+                " renderer_config: {...}}",
+                key=True,
+                severity="warning",
+            )
+            place: Loc = (*loc, "renderer")
+            config = tool.renderer.config
+            yield from check_config(reading, place, tool.renderer.type, config, files)
+            yield from check_config_of(tool, reading, place, config, sources)
+
+
+def _check_schemas(
+    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration
+) -> Iterator[Problem]:
+    for key, schema in (("input_schema", tool.input_schema), ("output_schema", tool.output_schema)):
+        if schema is None:
+            continue
+        found = json_schema.schema_problems(schema)
+        for place, message in found:
+            outside = place[-1:] == (pointer.REF,)
+            hint = 'put it under $defs, and refer to it as "#/$defs/name"' if outside else ""
+            yield reading.problem(codes.BAD_SCHEMA, (*loc, key, *place), message, hint=hint)
+        if not found and key == "input_schema" and schema.get("type", "object") != "object":
+            yield reading.problem(
+                codes.BAD_SCHEMA,
+                (*loc, key, "type"),
+                "the arguments of a call are an object",
+                hint="write type: object",
+            )
+
+
+def _check_examples(
+    reading: Reading[ToolsetManifest], loc: Loc, tool: ToolDeclaration, schema: dict[str, Any]
+) -> Iterator[Problem]:
+    for position, example in enumerate(tool.examples):
+        for place, message in json_schema.value_problems(schema, example.args):
+            at = (*loc, "examples", position, "args", *place)
+            yield reading.problem(codes.BAD_EXAMPLE, at, message)
+        if tool.output_schema is None or "expected" not in example.model_fields_set:
+            continue
+        for place, message in json_schema.value_problems(tool.output_schema, example.expected):
+            at = (*loc, "examples", position, "expected", *place)
+            yield reading.problem(codes.BAD_EXAMPLE, at, message)
+
+
+def _check_named_files(
+    reading: Reading[ToolsetManifest], manifest: ToolsetManifest, files: BundleFiles
+) -> Iterator[Problem]:
+    for position, source in enumerate(manifest.sources):
+        for key, path in (("spec", source.spec), ("schema", source.schema_file)):
+            if path is not None and "://" not in path:
+                yield from check_named_file(reading, ("sources", position, key), path, files)
+
+
+def _no_module(
+    reading: Reading[ToolsetManifest], loc: Loc, module: str, modules: Collection[str]
+) -> Problem:
+    dotted = [
+        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules
+    ]
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        message = f"the module {module!r} is Python's own, not one of the toolset"
+        hint = "write a function in tools/ that calls it, and name that one"
+        return reading.problem(codes.FOREIGN_ENTRYPOINT, loc, message, hint=hint)
+    near = nearest_name(module, dotted)
+    hint = f"did you mean {near}?" if near else f"write it: {module.replace('.', '/')}.py"
+    return reading.problem(codes.NO_MODULE, loc, f"there is no module {module!r}", hint=hint)

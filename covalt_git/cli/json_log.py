@@ -1,0 +1,74 @@
+"""``--log-format json``: all that goes to the error stream is one JSON object a line, for machines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.calls.telemetry import under_way
+from covalt_git.cli import output
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_OURS = ("covalt_git", "covalt_server")
+_logger = logging.getLogger("covalt_git.cli")
+
+
+class JsonLines(logging.Formatter):
+    """Writes a record as JSON: ``time``, ``level``, ``logger``, ``message``, and what is known besides."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, Any] = {
+            "time": moment.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        call = under_way()
+        if call is not None:
+            known = {"chat_id": call.chat_id, "call_id": call.call_id}
+            line |= {name: value for name, value in known.items() if value}
+        line |= getattr(record, "facts", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=True, default=str)
+
+
+def install() -> None:
+    """Have this process say everything so, what libraries warn of and bugs too."""
+    if output.lines is not None:
+        return
+    output.lines = say
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.getLogger().addHandler(handler)
+    for name in _OURS:  # the others' information may hold addresses with secrets
+        logging.getLogger(name).setLevel(logging.INFO)
+    _logger.setLevel(logging.DEBUG)  # what tools log at it, for those who follow them
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _broken
+    threading.excepthook = lambda given: _broken(
+        given.exc_type, given.exc_value, given.exc_traceback
+    )
+
+
+def say(text: str, *, level: str = "info", **facts: Any) -> None:
+    """Say what would be a line for people on the error stream."""
+    text = text.strip()
+    if text or facts:
+        number = logging.getLevelNamesMapping()[level.upper()]
+        _logger.log(number, "%s", text, extra={"facts": facts})
+
+
+def _broken(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    what = (kind, error or kind(), trace)
+    _logger.critical("this is a bug in covalt-git", exc_info=what)

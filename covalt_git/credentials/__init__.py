@@ -1,0 +1,1 @@
+"""Secrets, agent tokens and leaked credentials."""

@@ -1,0 +1,181 @@
+"""The values of secrets: where they come from, and how they are kept out of everything that is shown.
+
+A value comes from ``$XDG_CONFIG_HOME/covalt-git/secrets.env`` (mode 600, lines ``NAME=value``), else
+from the environment, else from whom a project asks, which may be slow and bother a person.  It is read
+when it is needed and never stored.  Whether a toolset may have it is for :mod:`covalt_git.access` to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote, quote_plus
+
+from covalt_git.errors import CovaltError
+from covalt_git.system.private_files import read_private, user_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from covalt_git.templating.references import Place
+
+MASK = "***"
+SHORTEST = 4
+"""Shorter values are not masked: that would tear words apart everywhere, and they guard nothing."""
+
+_LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*")
+_SAYS_SO = re.compile(
+    r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)",
+    re.IGNORECASE,
+)
+"""How the names of variables look that hold what nobody else may have."""
+
+_QUOTES = ("'", '"')
+
+
+class SecretsFileError(CovaltError):
+    """The file of secrets cannot be used: others may read it, or a line of it is none."""
+
+    code = "secrets_file"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretStore:
+    """Where values are looked up: the variables of an environment, and a file if it is there."""
+
+    environment: Mapping[str, str] = field(repr=False)
+    file: Path | None = None
+    ask: Callable[[str], str | None] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of_this_machine(cls, ask: Callable[[str], str | None] | None = None) -> SecretStore:
+        """Return the store of whoever runs this process; ``ask`` knows what neither place has."""
+        return cls(os.environ, user_folder() / "secrets.env", ask)
+
+    def value(self, name: str, place: Place = "any") -> str | None:
+        """Return the value of that name, or None where nobody set it.
+
+        Raises:
+            SecretsFileError: when the file has to be asked and cannot be used.
+            CovaltError: what ``ask`` raises.
+        """
+        if place != "env" and self.file is not None:
+            found = _read(self.file).get(name)
+            if found is not None:
+                return found
+        if name in self.environment or place == "env" or self.ask is None:
+            return self.environment.get(name)
+        return self.ask(name)
+
+    def source(self, name: str) -> Literal["file", "environment"] | None:
+        """Return where the value of that name stands, or None where it could only be asked for.
+
+        Raises:
+            SecretsFileError: when the file cannot be used.
+        """
+        if self.file is not None and name in _read(self.file):
+            return "file"
+        return "environment" if name in self.environment else None
+
+    def known(self) -> dict[str, str]:
+        """Return what is surely secret here: all of the file, and variables whose names say so.
+
+        Nobody is asked: that would bother a person for names that nothing here may need.
+
+        Raises:
+            SecretsFileError: when the file cannot be used.
+        """
+        told = {name: value for name, value in self.environment.items() if _SAYS_SO.search(name)}
+        return told | ({} if self.file is None else _read(self.file))
+
+
+class Mask:
+    """Hides values in whatever is shown, stored or logged, also encoded as they travel."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        forms = {form for value in set(values) if len(value) >= SHORTEST for form in _forms(value)}
+        self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+    def __repr__(self) -> str:
+        return f"Mask({len(self._forms)} forms)"
+
+    def place(self, content: bytes) -> int | None:
+        """Return where the first of the values begins in ``content``, or None."""
+        found = (content.find(form.encode("utf-8", "surrogatepass")) for form in self._forms)
+        return min((place for place in found if place >= 0), default=None)
+
+    def text(self, text: str) -> str:
+        """Return ``text`` without the values."""
+        for form in self._forms:
+            text = text.replace(form, MASK)
+        return text
+
+    def content(self, content: bytes) -> bytes:
+        """Return bytes without the values, as UTF-8 writes them."""
+        for form in self._forms:
+            content = content.replace(form.encode(), MASK.encode())
+        return content
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value without the values, in keys as well; two that become one keep the last."""
+        if not self._forms:
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key): self.value(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.value(inner) for inner in value]
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return MASK if json.dumps(value) in self._forms else value
+        return value
+
+
+def _forms(value: str) -> Iterable[str]:
+    """Yield the ways in which a value may come back: as it is, escaped, encoded, turned round."""
+    raw = value.encode("utf-8", "surrogatepass")
+    yield value
+    yield value[::-1]
+    for escaped in (quote(raw, safe=""), quote(raw), quote_plus(raw)):
+        yield escaped
+        yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), escaped)
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield repr(value)[1:-1]
+    yield html.escape(value)
+    yield raw.hex()
+    yield raw.hex().upper()
+    for padding in range(3):
+        # Of an encoding that begins elsewhere in a text, only the inner part is the value's alone.
+        encoded = base64.b64encode(b"\0" * padding + raw).decode().rstrip("=")
+        inner = encoded[(0, 2, 3)[padding] :]
+        if (padding + len(raw)) % 3:
+            inner = inner[:-1]
+        if len(inner) >= SHORTEST:
+            yield inner
+            yield inner.replace("+", "-").replace("/", "_")
+
+
+def _read(file: Path) -> dict[str, str]:
+    return dict(_entries(file, read_private(file, SecretsFileError) or ""))
+
+
+def _entries(file: Path, text: str) -> Iterable[tuple[str, str]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise SecretsFileError(  # never the line itself: it may be a secret
+                f"line {number} of {str(file)!r} is not NAME=value", hint=f"edit {file}"
+            )
+        value = found["value"]
+        if len(value) > 1 and value[0] in _QUOTES and value[-1] == value[0]:
+            value = value[1:-1]
+        yield found["name"], value

@@ -1,0 +1,104 @@
+"""The gateway's own tools: finding tools among thousands, and the result of a call that waited.
+
+They belong to no toolset, and what they do is decided for the tool that they are about.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import mcp_types as types
+
+from covalt_git.gateway.object_schemas import object_schema
+from covalt_git.gateway.tool_listing import with_chat
+from covalt_git.json_values import json_schema
+from covalt_git.json_values.pointer import json_path
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+
+Mode = Literal["direct", "search"]
+
+MOST_FOUND = 50
+"""How many tools a search tells of at most."""
+
+_READS = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
+
+
+_NAME = {"type": "string", "description": "The tool's name, as search_tools tells it."}
+
+SEARCH = types.Tool(
+    name="search_tools",
+    title="Search Tools",
+    description="Find tools by words of what they do, the best first. Call one with call_tool.",
+    input_schema=object_schema(
+        {
+            "query": {"type": "string", "description": "Words, or a question."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "default": 10},
+        },
+        ["query"],
+    ),
+    annotations=_READS,
+)
+READ = types.Tool(
+    name="read_tool",
+    title="Read Tool",
+    description="Tell all about one tool: what it does, and the schema of its arguments.",
+    input_schema=object_schema({"name": _NAME}),
+    annotations=_READS,
+)
+CALL = types.Tool(
+    name="call_tool",
+    title="Call Tool",
+    description="Call a tool that search_tools found, with the arguments that read_tool tells of.",
+    input_schema=object_schema(
+        {
+            "name": _NAME,
+            "arguments": {"type": "object", "description": "The tool's arguments.", "default": {}},
+        },
+        ["name"],
+    ),
+)
+RESUME = types.Tool(
+    name="resume",
+    title="Resume",
+    description="Get the result of a call that waited for a person, once a person has approved it.",
+    input_schema=object_schema(
+        {"execution_id": {"type": "string", "description": "As the call that waits told it."}}
+    ),
+    annotations=_READS,
+)
+
+_LISTED: dict[Mode, tuple[types.Tool, ...]] = {
+    "direct": (RESUME,),
+    "search": (CALL, READ, RESUME, SEARCH),
+}
+NAMES = frozenset(tool.name for tool in _LISTED["search"])
+"""What no other tool is called, in any mode."""
+
+
+def own_tools(mode: Mode) -> dict[str, types.Tool]:
+    """Return the gateway's own tools in a mode, by their names, sorted."""
+    return {tool.name: tool for tool in _LISTED[mode]}
+
+
+def described(tool: types.Tool, *, chat_asked: bool) -> types.Tool:
+    """Return one of these tools as a host is told of it; see :func:`listing.described`."""
+    if not chat_asked or tool.name != CALL.name:
+        return tool
+    return tool.model_copy(update={"input_schema": with_chat(tool.input_schema)})
+
+
+def check(tool: types.Tool, args: JsonObject) -> Any:
+    """Return the arguments of one of these tools with its defaults.
+
+    Raises:
+        InvalidArgumentsError: with everything that is wrong.
+    """
+    found = json_schema.value_problems(tool.input_schema, args)
+    if found:
+        problems = [(json_path(place), message) for place, message in found]
+        raise json_schema.InvalidArgumentsError(tool.name, problems)
+    declared = tool.input_schema["properties"]
+    defaults = {name: one["default"] for name, one in declared.items() if "default" in one}
+    return {**defaults, **args}

@@ -1,0 +1,1 @@
+"""Grants: what a user permits a toolset."""

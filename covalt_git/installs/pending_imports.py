@@ -1,0 +1,133 @@
+"""Bundles that are here and not taken yet: what somebody sent, or an address gave, to be looked at first.
+
+:func:`stage_bundle` writes one into a hidden folder of ``data``, so that its confirmation imports the
+same bytes.  The folder is removed after an hour (:mod:`covalt_git.toolsets.update_lock`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Self
+from uuid import UUID
+
+from covalt_git.bundles.archive_reader import read_archive
+from covalt_git.errors import CovaltError
+from covalt_git.installs.signatures import beside, read_signature
+from covalt_git.names import new_id
+from covalt_git.text import display
+from covalt_git.toolsets.update_lock import STAGED, changing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_ARCHIVE, _SOURCE = "bundle.zip", "source.json"
+_MOST_STAGED = 16
+_LONGEST_NAME = 120
+_FOLDERS = re.compile(r".*[/\\]", re.DOTALL)
+
+
+class BundleGoneError(CovaltError):
+    """A staged bundle that was imported, dropped, or has expired."""
+
+    code = "bundle_gone"
+    http_status = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The bytes of a ZIP, what it is called where its problems are told, and where it came from."""
+
+    content: bytes = field(repr=False)
+    name: str
+    source_type: Literal["zip", "url"]
+    source_ref: str
+    signature: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def sent(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
+        """Return a file that somebody sent, under the name it had; folders are left out of that."""
+        name = "".join(one if display.is_shown(one) else "_" for one in _FOLDERS.sub("", filename))
+        name = name[-_LONGEST_NAME:] or "bundle.zip"
+        return cls(content, name, "zip", name, signature)
+
+    @classmethod
+    def read(cls, path: Path, signature: Path | None = None) -> Self:
+        """Return a file, with the signature of another one or the one that lies beside it.
+
+        Raises:
+            CovaltError: when one of them cannot be read.
+        """
+        if signature is None and os.path.lexists(beside(path)):
+            signature = beside(path)
+        signed = read_signature(signature) if signature else None
+        return cls(read_archive(path), path.name, "zip", shown_source(path), signed)
+
+    @classmethod
+    def fetched(cls, url: str, signature: Path | None = None) -> Self:
+        """Return what is at an address, with a file's signature or the one that is beside it there.
+
+        The query of the address, which may be a credential, is forgotten.
+
+        Raises:
+            CovaltError: as :func:`covalt_git.installs.download.fetch`.
+        """
+        from covalt_git.installs.download import fetch, fetch_signature  # noqa: PLC0415 - few imports fetch anything
+
+        plain = url.partition("#")[0].partition("?")[0]
+        content = fetch(url)
+        signed = read_signature(signature) if signature else fetch_signature(url)
+        return cls(content, plain.rpartition("/")[2] or "bundle", "url", plain, signed)
+
+
+def shown_source(path: Path) -> str:
+    """Return a path as a checked-in file may hold it, which is no place for one machine's folders."""
+    return path.name if path.is_absolute() else path.as_posix()
+
+
+def stage_bundle(root: Path, bundle: Bundle) -> UUID:
+    """Write a bundle into a folder of its own for an hour, and return the folder's id.
+
+    Raises:
+        OSError: when it cannot be written.
+    """
+    bundle_id = UUID(new_id())
+    folder = _folder(root, bundle_id)
+    source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref")}
+    with changing(root):
+        for oldest in sorted(folder.parent.glob(f"{STAGED}*"))[: 1 - _MOST_STAGED]:
+            shutil.rmtree(oldest, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / _ARCHIVE).write_bytes(bundle.content)
+        if bundle.signature is not None:
+            beside(folder / _ARCHIVE).write_bytes(bundle.signature)
+        (folder / _SOURCE).write_text(json.dumps(source))
+    return bundle_id
+
+
+def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
+    """Return a bundle that :func:`stage_bundle` wrote.
+
+    Raises:
+        BundleGoneError: when it was imported, dropped, or has expired.
+    """
+    folder = _folder(root, bundle_id)
+    try:
+        with changing(root):  # which removes the folders that have expired
+            source = json.loads((folder / _SOURCE).read_bytes())
+            return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
+    except FileNotFoundError:
+        raise BundleGoneError("the bundle is gone", hint="choose it again") from None
+
+
+def drop_bundle(root: Path, bundle_id: UUID) -> None:
+    """Remove a staged bundle, if it is still there."""
+    shutil.rmtree(_folder(root, bundle_id), ignore_errors=True)
+
+
+def _folder(root: Path, bundle_id: UUID) -> Path:
+    return root / "data" / f"{STAGED}{bundle_id}"

@@ -1,0 +1,1 @@
+"""Reading and fixing the YAML files of toolsets."""

@@ -1,0 +1,289 @@
+"""What a model finds wrong with data, in plain words: message, hint and the place in the data.
+
+The models say what is allowed; pydantic's English and its places never reach a person.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from covalt_git.errors import nearest_name
+from covalt_git.json_values import JsonObject, pointer
+from covalt_git.models.base import FORMS, StrictModel
+from covalt_git.problems import codes
+from covalt_git.text.display import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+Loc = tuple[str | int, ...]
+"""A place in data: keys of mappings and positions in lists."""
+
+_KINDS = {
+    "string": "a text",
+    "bool": "true or false",
+    "int": "an integer",
+    "float": "a number",
+    "tuple": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+    "model_attributes": "a mapping",
+    "list": "a list",
+}
+_OWN_CODES = {
+    "bad_id": codes.BAD_ID,
+    "bad_signer": codes.BAD_SIGNER,
+    "bad_pattern": codes.BAD_VALUE,
+    "bad_entrypoint": codes.BAD_VALUE,
+    "one_of": codes.BAD_VALUE,
+    "unknown_role": codes.BAD_VALUE,
+}
+"""The kinds of problems that our own models tell, with message and hint."""
+
+_PLAIN_RULES = {"greater than or equal to": "at least", "less than or equal to": "at most"}
+_YES = frozenset({"true", "yes", "on", "y", "1"})
+_NO = frozenset({"false", "no", "off", "n", "0"})
+
+
+class ModelError(NamedTuple):
+    """One thing wrong; with ``at_key`` it is the key at the end of ``loc`` rather than its value.
+
+    ``free`` are the keys that could stand in place of an unknown one.
+    """
+
+    loc: Loc
+    code: str
+    message: str
+    hint: str = ""
+    at_key: bool = False
+    free: tuple[str, ...] = ()
+
+
+def model_errors(error: ValidationError, data: Any, model: type[StrictModel]) -> list[ModelError]:
+    """Return all that ``error`` says about ``data``."""
+    schema = model.model_json_schema()
+    choices: dict[Loc, list[ErrorDetails]] = {}
+    found = []
+    for details in error.errors():
+        loc = tuple(details["loc"])
+        place = _in_data(data, loc)
+        if details["type"].endswith("_type") and loc[-1:] != place[-1:]:
+            choices.setdefault(place, []).append(details)
+        else:
+            found.append(_in_words(details, data, schema))
+    said = {one.loc for one in found}
+    found += [_no_choice(loc, failed) for loc, failed in choices.items() if loc not in said]
+    return list(dict.fromkeys(found))
+
+
+def _no_choice(loc: Loc, failed: list[ErrorDetails]) -> ModelError:
+    """Return one problem for a value that is of none of several types."""
+    kinds = dict.fromkeys(_KINDS.get(_kind(details), "something else") for details in failed)
+    message = f"must be {' or '.join(reversed(kinds))}, not {_shown(failed[0]['input'])}"
+    return ModelError(loc, codes.BAD_VALUE, message)
+
+
+def _in_words(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelError:
+    kind, loc, value = details["type"], tuple(details["loc"]), details["input"]
+    context = details.get("ctx", {})
+    if loc and loc[-1] == "[key]":
+        place, at_key = loc[:-1], True
+    elif kind == "extra_forbidden":
+        place, at_key = (*_in_data(data, loc[:-1]), loc[-1]), True
+        there = [value for _, value in _way(data, loc[:-1])][-1:] or [data]
+        return _unknown_key(schema, loc, place, there[0])
+    else:
+        place, at_key = _in_data(data, loc), False
+    if kind == "missing":
+        return ModelError(place, *_missing_key(schema, loc))
+    if kind == "union_tag_not_found":
+        key = str(context["discriminator"]).strip("'")
+        return ModelError(place, codes.MISSING_KEY, f"missing key {key!r}", f"add {key}: ...")
+    if kind == "union_tag_invalid":
+        key = str(context["discriminator"]).strip("'")
+        words = _not_allowed(context["tag"], str(context["expected_tags"]))
+        return ModelError((*place, key), *words)
+    if kind == "literal_error":
+        return ModelError(place, *_not_allowed(value, str(context["expected"])), at_key=at_key)
+    if kind in _OWN_CODES:
+        code = _OWN_CODES[kind]
+        where = (*place, *context.get("at", ()))
+        return ModelError(where, code, details["msg"], context["hint"], at_key=at_key)
+    if _kind(details) in _KINDS:
+        message = f"must be {_KINDS[_kind(details)]}, not {_shown(value)}"
+        if not loc:
+            message = "the file is empty" if value is None else f"the file {message}"
+        return ModelError(place, codes.BAD_VALUE, message, _as_type(kind, value, schema, loc))
+    if kind == "string_pattern_mismatch":
+        what, example = FORMS[str(context["pattern"])]
+        message = f"must be {what}, not {_shown(value)}"
+        return ModelError(place, codes.BAD_VALUE, message, f"such as {example}", at_key=at_key)
+    rule = details["msg"].removeprefix("Input should ").removeprefix("String should ")
+    for said, plain in _PLAIN_RULES.items():
+        rule = rule.replace(said, plain)
+    return ModelError(place, codes.BAD_VALUE, f"must {rule}, not {_shown(value)}", at_key=at_key)
+
+
+def _kind(details: ErrorDetails) -> str:
+    return details["type"].removesuffix("_type")
+
+
+def _unknown_key(schema: JsonObject, loc: Loc, place: Loc, there: JsonObject) -> ModelError:
+    name = str(loc[-1])
+    known = sorted(_properties(schema, loc[:-1]))
+    free = tuple(key for key in known if key not in there)
+    near = nearest_name(name, free)
+    listed = f"known keys: {', '.join(known)}" if known else "nothing can be set here: remove it"
+    hint = f"write {near!r}; {listed}" if near else listed
+    message = f"unknown key {name!r}"
+    return ModelError(place, codes.UNKNOWN_KEY, message, hint, at_key=True, free=free)
+
+
+def _missing_key(schema: JsonObject, loc: Loc) -> tuple[str, str, str]:
+    name = str(loc[-1])
+    only = _properties(schema, loc[:-1]).get(name, {}).get("const", "...")
+    return codes.MISSING_KEY, f"missing key {name!r}", f"add a line: {name}: {only}"
+
+
+def _not_allowed(value: Any, expected: str) -> tuple[str, str, str]:
+    """Return the words for a value that is none of those that pydantic lists as ``expected``."""
+    options = re.findall(r"'([^']*)'", expected) or [expected]
+    message = f"{_shown(value)} is not allowed"
+    if len(options) == 1:
+        only = f'"{options[0]}"' if expected.startswith("'") else options[0]
+        bare = ", without quotes" if value == only else ""
+        return codes.BAD_VALUE, message, f"write {only}{bare}"
+    same = [option for option in options if option.lower() == str(value).lower()]
+    near = same[0] if same else nearest_name(str(value), options)
+    listed = f"one of: {', '.join(options)}"
+    return codes.BAD_VALUE, message, f"write {near}; {listed}" if near else listed
+
+
+def _as_type(kind: str, value: Any, schema: JsonObject, loc: Loc) -> str:
+    """Return how the value would be written as the type that is wanted, where that is plain."""
+    if kind == "model_type":
+        needed = _required(schema, loc)
+        if len(needed) == 1 and isinstance(value, str):
+            return f"write {needed[0]}: {shorten(value)}"
+        return f"write `key: value` lines; it needs {', '.join(needed)}" if needed else ""
+    if value is None:
+        is_needed = loc[-1] in _required(schema, loc[:-1])
+        return "write a value" if is_needed else "write a value, or remove the line"
+    if kind == "bool_type":
+        word = str(value).lower()
+        return "write true" if word in _YES else "write false" if word in _NO else ""
+    if kind in {"int_type", "float_type"}:
+        number = re.match(r"-?[0-9]+", value) if isinstance(value, str) else None
+        return f"write {number[0]}, without quotes or unit" if number else ""
+    if kind in {"tuple_type", "list_type"}:
+        if isinstance(value, dict):
+            return "start each item with `- `"
+        return "" if isinstance(value, list) else f"write a list: [{_quoted(value)}]"
+    if kind == "string_type" and not isinstance(value, list | dict):
+        return f"put it in quotes: {_quoted(value)}"
+    return ""
+
+
+def _quoted(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f'"{shorten(text)}"'
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return repr(shorten(value)) if isinstance(value, str) else shorten(repr(value))
+
+
+# Places
+
+
+def _in_data(data: Any, loc: Loc) -> Loc:
+    """Return a place without what is not in the data: names of a union's members, missing keys."""
+    return tuple(part for part, _ in _way(data, loc))
+
+
+def _way(data: Any, loc: Loc) -> Iterator[tuple[str | int, Any]]:
+    """Yield the parts of ``loc`` that are in the data, each with what stands there."""
+    for part in loc:
+        in_list = isinstance(data, list) and isinstance(part, int) and part < len(data)
+        if in_list or (isinstance(data, dict) and part in data):
+            data = data[part]
+            yield part, data
+
+
+def name_place(data: Any, loc: Loc) -> str:
+    """Return a place in a file's data as people name it, list items by id: ``tools[greet].http``."""
+    words = ""
+    for part, value in _way(data, loc):
+        if isinstance(part, str):
+            words += f".{part}"
+            continue
+        labels = [value.get("id"), value.get("tool_id")] if isinstance(value, dict) else []
+        words += f"[{next((shorten(one) for one in labels if isinstance(one, str)), part)}]"
+    return words.removeprefix(".")
+
+
+# What the JSON Schema of a model knows
+
+
+def _properties(schema: JsonObject, loc: Sequence[str | int]) -> JsonObject:
+    """Return the schemas of the keys that are known at a place; none where any key is allowed."""
+    found: JsonObject = {}
+    for place in _at(schema, loc):
+        found |= place.get("properties", {})
+    return found
+
+
+def _required(schema: JsonObject, loc: Sequence[str | int]) -> list[str]:
+    return [name for place in _at(schema, loc) for name in place.get("required", [])]
+
+
+def _at(schema: JsonObject, loc: Sequence[str | int]) -> list[JsonObject]:
+    places = [schema]
+    for part in loc:
+        below = [found for place in places for found in _step(schema, place, part)]
+        places = below or _tagged(schema, places, part)
+    return _resolved(schema, places)
+
+
+def _tagged(root: JsonObject, places: Sequence[JsonObject], tag: str | int) -> list[JsonObject]:
+    """Return the members of a union that bear a tag, which is in the place but not in the data."""
+    found = []
+    for place in _resolved(root, places):
+        consts = [one.get("const") for one in place.get("properties", {}).values()]
+        if tag in consts:
+            found.append(place)
+    return found or list(places)
+
+
+def _step(root: JsonObject, place: JsonObject, part: str | int) -> list[JsonObject]:
+    found = []
+    for schema in _resolved(root, [place]):
+        if isinstance(part, int) and isinstance(schema.get("items"), dict):
+            found.append(schema["items"])
+        elif part in schema.get("properties", {}):
+            found.append(schema["properties"][part])
+        elif isinstance(schema.get("additionalProperties"), dict):
+            found.append(schema["additionalProperties"])
+    return found
+
+
+def _resolved(root: JsonObject, places: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the schemas behind references and alternatives."""
+    found: list[JsonObject] = []
+    for place in places:
+        schema = pointer.resolve(root, place)
+        choices = schema.get("anyOf") or schema.get("oneOf")
+        found += _resolved(root, choices) if choices else [schema]
+    return found

@@ -1,0 +1,147 @@
+"""Reading one YAML file into its model, with every problem at its line and column, in plain words."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from covalt_git import yaml_text
+from covalt_git.errors import Problem
+from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER
+from covalt_git.manifests.model_errors import Loc, model_errors, name_place
+from covalt_git.models.base import StrictModel
+from covalt_git.problems import codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Model = TypeVar("Model", bound=StrictModel)
+
+_MANY_DIGITS = re.compile(r"[0-9]{16}|0[xo][0-9a-fA-F]{14}")
+"""What every integer beyond 2^53 has: a text without it need not be searched value by value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[Model]):
+    """One file as it was read: its model where it is sound, and what is wrong where it is not."""
+
+    path: str
+    value: Model | None
+    document: yaml_text.Document | None
+    problems: tuple[Problem, ...] = ()
+
+    def problem(
+        self,
+        code: str,
+        loc: Loc,
+        message: str,
+        *,
+        hint: str = "",
+        key: bool = False,
+        severity: str = "error",
+    ) -> Problem:
+        """Return a problem at a place of this file."""
+        line, col = self.document.locate(loc, key=key) if self.document else (0, 0)
+        place = self.name(loc)
+        words = f"{place}: {message}" if place else message
+        return Problem(self.path, line, col, code, words, hint, severity, place)
+
+    def name(self, loc: Loc) -> str:
+        """Return a place of this file, list items named by their id: ``tools[greet].renderer``."""
+        return name_place(self.document.data if self.document else None, loc)
+
+
+def read_yaml(
+    file: Path,
+    shown: str,
+    model: type[Model],
+    *,
+    max_bytes: int = yaml_text.MAX_BYTES,
+    max_nodes: int = yaml_text.MAX_NODES,
+) -> Reading[Model]:
+    """Read ``file`` as ``model``; ``shown`` is its path as people know it.  Never raises for content."""
+    try:
+        document = yaml_text.load_file(file, shown, max_bytes=max_bytes, max_nodes=max_nodes)
+    except yaml_text.YamlProblems as error:
+        return Reading(shown, None, None, error.problems)
+    return check(document, model)
+
+
+def read_text(text: bytes, shown: str, model: type[Model]) -> Reading[Model]:
+    """Read the bytes of a file as :func:`read_yaml` does."""
+    try:
+        document = yaml_text.load(text, shown)
+    except yaml_text.YamlProblems as error:
+        return Reading(shown, None, None, error.problems)
+    return check(document, model)
+
+
+def check(document: yaml_text.Document, model: type[Model]) -> Reading[Model]:
+    """Return the model of a document, or all that is wrong with it."""
+    beyond = tuple(_beyond_json(document))
+    if beyond:
+        return Reading(document.path, None, document, beyond)
+    try:
+        value = model.model_validate(document.data)
+    except ValidationError as error:
+        return Reading(document.path, None, document, _problems(document, (), error, model))
+    return Reading(document.path, value, document)
+
+
+def part_problems(
+    document: yaml_text.Document, loc: Loc, value: Any, model: type[StrictModel]
+) -> tuple[Problem, ...]:
+    """Return what is wrong with a part of a document that has a model of its own."""
+    try:
+        model.model_validate(value)
+    except ValidationError as error:
+        return _problems(document, loc, error, model)
+    return ()
+
+
+def _problems(
+    document: yaml_text.Document, above: Loc, error: ValidationError, model: type[StrictModel]
+) -> tuple[Problem, ...]:
+    data = document.data
+    for part in above:
+        data = data[part]
+    problems = []
+    for found in model_errors(error, data, model):
+        loc = (*above, *found.loc)
+        line, col = document.locate(loc, key=found.at_key)
+        place = name_place(document.data, loc[:-1] if found.at_key else loc)
+        words = f"{place}: {found.message}" if place else found.message
+        problems.append(
+            Problem(document.path, line, col, found.code, words, found.hint, item=place)
+        )
+    return tuple(sorted(set(problems)))
+
+
+def _beyond_json(document: yaml_text.Document) -> Iterator[Problem]:
+    """Find the integers that only some readers of JSON would keep: digests could not be equal."""
+    if not _MANY_DIGITS.search(document.text):
+        return
+    reading: Reading[StrictModel] = Reading(document.path, None, document)
+    waiting: list[tuple[Loc, Any]] = [((), document.data)]
+    while waiting:
+        loc, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [((*loc, key), inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            waiting += [((*loc, position), inner) for position, inner in enumerate(value)]
+        elif isinstance(value, int) and abs(value) > MAX_EXACT_INTEGER:
+            message = "an integer beyond 2^53, which not every reader of JSON keeps exactly"
+            hint = "put it in quotes"
+            with contextlib.suppress(OverflowError):
+                hint = f"write {float(value)!r}, or put it in quotes"
+            yield reading.problem(codes.NOT_JSON, loc, message, hint=hint)
+
+
+def shown_path(file: Path, root: Path) -> str:
+    """Return a file's path as problems and the index name it: relative to the project."""
+    return file.relative_to(root).as_posix()

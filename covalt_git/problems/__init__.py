@@ -1,0 +1,1 @@
+"""Problem codes, their explanations and reports."""

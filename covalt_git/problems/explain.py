@@ -1,0 +1,83 @@
+"""What each problem code means, why it is a problem and how it is mended: a Markdown file a code.
+
+The first line of ``CGnnn.md`` is its title; three sections follow, ``What``,
+``Why`` and ``How to mend``.  The last holds examples in fenced code whose info says what they are:
+the language, ``bad`` or ``good``, and the path where the text would stand, when that is not
+``toolset.yaml``.  ``tests/test_explanations.py`` runs them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from covalt_git.errors import UnknownNameError
+
+_FOLDER = files(__package__) / "explanations"
+SECTIONS: Final = ("What", "Why", "How to mend")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One code explained; ``markdown`` is the whole file, ``sections`` the text below each heading."""
+
+    code: str
+    title: str
+    markdown: str
+    sections: dict[str, str]
+
+
+@cache
+def titles() -> dict[str, str]:
+    """Return the title of every code, in the order of the codes."""
+    names = sorted(file.name for file in _FOLDER.iterdir() if file.name.endswith(".md"))
+    heads = (_markdown(name).partition("\n")[0].partition(": ") for name in names)
+    return {head.removeprefix("# "): title for head, _, title in heads}
+
+
+def explanation(code: str) -> Explanation:
+    """Return what a code means; it may be written in lower case.
+
+    Raises:
+        UnknownNameError: when there is no such code; it names the nearest.
+    """
+    code = code.upper()
+    if code not in titles():
+        raise UnknownNameError("code", code, titles(), list_with="covalt-git explain")
+    text = _markdown(f"{code}.md")
+    _, *parts = text.split("\n## ")
+    sections = {}
+    for part in parts:
+        name, _, body = part.partition("\n")
+        sections[name] = body.strip()
+    return Explanation(code, titles()[code], text, sections)
+
+
+def _markdown(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def all_in_one() -> str:
+    """Return ``docs/problems.md``: every explanation below one title, in the order of the codes."""
+    chapters = [_INTRODUCTION]
+    for code in titles():
+        lines = explanation(code).markdown.rstrip().split("\n")
+        fenced = False
+        for at, line in enumerate(lines):
+            fenced ^= line.startswith("```")
+            if line.startswith("#") and not fenced:
+                lines[at] = f"#{line}"
+        chapters.append("\n".join(lines))
+    return "\n\n".join(chapters) + "\n"
+
+
+_INTRODUCTION: Final = """\
+# Problem codes
+
+What `covalt-git validate` finds, code by code; `covalt-git explain CG201` prints one of them. A code keeps
+its meaning for good. The hundreds say where to look: 1 the YAML text, 2 the values in it, 3 the files of
+a toolset, 4 the project as a whole.
+
+This page is made from `covalt_git/problems/explanations/`: `covalt-git explain --markdown > docs/problems.md`."""

@@ -1,0 +1,110 @@
+"""Problems as a SARIF 2.1.0 log, which GitHub's code scanning and editors read.
+
+The format is OASIS SARIF 2.1.0 with errata 01.  Columns count Unicode characters, as everywhere in
+covalt-git, and the log says so.  No path of this machine is in it: the same files give the same log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from covalt_git import __version__
+from covalt_git.problems.explain import explanation, titles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from covalt_git.errors import Problem
+    from covalt_git.json_values import JsonObject
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_ROOT: Final = "%SRCROOT%"
+
+
+def sarif_log(problems: Sequence[Problem], prefix: str) -> JsonObject:
+    """Return the log of one run; ``prefix`` leads from the repository to the project."""
+    seen: Counter[str] = Counter()
+    return log_of_run(
+        [_rule(code) for code in titles()], [_result(one, prefix, seen) for one in problems]
+    )
+
+
+def log_of_run(rules: Sequence[JsonObject], results: Sequence[JsonObject]) -> JsonObject:
+    """Return the log of a run that found ``results``, each of one of the ``rules``."""
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "covalt-git",
+                        "semanticVersion": __version__,
+                        "rules": list(rules),
+                    }
+                },
+                "columnKind": "unicodeCodePoints",
+                "originalUriBaseIds": {
+                    _ROOT: {"description": {"text": "The root of the git repository."}}
+                },
+                "invocations": [{"executionSuccessful": True}],
+                "results": list(results),
+            }
+        ],
+    }
+
+
+def physical_location(path: str, line: int, col: int) -> JsonObject:
+    """Return a place in a file, named from the repository's root; line 0 is the whole file."""
+    physical: JsonObject = {"artifactLocation": {"uri": quote(path), "uriBaseId": _ROOT}}
+    if line:
+        physical["region"] = {"startLine": line, "startColumn": col}
+    return physical
+
+
+def _rule(code: str) -> JsonObject:
+    explained = explanation(code)
+    return {
+        "id": code,
+        "shortDescription": {"text": explained.title},
+        "fullDescription": {"text": _plain(explained.sections["What"])},
+        "help": {"text": explained.markdown, "markdown": explained.markdown},
+        "defaultConfiguration": {"level": "error"},
+        "properties": {"tags": [_AREAS[code[2]]]},
+    }
+
+
+_AREAS: Final = {"1": "yaml", "2": "manifest", "3": "toolset-files", "4": "project"}
+
+
+def _plain(markdown: str) -> str:
+    """Return the text of a paragraph on one line, without its code marks."""
+    return " ".join(markdown.replace("`", "").split())
+
+
+def _result(problem: Problem, prefix: str, seen: Counter[str]) -> JsonObject:
+    physical = physical_location(prefix + problem.path, problem.line, problem.col)
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if problem.item:
+        location["logicalLocations"] = [{"fullyQualifiedName": problem.item}]
+    hint = f"\nhint: {problem.hint}" if problem.hint else ""
+    return {
+        "ruleId": problem.code,
+        "ruleIndex": [*titles()].index(problem.code),
+        "level": "warning" if problem.severity == "warning" else "error",
+        "message": {"text": f"{problem.message}{hint}"},
+        "locations": [location],
+        "partialFingerprints": {
+            "covaltProblem/v1": fingerprint((problem.code, problem.path, problem.message), seen)
+        },
+    }
+
+
+def fingerprint(parts: Sequence[str], seen: Counter[str]) -> str:
+    """Return what stays the same while lines move; equal results are counted."""
+    facts = "\0".join(parts)
+    seen[facts] += 1
+    return hashlib.sha256(f"{facts}\0{seen[facts]}".encode("utf-8", "replace")).hexdigest()

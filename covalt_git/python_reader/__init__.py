@@ -1,0 +1,1 @@
+"""Static reader of the Python files of toolsets."""

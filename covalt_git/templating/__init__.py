@@ -1,0 +1,1 @@
+"""Expressions, references and URL templates in manifests."""

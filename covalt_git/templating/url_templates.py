@@ -1,0 +1,354 @@
+"""Addresses with arguments in them: ``https://api.example.com/v1/forecast/{city}?days={days}``.
+
+A template settles the origin and the path up to its first argument; no value ever leads out of
+that.  Each value is encoded, ``/`` included, so that it stays one segment; ``{+path}`` keeps the
+``/`` of a value and encodes each of its segments.  A segment that some server could take for ``.``
+or ``..`` is refused however it is spelt, and so is an empty one.
+
+References (``${NAME}``) may stand where the whole beginning does, ``${BASE_URL}/v1``, and in the
+query; never in the path, which servers log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from covalt_git.errors import CovaltError
+from covalt_git.hosts import BadHostError, origin_of
+from covalt_git.templating.references import Reference, split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+_ARGUMENT = re.compile(r"\{(?P<whole>\+?)(?P<name>[A-Za-z_][\w-]*)\}|\$\$")
+_STRAY = re.compile(r"[{}\s\\\x00-\x1f\x7f]")
+_LITERAL = "/:@!$&'()*+,;=~%-._"
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DOTS = frozenset({".", ".."})
+
+
+class BadTemplateError(CovaltError):
+    """A template that could not be held to one origin, or that is no address at all."""
+
+    code = "bad_url_template"
+
+
+class BadValueError(CovaltError):
+    """A value that has no place in the address; ``name`` is its argument."""
+
+    code = "bad_url_value"
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"the argument {name!r} {why}")
+        self.name = name
+        self.why = why
+
+
+class Argument(NamedTuple):
+    """One argument of a template; the ``/`` of its value stay where it is ``whole``."""
+
+    name: str
+    whole: bool
+    text: str
+
+
+Piece = str | Reference | Argument
+
+
+class UrlTemplate(NamedTuple):
+    """A template, read: the beginning that no value changes, the path behind it, and the query."""
+
+    base: Reference | None
+    begins: str
+    path: tuple[str | Argument, ...]
+    query: tuple[tuple[Piece, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> UrlTemplate:
+        """Read a template.
+
+        Raises:
+            BadTemplateError: with what it would have to be.
+        """
+        pieces = list(_pieces(text))
+        base = pieces.pop(0) if pieces and isinstance(pieces[0], Reference) else None
+        assert base is None or isinstance(base, Reference)
+        before, query = _at_question_mark(pieces)
+        path: list[str | Argument] = []
+        for piece in before:
+            if isinstance(piece, Reference):
+                raise BadTemplateError(
+                    f"{piece.text} may not stand in the path, which servers log",
+                    hint="send it as a header: headers: {Authorization: Bearer ${NAME}}",
+                )
+            path.append(piece)
+        begins = path.pop(0) if path and isinstance(path[0], str) else ""
+        assert isinstance(begins, str)
+        _check_beginning(text, base, begins, settled=not path)
+        return cls(base, begins, tuple(path), tuple(_pairs(query)))
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments, in the order in which they stand."""
+        pieces = [*self.path, *(piece for pair in self.query for piece in pair)]
+        return tuple(piece for piece in pieces if isinstance(piece, Argument))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names of those without which there is no address."""
+        return tuple(piece.name for piece in self.path if isinstance(piece, Argument))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """The references."""
+        pieces = [self.base, *(piece for pair in self.query for piece in pair)]
+        return tuple(piece for piece in pieces if isinstance(piece, Reference))
+
+    def expand(self, values: Mapping[str, Any], look_up: Callable[[Reference], str | None]) -> str:
+        """Return the address with values in it, all ASCII; a pair of the query without value is left out.
+
+        Raises:
+            BadValueError: when a value has no place in it.
+            BadTemplateError: when what the base stands for is no address.
+        """
+        prefix = self._prefix(look_up)
+        path = "".join(self._path(values))
+        pairs = [pair for one in self.query if (pair := _pair(one, values, look_up)) is not None]
+        url = prefix + path + ("?" + "&".join(pairs) if pairs else "")
+        _check_held(url, prefix)
+        return url
+
+    def folder(self, look_up: Callable[[Reference], str | None]) -> str:
+        """Return the folder that every address of this template lies in, with a ``/`` at its end.
+
+        Raises:
+            BadTemplateError: when what the base stands for is no address.
+        """
+        return self._prefix(look_up).rpartition("/")[0] + "/"
+
+    def _prefix(self, look_up: Callable[[Reference], str | None]) -> str:
+        """Return the beginning as it is sent; it ends within the path."""
+        if self.base is None:
+            origin, rest = origin_of(self.begins)
+            return f"{origin}{encode_literal(rest) or '/'}"
+        base = look_up(self.base) or ""
+        try:
+            origin, rest = origin_of(base)
+        except BadHostError:
+            raise BadTemplateError(f"{self.base.text} stands for no address") from None
+        if "?" in rest or "#" in rest or any(_is_up(one) for one in rest.split("/")):
+            raise BadTemplateError(f"{self.base.text} stands for more than a host and a path")
+        return f"{origin}{encode_literal(rest).rstrip('/')}{encode_literal(self.begins) or '/'}"
+
+    @property
+    def _written_path(self) -> str:
+        """The path as the manifest writes it; a base is told by its name."""
+        begins = origin_of(self.begins)[1] if self.base is None else self.base.text + self.begins
+        pieces = (piece if isinstance(piece, str) else piece.text for piece in self.path)
+        return begins + "".join(pieces)
+
+    def _check_segment(self, name: str, segment: str) -> None:
+        """Refuse what an argument made of a segment when it is empty, or leads up for some server."""
+        if not name:
+            return
+        if not segment:
+            raise BadValueError(name, f"leaves a part of {self._written_path} empty")
+        if _is_up(segment):
+            why = f"would lead elsewhere than {self._written_path}"
+            raise BadValueError(name, f"{why}: no part of it may be '.' or '..', encoded or not")
+
+    def _path(self, values: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the path behind the beginning; each segment is checked as it would be decoded."""
+        before = unquote(self.begins.rpartition("/")[2])
+        named = ""
+        for piece in self.path:
+            if isinstance(piece, str):
+                inner, slash, after = piece.partition("/")
+                if slash:
+                    self._check_segment(named, before + unquote(inner))
+                    before, named = unquote(after.rpartition("/")[2]), ""
+                else:
+                    before += unquote(inner)
+                yield encode_literal(piece)
+                continue
+            segments = _segments(piece, values.get(piece.name))
+            for position, segment in enumerate(segments):
+                if position:
+                    self._check_segment(piece.name, before)
+                    before = ""
+                    yield "/"
+                before += ",".join(segment)
+                yield encoded_list(segment)
+            named = piece.name
+        self._check_segment(named, before)
+
+
+def lies_in(url: str, folder: str) -> bool:
+    """Tell whether an address lies in a folder of an origin, for whatever server reads it."""
+    origin, rest = origin_of(url)
+    within, begins = origin_of(folder)
+    path = rest.partition("?")[0] or "/"
+    leads_up = any(_is_up(segment) for segment in path.split("/"))
+    return origin == within and path.startswith(begins) and not leads_up
+
+
+def encode_literal(text: str) -> str:
+    """Return what a manifest writes into an address as it is sent: what is encoded stays so."""
+    return quote(_BARE_PERCENT.sub("%25", text), safe=_LITERAL)
+
+
+def encoded_list(items: Iterable[str]) -> str:
+    """Return items with commas between them, each encoded by itself (RFC 6570, section 3.2.1)."""
+    return ",".join(quote(item, safe="") for item in items)
+
+
+def as_text(value: Any) -> str:
+    """Return one value as addresses, headers and forms hold it: a text as it is, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    for part in split(text):
+        if isinstance(part, Reference):
+            yield part
+            continue
+        plain = ""
+        position = 0
+        for match in _ARGUMENT.finditer(part):
+            plain += part[position : match.start()]
+            position = match.end()
+            if match["name"] is None:
+                plain += "$"
+                continue
+            if plain:
+                yield _checked_plain(plain)
+            plain = ""
+            yield Argument(match["name"], bool(match["whole"]), match[0])
+        plain += part[position:]
+        if plain:
+            yield _checked_plain(plain)
+
+
+def _checked_plain(text: str) -> str:
+    found = _STRAY.search(text)
+    if found is not None:
+        raise BadTemplateError(
+            f"{found[0]!r} begins or ends no argument"
+            if found[0] in "{}"
+            else f"{found[0]!r} does not stand in an address",
+            hint=f"write {{name}} for an argument, or {quote(found[0], safe='')}",
+        )
+    if "#" in text:
+        raise BadTemplateError("what follows # is never sent", hint="leave it out, or write %23")
+    return text
+
+
+def _at_question_mark(pieces: Sequence[Piece]) -> tuple[list[Piece], list[Piece]]:
+    for position, piece in enumerate(pieces):
+        if isinstance(piece, str) and "?" in piece:
+            before, _, after = piece.partition("?")
+            first = [*pieces[:position], *([before] if before else [])]
+            return first, [*([after] if after else []), *pieces[position + 1 :]]
+    return list(pieces), []
+
+
+def _pairs(query: Sequence[Piece]) -> Iterator[tuple[Piece, ...]]:
+    pair: list[Piece] = []
+    for piece in query:
+        if not isinstance(piece, str):
+            pair.append(piece)
+            continue
+        first, *others = piece.split("&")
+        pair += [first] if first else []
+        for other in others:
+            if pair:
+                yield tuple(pair)
+            pair = [other] if other else []
+    if pair:
+        yield tuple(pair)
+
+
+def _check_beginning(text: str, base: Reference | None, begins: str, *, settled: bool) -> None:
+    """Make sure that the host stands before the first argument, and that nothing leads up."""
+    if base is not None:
+        if (begins and not begins.startswith("/")) or (not begins and not settled):
+            raise BadTemplateError(
+                f"{base.text} stands for the host and has to be followed by /",
+                hint=f"write {base.text}/...",
+            )
+    else:
+        try:
+            origin, rest = origin_of(begins)
+        except BadHostError as error:
+            if begins.startswith(("https://", "http://")) and "/" not in begins.partition("://")[2]:
+                raise BadTemplateError(
+                    "an argument cannot choose the host",
+                    hint="write the host out: https://api.example.com/{name}",
+                ) from None
+            raise BadTemplateError(error.message, hint=error.hint) from None
+        if not rest and not settled:
+            raise BadTemplateError(
+                "an argument cannot choose the host", hint=f"write {origin}/ before it"
+            )
+    segments = begins.partition("://" if base is None else "/")[2].split("/")
+    if any(_is_up(one) for one in (segments if settled else segments[:-1])):
+        raise BadTemplateError(f"{text!r} leads up", hint="leave . and .. out of the path")
+
+
+def _segments(argument: Argument, value: Any) -> list[list[str]]:
+    """Return what stands for an argument: one segment, or for a ``whole`` one as many as it has.
+
+    A segment is a list of items, of which all but a list have one.
+    """
+    if value is None:
+        raise BadValueError(argument.name, "is needed for the address")
+    if isinstance(value, dict):
+        raise BadValueError(argument.name, "is an object, which has no place in a path")
+    items = [as_text(item) for item in value] if isinstance(value, list) else [as_text(value)]
+    if any(_CONTROL.search(item) for item in items):
+        raise BadValueError(
+            argument.name, "holds a control character, which has no place in a path"
+        )
+    return [[segment] for segment in "/".join(items).split("/")] if argument.whole else [items]
+
+
+def _is_up(segment: str) -> bool:
+    """Tell whether some server could read ``.`` or ``..`` here, decoding it as often as it likes."""
+    decoded = unquote(segment)
+    while decoded != segment:
+        segment, decoded = decoded, unquote(decoded)
+    # Some take a backslash for a slash, and cut off what follows a semicolon.
+    parts = re.split(r"[/\\]", segment)
+    return any(part.partition(";")[0].strip() in _DOTS for part in parts)
+
+
+def _pair(
+    pair: Sequence[Piece],
+    values: Mapping[str, Any],
+    look_up: Callable[[Reference], str | None],
+) -> str | None:
+    written = ""
+    for piece in pair:
+        if isinstance(piece, str):
+            written += encode_literal(piece)
+            continue
+        value = look_up(piece) if isinstance(piece, Reference) else values.get(piece.name)
+        if value is None:
+            return None
+        items = value if isinstance(value, list) else [value]
+        written += encoded_list(as_text(item) for item in items)
+    return written
+
+
+def _check_held(url: str, prefix: str) -> None:
+    """Make sure once more, of the whole address, that it lies where the template says."""
+    if not url.startswith(prefix) or not lies_in(url, prefix) or not url.isascii():
+        raise BadTemplateError("the address would not lie where the template says")

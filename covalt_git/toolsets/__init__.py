@@ -1,0 +1,1 @@
+"""Toolsets of a project and their state."""

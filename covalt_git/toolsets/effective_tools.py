@@ -1,0 +1,294 @@
+"""Merging a toolset's declarations, its sources, its overrides and this project's into its tools.
+
+The order is: this project's state, then the toolset's ``tool_overrides``, then what ``tools`` says,
+then what the Python says of itself.  Confirmation is different: anybody may ask for it, and only the
+project may waive it.
+
+A tool of an MCP server is its entry in the lock of the server's namespace.  It is off until this
+project accepted exactly that definition, and what the server says of it never lowers anything.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.checks.http_requests import inferred_schema
+from covalt_git.json_values import canonical_json
+from covalt_git.manifests.override_keys import overridden_tool, override_key
+from covalt_git.models.renderers import ALIASES, Renderer, RendererType
+from covalt_git.models.server_definition import process_facts, server_facts
+from covalt_git.models.tool import (
+    ICON_OF_TOOLSET,
+    ICON_TYPES,
+    ConfirmationSource,
+    HeldBack,
+    Tool,
+)
+from covalt_git.models.toolset_manifest import ToolOverride
+from covalt_git.models.toolset_state import LocalOverride
+from covalt_git.names import ToolId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool_lock import LockedTool, ToolLock
+    from covalt_git.models.toolset_manifest import (
+        LegacyRenderer,
+        McpServer,
+        ToolDeclaration,
+        ToolsetManifest,
+    )
+    from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.python_reader.source import ToolSource
+
+ANY_ARGUMENTS = {"type": "object"}
+
+
+def is_on(state: ToolsetState) -> bool:
+    """Tell whether a toolset is on: as the project decided, else if it is the project's own."""
+    return not state.imported if state.enabled is None else state.enabled
+
+
+def enabled_by_toolset(
+    manifest: ToolsetManifest, declared: ToolDeclaration | None, override: ToolOverride
+) -> bool:
+    """Tell whether a tool is on as far as its toolset says, whose own override is given.
+
+    It declares no tool of a server.
+    """
+    said = (override.enabled, declared.enabled if declared else None, manifest.defaults.enabled)
+    return next(one for one in said if one is not None)
+
+
+def tools_in_force(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    sources: Mapping[str, ToolSource],
+    digest: str,
+) -> tuple[Tool, ...]:
+    """Return the toolset's tools as they are in force; ``sources`` has those whose Python was read."""
+    overrides = {
+        override_key(manifest.id, override.tool_id): override
+        for override in manifest.tool_overrides
+    }
+    tools = []
+    for declared in manifest.tools:
+        tool_id = str(ToolId(manifest.id, declared.id))
+        override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
+        local = state.overrides.get(declared.id, LocalOverride())
+        tools.append(
+            _tool(manifest, state, declared, sources.get(declared.id), override, local, digest)
+        )
+    return tuple(tools)
+
+
+class ServerLock(NamedTuple):
+    """The lock of a server, and the names of its tools that cannot be in force.
+
+    Of those in ``untrue`` the digest is not that of the definition; the arguments of those in ``unusable``
+    could not be checked.
+    """
+
+    lock: ToolLock
+    untrue: frozenset[str] = frozenset()
+    unusable: frozenset[str] = frozenset()
+
+    def held_back(self, name: str, state: ToolsetState) -> HeldBack | None:
+        """Tell why a tool is not in force, whatever anybody says."""
+        accepted = state.accepted.get(f"{self.lock.namespace}:{name}")
+        if accepted is None:
+            return "new"
+        if accepted != self.lock.tools[name].digest or name in self.untrue:
+            return "changed"
+        return "schema" if name in self.unusable else None
+
+
+def server_tools_in_force(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    locks: Mapping[str, ServerLock],
+    hashes: Mapping[str, str],
+) -> tuple[Tool, ...]:
+    """Return the tools of the toolset's MCP servers, also those that are held back.
+
+    ``locks`` are by the servers' ids; ``hashes`` are the toolset's files, and their SHA-256 in hex.
+    """
+    return tuple(
+        tool
+        for server in manifest.mcp_servers
+        if server.id in locks
+        for tool in _server_tools(manifest, state, server, locks[server.id], hashes)
+    )
+
+
+def _server_tools(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    server: McpServer,
+    given: ServerLock,
+    hashes: Mapping[str, str],
+) -> Iterator[Tool]:
+    overrides = {
+        overridden_tool(manifest.id, one.tool_id, state): one for one in manifest.tool_overrides
+    }
+    lock = given.lock
+    own = {tool.id for tool in manifest.tools} if lock.namespace == manifest.id else set()
+    facts = process_facts(server, hashes) if server.command is not None else server_facts(server)
+    for name, locked in sorted(lock.tools.items()):
+        if name in own:  # which is an error of the lock
+            continue
+        tool_id = str(ToolId(lock.namespace, name))
+        override = overrides.get(tool_id, ToolOverride(tool_id=tool_id))
+        local = state.overrides.get(tool_id, LocalOverride())
+        digest = canonical_json.digest({"server": facts["digest"], "definition": locked.digest})
+        tool = _server_tool(manifest, server, tool_id, locked, override, local)
+        back = given.held_back(name, state)
+        on = tool.enabled and is_on(state) and back is None
+        yield tool.model_copy(update={"enabled": on, "held_back": back, "toolset_digest": digest})
+
+
+def _server_tool(
+    manifest: ToolsetManifest,
+    server: McpServer,
+    tool_id: str,
+    locked: LockedTool,
+    override: ToolOverride,
+    local: LocalOverride,
+) -> Tool:
+    """Return a tool as all who have a say want it, were its definition accepted."""
+    titles = (local.name_override, override.name_override, locked.title, _annotated_title(locked))
+    descriptions = (local.description_override, override.description_override, locked.description)
+    enabled = local.enabled
+    if enabled is None:
+        enabled = enabled_by_toolset(manifest, None, override)
+    return Tool(
+        tool_id=tool_id,
+        toolset_id=manifest.id,
+        name=next((one for one in titles if one), locked.upstream or tool_id),
+        description=next(one for one in descriptions if one is not None),
+        kind="mcp",
+        server=server.id,
+        upstream=locked.upstream,
+        input_schema=locked.input_schema,
+        schema_is_declared=True,
+        output_schema=locked.output_schema,
+        annotations=locked.annotations,
+        renderer=_renderer(None, override, local),
+        confirmation=_confirmation(server.requires_confirmation, None, override, local),
+        confirmation_is_settled=local.requires_confirmation is not None,
+        enabled=server.enabled and enabled,
+        meta=locked.meta,
+        icons=locked.icons,
+    )
+
+
+def _annotated_title(locked: LockedTool) -> str:
+    """Return the title that stands among the annotations, where MCP had it before 2025-06-18."""
+    annotations = locked.more.get("annotations")
+    title = annotations.get("title") if isinstance(annotations, dict) else None
+    return title if isinstance(title, str) else ""
+
+
+def _tool(
+    manifest: ToolsetManifest,
+    state: ToolsetState,
+    declared: ToolDeclaration,
+    source: ToolSource | None,
+    override: ToolOverride,
+    local: LocalOverride,
+    digest: str,
+) -> Tool:
+    said_name = source.name if source else None
+    said_description = source.description if source else None
+    inferred = source.input_schema if source else ANY_ARGUMENTS
+    if declared.http is not None:
+        inferred = inferred_schema(declared.http)
+    descriptions = (
+        local.description_override,
+        override.description_override,
+        declared.description or said_description or "",
+    )
+    by_toolset = declared.requires_confirmation
+    if by_toolset is None:
+        by_toolset = manifest.defaults.requires_confirmation
+    enabled = local.enabled
+    if enabled is None:
+        enabled = enabled_by_toolset(manifest, declared, override)
+    return Tool(
+        tool_id=str(ToolId(manifest.id, declared.id)),
+        toolset_id=manifest.id,
+        name=local.name_override
+        or override.name_override
+        or declared.name
+        or said_name
+        or declared.id.replace("_", " ").replace("-", " ").title(),
+        description=next(one for one in descriptions if one is not None),
+        kind="python" if declared.entrypoint else "http",
+        entrypoint=declared.entrypoint,
+        http=declared.http,
+        input_schema=inferred if declared.input_schema is None else declared.input_schema,
+        schema_is_declared=declared.input_schema is not None,
+        output_schema=_output_schema(declared, source),
+        annotations=declared.annotations,
+        limits=declared.limits,
+        examples=declared.examples,
+        tags=declared.tags,
+        security=declared.security,
+        renderer=_renderer(declared.renderer, override, local),
+        confirmation=_confirmation(by_toolset, source, override, local),
+        confirmation_is_settled=local.requires_confirmation is not None,
+        enabled=is_on(state) and enabled,
+        icons=_icons(declared.icon or manifest.icon),
+        toolset_digest=digest,
+    )
+
+
+def _icons(path: str | None) -> tuple[JsonObject, ...]:
+    """Return a tool's icon as MCP has icons, of a name that no picture has none."""
+    if path is None:
+        return ()
+    media = ICON_TYPES.get(PurePosixPath(path).suffix.lower())
+    icon = {"src": f"{ICON_OF_TOOLSET}{path.removeprefix('./')}", "mimeType": media}
+    return (icon,) if media else ()
+
+
+def _output_schema(declared: ToolDeclaration, source: ToolSource | None) -> JsonObject | None:
+    if declared.output_schema is None and source is not None and declared.http is None:
+        return source.output_schema
+    return declared.output_schema
+
+
+def _confirmation(
+    by_toolset: bool,  # noqa: FBT001 - one of four who may ask
+    source: ToolSource | None,
+    override: ToolOverride,
+    local: LocalOverride,
+) -> tuple[ConfirmationSource, ...]:
+    if local.requires_confirmation is not None:
+        return ("project",) if local.requires_confirmation else ()
+    asks: dict[ConfirmationSource, bool] = {
+        "toolset": by_toolset,
+        "decorator": source is not None and source.requires_confirmation,
+        "override": override.requires_confirmation is True,
+    }
+    return tuple(who for who, asked in asks.items() if asked)
+
+
+def _renderer(
+    declared: LegacyRenderer | None, override: ToolOverride, local: LocalOverride
+) -> Renderer | None:
+    kind: RendererType | None = None
+    config = None
+    if declared is not None:
+        kind, config = declared.type, declared.config
+    for one in (override, local):
+        if one.renderer is not None:
+            kind, config = one.renderer, one.renderer_config or {}
+        elif one.renderer_config is not None:
+            config = one.renderer_config
+    if kind is None:
+        return None
+    resolved: RendererType = "document" if kind in ALIASES else kind
+    return Renderer(type=resolved, config=config or {})

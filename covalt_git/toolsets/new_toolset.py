@@ -1,0 +1,146 @@
+"""Making a toolset: a folder of a few files from a template, for people to read and change.
+
+A template is a toolset itself, of the id ``my-toolset`` and the name ``My Toolset``; a new toolset is
+that with its own id and name in their place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from covalt_git import yaml_text
+from covalt_git.errors import CovaltError
+from covalt_git.names import (
+    BUILTIN_NAMESPACE,
+    MAX_ID,
+    RESERVED_TOOLSET_IDS,
+    BadNameError,
+    check_id,
+    id_key,
+    is_id,
+    new_id,
+    suggest_id,
+)
+from covalt_git.system import atomic_write
+from covalt_git.toolsets.new_project import SCHEMAS, toolset_modeline, write_schemas
+from covalt_git.toolsets.project_files import declared_namespaces
+from covalt_git.toolsets.toolset import STATE_FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Template = Literal["python", "http", "mcp", "html"]
+TEMPLATES: tuple[Template, ...] = get_args(Template)
+
+_FOLDER = Path(__file__).with_name("templates")
+_ID = "my-toolset"
+_NAME = "name: My Toolset\n"
+_MOST_NAME = 200
+
+
+class ToolsetExistsError(CovaltError):
+    """There is a toolset of that id already, or something else in its place."""
+
+    code = "toolset_exists"
+    http_status = 409
+
+
+def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str = "") -> list[str]:
+    """Make ``toolsets/<id>`` of the project at ``root``, whole or not at all; return its files.
+
+    Without a ``name`` it is called after its id.
+
+    Raises:
+        BadNameError: when the id is none, or the name; with the nearest legal id that is free.
+        ToolsetExistsError: when it is taken, with the nearest that is free.
+    """
+    taken = _taken_ids(root)
+    _check_free(toolset_id, taken)
+    if len(name) > _MOST_NAME:
+        raise BadNameError(f"a name of {len(name)} characters is too long", hint="200 at most")
+    toolsets = root / "toolsets"
+    toolsets.mkdir(exist_ok=True)
+    unfinished = toolsets / f".{toolset_id}.{new_id()}.new"
+    made = []
+    try:
+        for source in _files_of(template):
+            path = source.relative_to(_FOLDER / template)
+            text = source.read_text(encoding="utf-8")
+            if path.name == "toolset.yaml":
+                text = f"{toolset_modeline()}\n{text}"
+            (unfinished / path).parent.mkdir(parents=True, exist_ok=True)
+            (unfinished / path).write_text(_filled(text, toolset_id, name), encoding="utf-8")
+            made.append(f"toolsets/{toolset_id}/{path.as_posix()}")
+        try:
+            atomic_write.rename(unfinished, toolsets / toolset_id)
+        except OSError:  # somebody was faster: a folder with something in it is never replaced
+            raise _taken(toolset_id, taken) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    if not (root / SCHEMAS).is_dir():
+        write_schemas(root)
+    return made
+
+
+def _files_of(template: Template) -> Iterable[Path]:
+    found = (_FOLDER / template).rglob("*")
+    return sorted(one for one in found if one.is_file() and "__pycache__" not in one.parts)
+
+
+def _filled(text: str, toolset_id: str, name: str) -> str:
+    name = name.strip() or toolset_id.replace("-", " ").replace("_", " ").title()
+    return text.replace(_ID, toolset_id).replace(_NAME, yaml_text.dump({"name": name}))
+
+
+def _check_free(toolset_id: str, taken: dict[str, str]) -> None:
+    if toolset_id in RESERVED_TOOLSET_IDS:
+        built_in = toolset_id == BUILTIN_NAMESPACE
+        why = "the built-in tools have that name" if built_in else "the machine writes that folder"
+        raise BadNameError(
+            f"{toolset_id!r} cannot be a toolset id: {why}",
+            hint=f"try {_free_id(f'my-{toolset_id}', taken)!r}",
+        )
+    near = suggest_id(toolset_id)
+    if near and near != toolset_id and not is_id(toolset_id):
+        rule = f"ids are lower-case words joined by - or _, at most {MAX_ID} characters"
+        hint = f"try {_free_id(near, taken)!r}; {rule}"
+        raise BadNameError(f"{toolset_id!r} cannot be a toolset id", hint=hint)
+    check_id(toolset_id, "toolset")
+    if id_key(toolset_id) in taken:
+        raise _taken(toolset_id, taken)
+
+
+def _taken(toolset_id: str, taken: dict[str, str]) -> ToolsetExistsError:
+    what = taken.get(id_key(toolset_id), "somebody made it just now")
+    hint = f"try {_free_id(toolset_id, taken)!r}"
+    return ToolsetExistsError(f"the id {toolset_id!r} is taken: {what}", hint=hint)
+
+
+def _taken_ids(root: Path) -> dict[str, str]:
+    """Return what has an id, by the key that ids are compared by.
+
+    A state file stays when its toolset is removed by hand: what it grants is not for another one.
+    """
+    toolsets = root / "toolsets"
+    taken = {
+        id_key(name): f"toolset {owner!r} declares it as a namespace"
+        for name, owner in declared_namespaces(root).items()
+    }
+    for file in sorted((toolsets / STATE_FOLDER).glob("*.yaml")):
+        taken[id_key(file.stem)] = f"there is toolsets/{STATE_FOLDER}/{file.name}"
+    for entry in sorted(toolsets.iterdir()) if toolsets.is_dir() else ():
+        taken[id_key(entry.name)] = f"there is toolsets/{entry.name}"
+    return taken
+
+
+def _free_id(wanted: str, taken: dict[str, str]) -> str:
+    """Return the id that is wanted, else with the first number behind it that makes it free."""
+    short = wanted[: MAX_ID - 8].rstrip("-_")
+    numbered = (f"{short}-{number}" for number in count(2))
+    reserved = RESERVED_TOOLSET_IDS
+    return next(
+        one for one in chain([wanted], numbered) if id_key(one) not in taken and one not in reserved
+    )

@@ -1,0 +1,282 @@
+"""The project as a whole: where it is, what ``covalt.yaml`` says, and its toolsets together."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from covalt_git.checks.text_files import check_text, without
+from covalt_git.errors import CovaltError, Problem
+from covalt_git.manifests.override_keys import namespace_of
+from covalt_git.manifests.reading import Reading, read_yaml, shown_path
+from covalt_git.manifests.state_files import read_lock
+from covalt_git.manifests.toolset_files import MANIFEST, readable
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key
+from covalt_git.problems import codes
+from covalt_git.system.fork_pool import each, unheard
+from covalt_git.toolsets.tool_locks import LOCK_FOLDER, check_lock
+from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from covalt_git.manifests.model_errors import Loc
+
+CONFIG = "covalt.yaml"
+
+
+class NotAProjectError(CovaltError):
+    """There is no project here."""
+
+    code = "not_a_project"
+    exit_code = 2
+
+
+class BrokenConfigError(CovaltError):
+    """``covalt.yaml`` cannot be used: nothing is done on a guess at what it allows."""
+
+    code = "broken_config"
+
+
+class CheckedToolset(NamedTuple):
+    """What the project as a whole has to know of one of its toolsets.
+
+    ``tool_ids`` are as of :class:`Toolset`; ``namespaces`` those that it declares beside its own:
+    where, and what each is called here; ``locks`` the files of its servers' locks.
+    """
+
+    id: str
+    sound: bool
+    enabled: bool
+    tool_count: int
+    tool_ids: list[str] | None
+    has_servers: bool
+    namespaces: tuple[tuple[Loc, str, str], ...]
+    locks: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, toolset: Toolset) -> Self:
+        """Return what is to be known of a toolset that was read."""
+        return cls(
+            toolset.id,
+            toolset.sound,
+            toolset.enabled,
+            toolset.tool_count,
+            toolset.tool_ids,
+            bool(toolset.manifest and toolset.manifest.mcp_servers),
+            tuple(
+                (loc, name, namespace_of(name, toolset.state))
+                for loc, name in _declared_namespaces(toolset.manifest)
+            ),
+            tuple(lock.path for lock in toolset.locks.values()),
+            toolset.problems,
+        )
+
+
+_PARTS = attrgetter(*(one.name for one in fields(Problem)))
+
+
+class ProjectReading(NamedTuple):
+    """Everything that is checked in, read once."""
+
+    root: Path
+    config: ProjectConfig | None
+    toolsets: tuple[CheckedToolset, ...]
+    problems: tuple[Problem, ...]
+
+
+def find_root(start: Path) -> Path:
+    """Return the project that ``start`` is in: the nearest folder above with a ``covalt.yaml``.
+
+    Raises:
+        NotAProjectError: when there is none.
+    """
+    for folder in (start.absolute(), *start.absolute().parents):
+        if (folder / CONFIG).is_file():
+            return folder
+    raise NotAProjectError(
+        f"there is no {CONFIG} in {str(start)!r} or above it",
+        hint="covalt-git init demo && cd demo",
+    )
+
+
+def read_config(root: Path) -> ProjectConfig:
+    """Return what ``covalt.yaml`` says.
+
+    Raises:
+        BrokenConfigError: with everything that is wrong with it.
+    """
+    reading = _read_config(root)
+    if reading.value is None:
+        raise BrokenConfigError(
+            f"{CONFIG} cannot be used", hint="covalt-git validate", problems=reading.problems
+        )
+    return reading.value
+
+
+def read_project(root: Path, told: Callable[[int, int], None] = unheard) -> ProjectReading:
+    """Read and check everything that is checked in, on every core.  Never raises for what files hold.
+
+    ``told`` hears how many toolsets have been read, and how many there are.
+    """
+    names = toolset_ids(root / "toolsets")
+    toolsets: list[CheckedToolset] = []
+    for facts, problems in each(lambda name: _checked(root, name), names):
+        found = tuple(Problem(*problem) for problem in problems)
+        toolsets.append(CheckedToolset(*(*facts, found)))
+        told(len(toolsets), len(names))
+    return read_around(root, tuple(toolsets))
+
+
+def _checked(root: Path, name: str) -> tuple[tuple[Any, ...], list[tuple[Any, ...]]]:
+    """Return what is to be known of a toolset in plain values, which processes hand to each other."""
+    *facts, problems = CheckedToolset.of(read_toolset(root, name))
+    return tuple(facts), [_PARTS(problem) for problem in problems]
+
+
+def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectReading:
+    """Read and check all but the toolsets themselves, which were read before."""
+    config = _read_config(root)
+    problems = [
+        *_config_problems(config),
+        *(problem for one in toolsets for problem in one.problems),
+    ]
+    problems += _namespace_problems(root, toolsets)
+    problems += _orphan_problems(root, toolsets)
+    problems += _stray_problems(root, toolsets)
+    problems += _lock_problems(root, toolsets)
+    return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
+
+
+def _read_config(root: Path) -> Reading[ProjectConfig]:
+    return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)
+
+
+def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
+    """Return what is wrong with ``covalt.yaml`` in its form and in its text."""
+    if config.document is None:
+        return list(config.problems)
+    found, values = check_text(config.document.text, config.path)
+    return without(values, [*config.problems, *found])
+
+
+def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
+    """Find namespaces that two toolsets own; a toolset may share its name with its own servers."""
+    own: Loc = ("id",)
+    # Tools are called by their toolset's id, so that an alias can only be of the others.
+    claims = [(toolset, own, toolset.id, toolset.id) for toolset in toolsets]
+    claims += [(toolset, *declared) for toolset in toolsets for declared in toolset.namespaces]
+    owners: dict[str, tuple[str, Loc]] = {}
+    problems = []
+    for toolset, loc, name, named in claims:
+        if named == BUILTIN_NAMESPACE:
+            continue  # which is told where it is written
+        owner, at = owners.setdefault(id_key(named), (toolset.id, loc))
+        # By an alias, else the manifest's ids clash.
+        twice = named != name and at not in {own, loc}
+        if owner != toolset.id or twice:
+            hint = "rename one of them"
+            if loc != own:
+                alias = f"aliases: {{{name}: {toolset.id}-{name}}}"
+                hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset.id}.yaml: {alias}"
+            message = f"the namespace {named!r} belongs to the toolset {owner!r} already"
+            file = root / "toolsets" / toolset.id / MANIFEST
+            manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
+            problems.append(manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint))
+    return problems
+
+
+def declared_namespaces(root: Path) -> dict[str, str]:
+    """Return the namespaces of servers and sources, as they are called here, and their toolsets."""
+    found = {}
+    for name in toolset_ids(root / "toolsets"):
+        toolset = read_toolset(root, name)
+        for _, declared in _declared_namespaces(toolset.manifest):
+            found[namespace_of(declared, toolset.state)] = toolset.id
+    return found
+
+
+def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, str]]:
+    if manifest is None:
+        return
+    for position, server in enumerate(manifest.mcp_servers):
+        yield ("mcp_servers", position, "id"), server.id
+    for position, source in enumerate(manifest.sources):
+        yield ("sources", position, "id"), source.id
+
+
+def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
+    """Check the lock files that no toolset has: their form, and that somebody declares what they are of."""
+    owned = {
+        id_key(named): toolset.id for toolset in toolsets for _, _, named in toolset.namespaces
+    }
+    checked = {path for toolset in toolsets for path in toolset.locks}
+    problems: list[Problem] = []
+    folder = root / "toolsets" / LOCK_FOLDER
+    for file in sorted(folder.glob("*.yaml")):
+        if file.name == MANIFEST and "toolset" not in owned:
+            continue  # a toolset in the wrong place, which is told as such
+        lock = read_lock(file, shown_path(file, root))
+        if lock.path in checked:
+            continue
+        problems += check_lock(lock, None)
+        if lock.value is None or lock.value.namespace != file.stem:
+            continue
+        if owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
+            message = f"the toolset {lock.value.toolset_id!r} declares no such server or source"
+            problems.append(
+                lock.problem(
+                    codes.ORPHAN_STATE,
+                    ("namespace",),
+                    message,
+                    hint=f"remove it: rm {shown_path(file, root)}",
+                    severity="warning",
+                )
+            )
+    return problems
+
+
+def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
+    """Find toolsets that nothing reads, because of the name of their folder."""
+    folder = root / "toolsets"
+    shown = shown_path(folder, root)
+    strays = []
+    own_state = any(toolset.id == "toolset" for toolset in toolsets)  # state/toolset.yaml
+    for name in sorted(RESERVED_TOOLSET_IDS):
+        if (folder / name / "tools").is_dir() or (
+            (folder / name / MANIFEST).is_file() and not own_state
+        ):
+            message = f"the machine writes the folder {name!r}, so it cannot be a toolset"
+            if name == BUILTIN_NAMESPACE:
+                message = f"the built-in tools are called {name!r}, so it cannot be a toolset"
+            hint = f"rename it: mv {shown}/{name} {shown}/my-{name}"
+            strays.append(Problem(f"{shown}/{name}", 0, 0, codes.BAD_ID, message, hint))
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if readable(entry.name) != entry.name:
+            place = f"{shown}/{readable(entry.name)}"
+            message = "its name is not UTF-8, so nothing reads it"
+            strays.append(Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "rename it"))
+    return strays
+
+
+def _orphan_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
+    known = {toolset.id for toolset in toolsets}
+    folder = root / "toolsets" / STATE_FOLDER
+    return [
+        Problem(
+            shown_path(file, root),
+            0,
+            0,
+            codes.ORPHAN_STATE,
+            f"there is no toolset {file.stem!r}",
+            f"remove it: rm {shown_path(file, root)}",
+            "warning",
+        )
+        for file in sorted(folder.glob("*.yaml"))
+        if file.stem not in known and file.name != MANIFEST
+    ]

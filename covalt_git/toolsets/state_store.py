@@ -1,0 +1,90 @@
+"""State files of toolsets: found, checked and written; what a project decides about a toolset is in one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.manifests.state_files import read_state, write_state
+from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.toolsets.update_lock import one_at_a_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.models.toolset_manifest import McpServer
+
+
+def find_toolset(root: Path, toolset_id: str) -> Toolset:
+    """Return a toolset of the project.
+
+    Raises:
+        UnknownNameError: naming the nearest one.
+    """
+    known = toolset_ids(root / "toolsets")
+    if toolset_id not in known:
+        raise UnknownNameError("toolset", toolset_id, known, list_with="covalt-git toolset list")
+    return read_toolset(root, toolset_id)
+
+
+def find_server(toolset: Toolset, server_id: str) -> McpServer:
+    """Return an MCP server that a toolset declares.
+
+    Raises:
+        UnknownNameError: naming the nearest one.
+    """
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    for one in servers:
+        if one.id == server_id:
+            return one
+    known = [one.id for one in servers]
+    list_with = f"covalt-git toolset show {toolset.id}"
+    raise UnknownNameError("server", server_id, known, list_with=list_with)
+
+
+def changeable(root: Path, toolset_id: str) -> Toolset:
+    """Return a toolset whose state file can be read, else nothing of it would stay.
+
+    Raises:
+        UnknownNameError: naming the nearest toolset.
+        CovaltError: when the state file cannot be read; with what is wrong with it.
+    """
+    toolset = find_toolset(root, toolset_id)
+    file = state_file(root, toolset_id)
+    shown = file.relative_to(root).as_posix()
+    broken = read_state(file, shown)
+    if broken.value is None:
+        raise CovaltError(
+            f"{shown} has errors, and is left as it is",
+            hint=f"mend it, or bring it back: git checkout HEAD -- {shown}",
+            problems=broken.problems,
+        )
+    return toolset
+
+
+def state_file(root: Path, toolset_id: str) -> Path:
+    """Return the file of what is decided about a toolset."""
+    return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+
+
+@one_at_a_time
+def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
+    """Switch a toolset on or off; return whether that changed anything.
+
+    Only ``toolsets/state/<id>.yaml`` is written.
+
+    Raises:
+        CovaltError: when the state file cannot be read; it is left as it is.
+    """
+    toolset = changeable(root, toolset_id)
+    if toolset.enabled == enabled:
+        return False
+    # A toolset of our own is on without a word, so that switching it on again leaves no file.
+    said = None if enabled and not toolset.state.imported else enabled
+    put_state(root, toolset, {"enabled": said})
+    return True
+
+
+def put_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
+    """Write facts into a toolset's state file; only who holds the toolsets may."""
+    write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))

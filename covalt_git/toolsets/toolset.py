@@ -1,0 +1,262 @@
+"""A toolset as its directory says: manifest, state, files and tools, and all that is wrong with it.
+
+Reading runs nothing of it.  A toolset with an error keeps what could be read, so that its problems
+can be shown in place, and is not sound: none of its tools may be called.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.checks.module_names import check_names
+from covalt_git.checks.overrides import check_aliases, check_local_overrides
+from covalt_git.checks.pages import check_artifacts
+from covalt_git.checks.text_files import (
+    check_docstrings,
+    check_hidden_escapes,
+    check_text,
+    check_texts,
+    once_for_each_cause,
+    without,
+)
+from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sources
+from covalt_git.errors import Problem
+from covalt_git.manifests.override_keys import namespace_of
+from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
+from covalt_git.manifests.state_files import read_state
+from covalt_git.manifests.toolset_files import (
+    MANIFEST,
+    BundleFiles,
+    Contents,
+    read_bundle,
+    readable,
+)
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
+from covalt_git.problems import codes
+from covalt_git.toolsets.effective_tools import is_on, server_tools_in_force, tools_in_force
+from covalt_git.toolsets.icons import check_icons
+from covalt_git.toolsets.tool_locks import LOCK_FOLDER, check_lock, read_server_locks, usable_locks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.tool_lock import ToolLock
+
+STATE_FOLDER = "state"
+_LOCKS = f"toolsets/{LOCK_FOLDER}/"
+
+
+@dataclass(frozen=True)
+class Toolset:
+    """One toolset of the project, read once.
+
+    Attributes:
+        id: the name of its folder.
+        folder: where it is.
+        manifest: None where it cannot be read.
+        state: what the project decided; off where that cannot be read.
+        files: its files and their digests.
+        sources: what its Python tools say of themselves, by their ids in the manifest.
+        locks: what its MCP servers were seen to give, by their ids.
+        server_tools: the tools of these servers, also those that are held back.
+        problems: all that is wrong with it.
+    """
+
+    id: str
+    folder: Path
+    manifest: ToolsetManifest | None
+    state: ToolsetState
+    files: BundleFiles
+    sources: Sources
+    locks: Mapping[str, Reading[ToolLock]]
+    server_tools: tuple[Tool, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing about it is an error; a lock that is wrong costs its own tools alone."""
+        return all(problem.severity != "error" for problem in self.own_problems)
+
+    @property
+    def own_problems(self) -> tuple[Problem, ...]:
+        """What is wrong with its own files and its state."""
+        return tuple(one for one in self.problems if not one.path.startswith(_LOCKS))
+
+    @property
+    def enabled(self) -> bool:
+        """Whether it is on, as the project decided."""
+        return is_on(self.state)
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What else below ``toolsets/`` says which tools its servers have: locks, and who has a name."""
+        found: list[str] = []
+        for server in self.manifest.mcp_servers if self.manifest else ():
+            namespace = namespace_of(server.id, self.state)
+            found += [f"{LOCK_FOLDER}/{namespace}.yaml"] + [namespace] * (namespace != self.id)
+        return tuple(found)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all its files."""
+        return self.files.digest
+
+    @property
+    def tool_ids(self) -> list[str] | None:
+        """The ids of the tools that it declares, and of those that its servers gave.
+
+        Its prompts and resources come last: a role's patterns hold for them as for tools.  None where
+        its manifest cannot be read.
+        """
+        if self.manifest is None:
+            return None
+        own = [f"{self.id}:{tool.id}" for tool in self.manifest.tools]
+        given = [tool.tool_id for tool in self.server_tools]
+        prompts = [f"{self.id}:{prompt.id}" for prompt in self.manifest.prompts]
+        resources = [f"{self.id}:{resource.id}" for resource in self.manifest.resources]
+        return [*own, *given, *prompts, *resources]
+
+    @cached_property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools as they are in force, its own before its servers'; made when they are asked for."""
+        if self.manifest is None or self.manifest.id != self.id:
+            return ()
+        own = tools_in_force(self.manifest, self.state, self.sources, self.digest)
+        return own + self.server_tools
+
+    @property
+    def tool_count(self) -> int:
+        """How many tools it has; none need be made for that."""
+        if self.manifest is None or self.manifest.id != self.id:
+            return 0
+        return len(self.manifest.tools) + len(self.server_tools)
+
+    def tool(self, tool_id: str) -> Tool | None:
+        """Return one of its tools."""
+        return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
+
+
+def toolset_ids(folder: Path) -> list[str]:
+    """Return the names of the folders that are toolsets or want to be, sorted.
+
+    A folder whose name is not text is none: nobody could write its id.
+    """
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return sorted(
+            entry.name
+            for entry in entries
+            if _is_folder(entry)
+            and entry.name not in RESERVED_TOOLSET_IDS
+            and not entry.name.startswith((".", "__"))
+            and readable(entry.name) == entry.name
+        )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell a folder, or a link to one; a link may also lead nowhere, or in a circle."""
+    if entry.is_symlink():
+        return Path(entry.path).is_dir()
+    return entry.is_dir()
+
+
+def read_toolset(
+    root: Path, toolset_id: str, *, state: Reading[ToolsetState] | None = None
+) -> Toolset:
+    """Read the toolset of that name below ``root``.  Never raises for what its files hold.
+
+    With ``state`` it is read as if that were what the project had decided about it.
+    """
+    folder = root / "toolsets" / toolset_id
+    shown = shown_path(folder, root)
+    files, contents = read_bundle(folder, shown)
+    manifest = _read_manifest(folder, shown, contents)
+    if state is None:
+        state_file = root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+        state = read_state(state_file, shown_path(state_file, root))
+    problems = [
+        *files.problems,
+        *manifest.problems,
+        *state.problems,
+        *_name_problems(toolset_id, shown),
+    ]
+    in_force = state.value or ToolsetState(enabled=False)
+    sources: Sources = {}
+    locks: dict[str, Reading[ToolLock]] = {}
+    server_tools: tuple[Tool, ...] = ()
+    if manifest.value is not None:
+        sources, found = read_sources(manifest, files, contents)
+        problems += found
+        problems += check_manifest(manifest, toolset_id, files, sources)
+        if manifest.value.id == toolset_id:
+            locks = read_server_locks(root, toolset_id, manifest.value, in_force)
+            given = usable_locks(locks)
+            server_tools = server_tools_in_force(manifest.value, in_force, given, files.hashes)
+            for lock in locks.values():
+                problems += check_lock(lock, manifest.value)
+        problems += check_aliases(state)
+        problems += check_local_overrides(state, manifest.value, files, sources, server_tools)
+    problems += check_artifacts(manifest, files, contents)
+    problems += check_icons(manifest, files, contents)
+    found, credentials = check_texts(shown, files, contents)
+    of_state, in_state = _check_state_text(state)
+    problems += [
+        *found,
+        *of_state,
+        *check_hidden_escapes(manifest),
+        *check_docstrings(manifest, sources),
+        *check_names(shown, files),
+    ]
+    return Toolset(
+        id=toolset_id,
+        folder=folder,
+        manifest=manifest.value,
+        state=in_force,
+        files=files,
+        sources=sources,
+        locks=locks,
+        server_tools=server_tools,
+        problems=tuple(sorted(set(without(credentials | in_state, once_for_each_cause(problems))))),
+    )
+
+
+def _read_manifest(folder: Path, shown: str, contents: Contents) -> Reading[ToolsetManifest]:
+    kept = contents.kept(MANIFEST)
+    if kept is not None:
+        return read_text(kept, f"{shown}/{MANIFEST}", ToolsetManifest)
+    file = folder / MANIFEST
+    if folder.is_symlink():
+        return Reading(f"{shown}/{MANIFEST}", None, None)
+    if file.is_symlink() or not file.exists():
+        other = "rename toolset.yml to toolset.yaml" if (folder / "toolset.yml").exists() else ""
+        hint = other or f"write {shown}/{MANIFEST}, or remove the folder"
+        problem = Problem(
+            f"{shown}/{MANIFEST}", 0, 0, codes.NO_FILE, "a toolset needs this file", hint
+        )
+        return Reading(f"{shown}/{MANIFEST}", None, None, (problem,))
+    return read_yaml(file, f"{shown}/{MANIFEST}", ToolsetManifest)
+
+
+def _name_problems(toolset_id: str, shown: str) -> list[Problem]:
+    if is_id(toolset_id):
+        return []
+    near = suggest_id(toolset_id)
+    hint = f"rename the folder to {near}" if near else "use lower-case words joined by - or _"
+    message = f"the folder's name {toolset_id!r} is not a toolset id"
+    return [Problem(shown, 0, 0, codes.BAD_ID, message, hint)]
+
+
+def _check_state_text(state: Reading[ToolsetState]) -> tuple[list[Problem], set[str]]:
+    """Return what is wrong with the text of a state file, and the credentials that stand in it."""
+    if state.document is None:
+        return [], set()
+    found, values = check_text(state.document.text, state.path)
+    return [*found, *check_hidden_escapes(state)], values

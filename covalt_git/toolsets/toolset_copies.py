@@ -1,0 +1,256 @@
+"""Copies of toolsets to run from: ``data/cache/toolsets/<digest>/`` holds exactly the files of a digest.
+
+A toolset is checked, granted and recorded by its digest, and its folder may change at any moment.  So
+nothing runs from that folder: the sandbox mounts the copy, and MCP programs start from it.  A copy is
+written once, read-only, and compared with the digest when a process first uses it.  Python's bytecode,
+which no digest covers, is not in it.
+
+``<digest>.lock`` beside a copy names the toolset.  A process that uses the copy holds a shared
+lock (``flock(2)``) on that file; a copy is removed when it is not in use and its toolset has another digest
+by now, or is gone.  Copies are written and removed under a lock on the folder that holds them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.names import new_id
+from covalt_git.system import atomic_write, file_lock
+from covalt_git.system.file_cache import Facts, facts_of
+from covalt_git.system.remove_tree import remove_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from io import BufferedReader
+
+    from covalt_git.manifests.toolset_files import BundleFile
+    from covalt_git.toolsets.toolset import Toolset
+
+_CHUNK_BYTES = 1 << 20
+_NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How files of a toolset are opened: a link or a pipe that took the place of one is an error."""
+
+_Listing = dict[str, Facts]
+"""The facts of everything below a folder, by its path."""
+
+_VERIFIED: dict[Path, _Listing] = {}
+"""The copies that this process has compared with their digests, as they were then."""
+
+
+class ToolsetChangedError(CovaltError):
+    """The folder of a toolset no longer holds the files that were checked."""
+
+    code = "toolset_changed"
+    http_status = 409
+
+
+class CopyError(CovaltError):
+    """A copy cannot be written, such as on a full disk."""
+
+    code = "no_toolset_copy"
+    http_status = 500
+
+
+@dataclass(slots=True)
+class HeldCopy:
+    """A copy that is not removed until :meth:`close`."""
+
+    folder: Path
+    _lock: int
+
+    def close(self) -> None:
+        """Let the copy be removed; calling this again does nothing."""
+        lock, self._lock = self._lock, -1
+        if lock >= 0:
+            os.close(lock)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetCopy:
+    """Where the files of a toolset with one digest are run from.
+
+    Attributes:
+        cache: the folder of all copies of a project.
+        digest: of ``files``; ``sha256:<hex>``.
+        source: the toolset's own folder.
+        files: what the copy holds, and nothing else.
+    """
+
+    cache: Path
+    toolset_id: str
+    digest: str
+    source: Path = field(compare=False)
+    files: tuple[BundleFile, ...] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, toolset: Toolset) -> ToolsetCopy:
+        """Return the copy for the digest that a toolset had when it was read."""
+        source = toolset.folder.absolute()
+        cache = source.parent.parent / "data" / "cache" / "toolsets"
+        return cls(cache, toolset.id, toolset.digest, source, toolset.files.files)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the copy, which may not exist yet."""
+        return self.cache / self.digest.removeprefix("sha256:")
+
+    @property
+    def bytecode(self) -> Path:
+        """Where programs outside of the sandbox keep bytecode, of this copy and of what they import."""
+        return self.cache.with_name("bytecode")
+
+    def make(self) -> None:
+        """Write the copy, unless this process has seen it already.
+
+        Raises:
+            ToolsetChangedError: when the source is no longer what the digest is of.
+            CopyError: when it cannot be written.
+        """
+        if self.folder not in _VERIFIED or not self.folder.exists():
+            self.hold().close()
+
+    def hold(self) -> HeldCopy:
+        """Return the copy, written where it is missing or damaged.
+
+        Raises:
+            ToolsetChangedError: when the source is no longer what the digest is of.
+            CopyError: when it cannot be written.
+        """
+        try:
+            self.cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with file_lock.held(self.cache):  # no other process writes or removes copies
+                lock = os.open(self.folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    file_lock.acquire(lock, shared=True)
+                    if not self._is_whole():
+                        os.pwrite(lock, self.toolset_id.encode(), 0)
+                        self._write()
+                        _remove_unused(self.cache, self.source.parent, self.toolset_id)
+                except BaseException:
+                    os.close(lock)
+                    raise
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise CopyError(
+                f"the toolset {self.toolset_id!r} cannot be copied to {self.cache}: {reason}",
+                hint=f"df -h {self.cache}",
+            ) from None
+        return HeldCopy(self.folder, lock)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of one of the files.
+
+        Raises:
+            FileNotFoundError: when the toolset does not have it; and what :meth:`hold` raises.
+        """
+        if not any(file.path == path for file in self.files):
+            raise FileNotFoundError(path)
+        with contextlib.closing(self.hold()) as held:
+            return (held.folder / path).read_bytes()
+
+    def _is_whole(self) -> bool:
+        found = _list(self.folder)
+        if found and _VERIFIED.get(self.folder) == found:
+            return True
+        paths = {path for path, facts in found.items() if not stat.S_ISDIR(facts[0])}
+        if paths != {file.path for file in self.files}:
+            return False
+        for file in self.files:
+            mode = found[file.path][0]
+            if not stat.S_ISREG(mode) or bool(mode & stat.S_IXUSR) != file.executable:
+                return False
+            with _open(self.folder / file.path) as content:
+                if hashlib.file_digest(content, "sha256").hexdigest() != file.sha256:
+                    return False
+        _VERIFIED[self.folder] = found
+        return True
+
+    def _write(self) -> None:
+        made = self.cache / f".{new_id()}"
+        try:
+            made.mkdir()
+            for file in self.files:
+                target = made / file.path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._copy(file, target)
+                target.chmod(0o555 if file.executable else 0o444)
+            for folder, _, _ in os.walk(made):
+                Path(folder).chmod(0o555)
+            remove_tree(self.folder)
+            atomic_write.rename(made, self.folder)
+            _VERIFIED[self.folder] = _list(self.folder)
+        finally:
+            remove_tree(made)
+
+    def _copy(self, file: BundleFile, target: Path) -> None:
+        """Copy one file, as far as it is what was hashed."""
+        hashed, left = hashlib.sha256(), file.size
+        with target.open("xb") as copy:
+            for chunk in _chunks(self.source / file.path):
+                left -= len(chunk)
+                if left < 0:
+                    break
+                hashed.update(chunk)
+                copy.write(chunk)
+        if left or hashed.hexdigest() != file.sha256:
+            raise ToolsetChangedError(
+                f"toolsets/{self.toolset_id}/{file.path} changed while the call was prepared, so"
+                " nothing ran",
+                hint="call it again",
+            )
+
+
+def _open(path: Path) -> BufferedReader:
+    return os.fdopen(os.open(path, _NO_LINK), "rb")
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file; nothing, or nothing more, where it cannot be read."""
+    with contextlib.suppress(OSError), _open(path) as content:
+        while chunk := content.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _list(folder: Path) -> _Listing:
+    """Return what is below a folder; nothing where it does not exist."""
+    found: _Listing = {}
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            entries = list(os.scandir(folder / below))
+        except FileNotFoundError:
+            continue
+        for entry in entries:
+            status = entry.stat(follow_symlinks=False)
+            path = below + entry.name
+            found[path] = facts_of(status)
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(f"{path}/")
+    return found
+
+
+def _remove_unused(cache: Path, toolsets: Path, changed: str) -> None:
+    """Remove copies that are not in use, of ``changed`` and of toolsets that are gone.
+
+    And what was left by a process that was killed while it wrote one.
+    """
+    for path in cache.iterdir():
+        if path.name.startswith("."):
+            remove_tree(path)
+        if path.suffix != ".lock":
+            continue
+        with contextlib.suppress(BlockingIOError), file_lock.held(path, wait=False):
+            named = path.read_text(encoding="utf-8")
+            if named in {changed, ""} or not (toolsets / named).exists():
+                copy = path.with_suffix("")
+                remove_tree(copy)
+                remove_tree(cache.with_name("bytecode") / copy.relative_to(copy.anchor))
+                path.unlink()

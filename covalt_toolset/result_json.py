@@ -1,0 +1,229 @@
+"""A tool's result as JSON: what pydantic can write, and nothing lost on the way.
+
+Pydantic alone would turn a model's NaN into null, drop one of two keys that become the same text,
+and let half of a surrogate pair through; here each is an error that names its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence, ValuesView
+from enum import Enum
+from io import IOBase
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import to_jsonable_python
+
+from covalt_toolset import json_path
+from covalt_toolset.files import NoSuchFile, Reference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Keep = Callable[[bytes], Any]
+
+MAX_DEPTH = 128
+"""Deeper values are refused, well before Python's stack or a JSON reader gives up."""
+
+MAX_EXACT_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 7493, section 2.2)."""
+
+_ARRAYS = (Sequence, KeysView, ValuesView, ItemsView, Iterator)
+_NOT_ARRAYS = (bytes, bytearray, memoryview, IOBase)
+
+
+class ResultNotJson(TypeError):  # noqa: N818 - it names what is wrong, as authors read it
+    """A value that JSON cannot hold; ``place`` says where it stands, ``reason`` why."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+        self.place = place
+        self.reason = reason
+
+
+def to_json(value: object, *, keep: Keep | None = None) -> Any:
+    """Return ``value`` as JSON: dicts with text as keys, lists, text, numbers, booleans and null.
+
+    Models, dataclasses, enums, dates, paths, decimals, UUIDs and UTF-8 bytes become what pydantic
+    makes of them, a :class:`Reference` (a file, an image) what it says.  A set becomes a list, sorted
+    where it can be, so that equal sets are equal JSON.  Bytes are what ``keep`` returns for them, where
+    it is given.
+
+    Raises:
+        ResultNotJson: naming the first place that JSON cannot hold.
+    """
+    return _converted(value, json_path.ROOT, way=_Way(keep=keep))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Way:
+    """The values around the one that is converted, and who takes bytes."""
+
+    above: tuple[int, ...] = ()
+    keep: Keep | None = None
+
+    def into(self, value: object, place: str) -> _Way:
+        """Return the way to what ``value`` holds."""
+        if id(value) in self.above:
+            raise ResultNotJson(place, "contains itself")
+        if len(self.above) >= MAX_DEPTH:
+            raise ResultNotJson(place, f"is nested more than {MAX_DEPTH} deep")
+        return _Way((*self.above, id(value)), self.keep)
+
+
+def _converted(value: Any, place: str, *, way: _Way) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Enum):
+        return _converted(value.value, place, way=way)
+    if isinstance(value, str):
+        return _text(value, place)
+    if isinstance(value, int):
+        return _integer(value, place)
+    if isinstance(value, float):
+        return _number(value, place)
+    if isinstance(value, PurePath):
+        return _text(str(value), place)
+
+    if isinstance(value, Reference):
+        return _reference(value, place)
+    if way.keep is not None and isinstance(value, bytes | bytearray | memoryview):
+        return way.keep(bytes(value))
+
+    way = way.into(value, place)
+    if hasattr(type(value), "__pydantic_serializer__"):
+        return _model(value, place, way=way)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _object(fields, place, way=way)
+    if isinstance(value, Mapping):
+        return _object(value, place, way=way)
+    if isinstance(value, set | frozenset):
+        return _array(_in_order(value), place, way=way)
+    if isinstance(value, _ARRAYS) and not isinstance(value, _NOT_ARRAYS):
+        return _array(value, place, way=way)
+    return _converted(_written(value, place), place, way=way)
+
+
+def _reference(value: Reference, place: str) -> dict[str, Any]:
+    try:
+        return value.reference()
+    except NoSuchFile as error:
+        raise ResultNotJson(place, str(error)) from None
+
+
+def _text(value: str, place: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ResultNotJson(place, "half of a surrogate pair is not text") from None
+    return str.__str__(value)
+
+
+def _integer(value: int, place: str) -> int:
+    if abs(value) > MAX_EXACT_INTEGER:
+        raise ResultNotJson(
+            place, "an integer beyond 2^53 is not exact in JSON, give it as a string"
+        )
+    return int(value)
+
+
+def _number(value: float, place: str) -> float:
+    if not math.isfinite(value):
+        raise ResultNotJson(place, f"{float(value)} is not a JSON number")
+    return float(value)
+
+
+def _object(value: Mapping[Any, Any], place: str, *, way: _Way) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    origins: dict[str, Any] = {}
+    for key, inner in value.items():
+        name = _key(key, place)
+        if name in origins:
+            raise ResultNotJson(
+                place, f"the keys {origins[name]!r} and {key!r} are the same key in JSON"
+            )
+        origins[name] = key
+        written[name] = _converted(inner, json_path.member(place, name), way=way)
+    return written
+
+
+def _key(key: Any, place: str) -> str:
+    if isinstance(key, str) and not isinstance(key, Enum):
+        return _text(key, place)
+    try:
+        (name,) = to_jsonable_python({key: None})
+    except (ValueError, TypeError):
+        raise ResultNotJson(place, f"{_named(key)} is not a key in JSON") from None
+    return _text(name, place)
+
+
+def _array(values: Iterable[Any], place: str, *, way: _Way) -> list[Any]:
+    return [
+        _converted(inner, json_path.item(place, index), way=way)
+        for index, inner in enumerate(values)
+    ]
+
+
+def _in_order(values: set[Any] | frozenset[Any]) -> list[Any]:
+    try:
+        return sorted(values)
+    except TypeError:
+        return list(values)
+
+
+def _written(value: Any, place: str) -> Any:
+    """Let pydantic write what is neither a number, text nor a container."""
+    if isinstance(value, IOBase):  # pydantic would read an open file to its end
+        raise ResultNotJson(place, f"{_named(value)} is not JSON")
+    try:
+        return to_jsonable_python(value)
+    except UnicodeDecodeError:
+        raise ResultNotJson(place, "bytes that are not UTF-8 text") from None
+    except ValueError:
+        raise ResultNotJson(place, f"{_named(value)} is not JSON") from None
+
+
+def _model(value: Any, place: str, *, way: _Way) -> Any:
+    """Let a model write itself, because its author may have said how."""
+    serializer = type(value).__pydantic_serializer__
+    try:
+        whole = serializer.to_python(value, mode="python", by_alias=True, warnings=False)
+    except ValueError as error:
+        raise ResultNotJson(place, _reason(error)) from None
+    try:
+        written = serializer.to_python(value, mode="json", by_alias=True)
+    except ValueError as error:
+        _converted(whole, place, way=way)  # this finds the place, where a value is at fault
+        raise ResultNotJson(place, _reason(error)) from None
+    _check_nothing_lost(whole, written, place)
+    return _converted(written, place, way=way)
+
+
+def _reason(error: ValueError) -> str:
+    text = str(error)
+    if text.startswith("Circular reference"):
+        return "contains itself"
+    return text[:1].lower() + text[1:]
+
+
+def _check_nothing_lost(whole: Any, written: Any, place: str) -> None:
+    """Compare a model's values with its JSON, which pydantic writes without a word on losses."""
+    if isinstance(whole, float) and written is None:
+        _number(whole, place)
+    elif isinstance(whole, dict) and isinstance(written, dict):
+        if len(whole) > len(written):
+            _object(dict.fromkeys(whole), place, way=_Way())
+            return
+        for (name, inner), part in zip(written.items(), whole.values(), strict=False):
+            _check_nothing_lost(part, inner, json_path.member(place, name))
+    elif isinstance(whole, list | tuple) and isinstance(written, list):
+        for index, (part, inner) in enumerate(zip(whole, written, strict=False)):
+            _check_nothing_lost(part, inner, json_path.item(place, index))
+
+
+def _named(value: Any) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[:1] in "aeiouAEIOU" else f"a {name}"

@@ -1,0 +1,210 @@
+"""Whether a JSON value has the shape that a schema says, told in plain words and with places.
+
+This reads the keywords by which pydantic writes shapes: types, keys, items, choices.  What a value
+of the right shape must satisfy beyond that (ranges, patterns, the author's own validators) is
+pydantic's to check, because it enforces it anyway.  Pydantic alone would not do: its lax mode takes
+"5" for an integer, and its strict mode refuses a date as text behind an author's validator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from covalt_toolset import json_path
+from covalt_toolset.result_json import MAX_EXACT_INTEGER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_WORDS = {
+    "null": "null",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
+}
+
+_FORMATS = {
+    # Without these pydantic takes "1704067200" as seconds since 1970.
+    "date": (re.compile(r"\d{4}-\d\d-\d\d"), "must be a date such as 2026-01-31"),
+    "date-time": (
+        re.compile(r"\d{4}-\d\d-\d\d[Tt _]\d\d:\d\d.*"),
+        "must be a date and time such as 2026-01-31T12:00:00Z",
+    ),
+    "time": (re.compile(r"\d\d:\d\d.*"), "must be a time such as 12:00:00"),
+}
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ArgumentProblem:
+    """One thing wrong with the arguments of a call, and where it stands."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        """Return ``$.rows[3].name: missing``."""
+        return f"{self.path}: {self.message}"
+
+
+@dataclass(frozen=True)
+class ShapeReader:
+    """Reads schemas that may refer to the ``$defs`` of one document."""
+
+    definitions: Mapping[str, Schema]
+
+    def mismatches(self, value: Any, schema: Schema, *, place: str) -> Iterator[ArgumentProblem]:
+        """Yield everything about ``value`` that ``schema`` does not allow."""
+        if not isinstance(schema, Mapping):  # an author's own ``true``
+            return
+        kinds = self._kinds(schema)
+        if not _is_one_of(value, kinds):
+            words = _either([_WORDS[kind] for kind in sorted(kinds, key=list(_WORDS).index)])
+            yield ArgumentProblem(place, f"must be {words}, not {_WORDS[_kind(value)]}")
+            return
+        if "$ref" in schema:
+            yield from self.mismatches(value, self._target(schema), place=place)
+        for part in schema.get("allOf", ()):
+            yield from self.mismatches(value, part, place=place)
+        if isinstance(value, dict) and "discriminator" in schema:
+            yield from self._tagged(value, schema, place=place)
+        elif choices := _choices(schema):
+            yield from self._nearest_choice(value, choices, place=place)
+        yield from _value_mismatches(value, schema, place=place)
+        if isinstance(value, dict):
+            yield from self._key_mismatches(value, schema, place=place)
+        if isinstance(value, list):
+            yield from self._item_mismatches(value, schema, place=place)
+
+    def _key_mismatches(
+        self, value: dict[str, Any], schema: Schema, *, place: str
+    ) -> Iterator[ArgumentProblem]:
+        known = schema.get("properties", {})
+        others = schema.get("additionalProperties", True)
+        for key in schema.get("required", ()):
+            if key not in value:
+                yield ArgumentProblem(json_path.member(place, key), "missing")
+        for key, inner in value.items():
+            spot = json_path.member(place, key)
+            if key in known:
+                yield from self.mismatches(inner, known[key], place=spot)
+            elif others is False:
+                yield ArgumentProblem(spot, "unknown key")
+            elif others is not True:
+                yield from self.mismatches(inner, others, place=spot)
+
+    def _item_mismatches(
+        self, value: list[Any], schema: Schema, *, place: str
+    ) -> Iterator[ArgumentProblem]:
+        first = schema.get("prefixItems", [])
+        rest = schema.get("items", {})
+        for index, inner in enumerate(value):
+            part = first[index] if index < len(first) else rest
+            yield from self.mismatches(inner, part, place=json_path.item(place, index))
+        if "prefixItems" in schema:  # pydantic says "missing" for a tuple's item, this is clearer
+            yield from _length_mismatches(value, schema, place=place)
+        if schema.get("uniqueItems") and len(set(map(json.dumps, value))) < len(value):
+            yield ArgumentProblem(place, "must not hold an item twice")
+
+    def _nearest_choice(
+        self, value: Any, choices: list[Schema], *, place: str
+    ) -> Iterator[ArgumentProblem]:
+        """Report against the choice that fits best; telling of all would be noise."""
+        fitting = [choice for choice in choices if _is_one_of(value, self._kinds(choice))]
+        found = [list(self.mismatches(value, choice, place=place)) for choice in fitting]
+        yield from min(found, key=len)
+
+    def _tagged(
+        self, value: dict[str, Any], schema: Schema, *, place: str
+    ) -> Iterator[ArgumentProblem]:
+        """Report against the choice that the value names itself, in the key made for that."""
+        key, targets = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
+        target = targets.get(str(value.get(key)))
+        if target:
+            yield from self.mismatches(value, {"$ref": target}, place=place)
+            return
+        words = _either([json.dumps(tag) for tag in targets])
+        message = f"must be {words}" if key in value else "missing"
+        yield ArgumentProblem(json_path.member(place, key), message)
+
+    def _kinds(self, schema: Schema) -> set[str]:
+        """Return the JSON types that ``schema`` allows; all of them where it says nothing."""
+        if "type" in schema:
+            said = schema["type"]
+            return {said} if isinstance(said, str) else set(said)
+        if "$ref" in schema:
+            return self._kinds(self._target(schema))
+        if "const" in schema:
+            return {_kind(schema["const"])}
+        if "enum" in schema:
+            return {_kind(value) for value in schema["enum"]}
+        if choices := _choices(schema):
+            return set().union(*(self._kinds(choice) for choice in choices))
+        return set(_WORDS)
+
+    def _target(self, schema: Schema) -> Schema:
+        return self.definitions.get(schema["$ref"].removeprefix("#/$defs/"), {})
+
+
+def _choices(schema: Schema) -> list[Schema]:
+    return [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+
+
+def _value_mismatches(value: Any, schema: Schema, *, place: str) -> Iterator[ArgumentProblem]:
+    allowed = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    if allowed and not any(_equal(value, one) for one in allowed):
+        yield ArgumentProblem(place, f"must be {_either([json.dumps(one) for one in allowed])}")
+    if isinstance(value, str) and schema.get("format") in _FORMATS:
+        pattern, message = _FORMATS[schema["format"]]
+        if not pattern.fullmatch(value):
+            yield ArgumentProblem(place, message)
+
+
+def _length_mismatches(
+    value: list[Any], schema: Schema, *, place: str
+) -> Iterator[ArgumentProblem]:
+    least, most = schema.get("minItems", 0), schema.get("maxItems", len(value))
+    if not least <= len(value) <= most:
+        wanted = f"{least}" if least == most else f"{least} or more"
+        yield ArgumentProblem(place, f"must have {wanted} items, not {len(value)}")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _is_one_of(value: Any, kinds: set[str]) -> bool:
+    kind = _kind(value)
+    if kind in kinds:
+        return True
+    if kind == "integer":
+        return "number" in kinds
+    # 5.0 and 5 are one number (JSON Schema Validation, 6.1.1), as long as 5.0 is exact.
+    exact = kind == "number" and value.is_integer() and abs(value) <= MAX_EXACT_INTEGER
+    return exact and "integer" in kinds
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+
+
+def _either(words: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))

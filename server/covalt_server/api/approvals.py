@@ -1,0 +1,173 @@
+"""The API's approvals: the calls that wait for a person, and settling them."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from covalt_git.catalog.catalog import named_tool
+from covalt_git.errors import CovaltError
+from covalt_git.json_values import JsonObject
+from covalt_git.models.calls import Approval, ApprovalState
+from covalt_server import request_context
+from covalt_server.api.calls import CallAnswer, answer
+from covalt_server.api.changes import Change, told
+from covalt_server.api.http import Answer, Asked, operation
+
+
+class ListApprovals(Asked):
+    """Which approvals."""
+
+    state: ApprovalState | Literal["all"] = "pending"
+
+
+class GetApproval(Asked):
+    """Which approval."""
+
+    execution_id: str = Field(max_length=200)
+
+
+class ApproveCall(Asked):
+    """Which approval."""
+
+    execution_id: str = Field(max_length=200)
+
+
+class DenyCall(Asked):
+    """Which approval."""
+
+    execution_id: str = Field(max_length=200)
+
+
+class ApprovalRow(Answer):
+    """A question to a person whether one call may run."""
+
+    execution_id: str
+    call_id: str
+    chat_id: str
+    branch: str
+    base: str | None = Field(description="The manifest that it was asked on.")
+    tool_id: str
+    args: JsonObject
+    reasons: tuple[str, ...]
+    state: ApprovalState
+    by: str = Field(description="Who made the call.")
+    role: str | None
+    created_at: str
+    expires_at: str
+    decided_by: str | None
+    decided_at: str | None
+    superseded_by: str | None = Field(description="The approval that was asked for in its place.")
+    may_settle: bool = Field(description="Whether the role may approve and deny it.")
+
+
+class ApprovalDetail(ApprovalRow):
+    """An approval with what is otherwise than when it was asked; while it waits only.
+
+    Where anything is, approving asks again.
+    """
+
+    changes: tuple[Change, ...] = Field(description="The files that are not as they were.")
+    tool_changed: bool = Field(description="Whether the toolset is not as it was.")
+
+
+class ApprovalList(Answer):
+    """Approvals, oldest first."""
+
+    approvals: tuple[ApprovalRow, ...]
+
+
+@operation("GET")
+def list_approvals(asked: ListApprovals) -> ApprovalList:
+    """List the approvals of calls that the role may see or settle."""
+    index, approvals = request_context.index(), request_context.project().approvals()
+    index.sync_chats()
+    rows = index.approvals(None if asked.state == "all" else asked.state)
+    return ApprovalList(
+        approvals=tuple(
+            ApprovalRow(
+                **{name: row[name] for name in row.keys() & ApprovalRow.model_fields.keys()},
+                by=row["requested_by"],
+                may_settle=_may_settle(row["tool_id"]),
+            )
+            for row in rows
+            if approvals.exists(row["tool_id"])
+        )
+    )
+
+
+@operation("GET", errors=(404,), tagged=True)
+def get_approval(asked: GetApproval) -> ApprovalDetail:
+    """Tell exactly what would run, and what has changed since it was asked."""
+    approval = request_context.project().approvals().find(asked.execution_id)
+    facts = {
+        name: getattr(approval, name)
+        for name in ApprovalRow.model_fields.keys() & Approval.model_fields.keys()
+    }
+    waits = approval.state == "pending"
+    return ApprovalDetail(
+        **facts,
+        may_settle=_may_settle(approval.tool_id),
+        changes=_changes_since(approval) if waits else (),
+        tool_changed=waits and _tool_changed(approval),
+    )
+
+
+@operation("POST", errors=(404, 409, 501))
+def approve_call(asked: ApproveCall) -> CallAnswer:
+    """Approve a call and run it, at once and once.
+
+    Where the files or the tool are not what was asked about, nothing runs: the answer is 409
+    ``asked_again``, whose hint names the approval that waits in its place.
+    """
+    approvals = request_context.project().approvals()
+    chat = request_context.chat(approvals.find(asked.execution_id).chat_id)
+    try:
+        outcome = approvals.approve(asked.execution_id)
+    finally:
+        request_context.indexed(chat)  # a refusal may have settled it, too
+    return answer(chat, outcome.call)
+
+
+@operation("POST", errors=(404, 409))
+def deny_call(asked: DenyCall) -> CallAnswer:
+    """Deny a call; it never runs."""
+    approvals = request_context.project().approvals()
+    chat = request_context.chat(approvals.find(asked.execution_id).chat_id)
+    try:
+        outcome = approvals.deny(asked.execution_id)
+    finally:
+        request_context.indexed(chat)
+    return answer(chat, outcome.call)
+
+
+def _may_settle(tool_id: str) -> bool:
+    return request_context.catalog().may_approve(named_tool(tool_id)).allowed
+
+
+def _changes_since(approval: Approval) -> tuple[Change, ...]:
+    """Return what differs between the files asked about and those that the call would meet."""
+    chat = request_context.chat(approval.chat_id)
+    before = chat.state(approval.base).tree
+    if chat.active_branch() != approval.branch:
+        now = chat.state(chat.branch(approval.branch).manifest_id).tree
+        return told(chat.tree_changes(before, now))
+    with chat.looking() as seen:
+        return told(chat.tree_changes(before, seen.tree))
+
+
+def _tool_changed(approval: Approval) -> bool:
+    """Tell whether the tool is another, or gone; one that is hidden is not looked at."""
+    if not request_context.catalog().sees(approval.tool_id):
+        return False
+    try:
+        found = request_context.catalog().find(approval.tool_id)
+    except CovaltError:
+        return True
+    return found.tool.definition_digest != approval.definition_digest
+
+
+OPERATIONS = (list_approvals, get_approval, approve_call, deny_call)

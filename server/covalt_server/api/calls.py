@@ -1,0 +1,258 @@
+"""The API's calls: making one, ending one that runs, and looking at those that were made."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from covalt_git.calls.background import RUNNING
+from covalt_git.calls.engine import Request
+from covalt_git.calls.outcomes import fresh_notes
+from covalt_git.errors import UnknownNameError
+from covalt_git.json_values import JsonObject
+from covalt_git.models.calls import (
+    CallError,
+    CallStatus,
+    RenderPlan,
+    SandboxLevel,
+    ToolCall,
+    ToolsetVersion,
+)
+from covalt_server import request_context
+from covalt_server.api.changes import Change, Notes, notes, told
+from covalt_server.api.http import Answer, Asked, operation, tag
+
+if TYPE_CHECKING:
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.workspaces.chats import ChatStore
+
+
+class CallTool(Asked):
+    """A call to make."""
+
+    chat_id: str = Field(max_length=200)
+    tool_id: str = Field(max_length=200)
+    args: JsonObject = Field(default_factory=dict)
+    message_id: str | None = Field(
+        None, max_length=200, description="The message of the conversation that it belongs to."
+    )
+    call_id: str | None = Field(
+        None,
+        max_length=200,
+        description="The id that it is to have, a UUID of version 7. The same call made again under "
+        "it does not run again, but is answered as it stands.",
+    )
+
+
+class ListCalls(Asked):
+    """Which part of a chat's calls."""
+
+    chat_id: str = Field(max_length=200)
+    limit: int = Field(100, ge=1, le=500)
+    before: str | None = Field(
+        None, max_length=200, description="Go on behind this call, the last of the page before."
+    )
+
+
+class GetCall(Asked):
+    """Which call."""
+
+    chat_id: str = Field(max_length=200)
+    call_id: str = Field(max_length=200)
+
+
+class CancelCall(Asked):
+    """Which call to end."""
+
+    chat_id: str = Field(max_length=200)
+    call_id: str = Field(max_length=200)
+
+
+class CallCancelled(Answer):
+    """The call is being ended; get_call tells when it has."""
+
+    call_id: str
+
+
+class CallFacts(Answer):
+    """What lists and details say of a call alike."""
+
+    id: str
+    chat_id: str
+    message_id: str | None
+    tool_id: str
+    status: CallStatus
+    error: str | None = Field(description="code: message")
+    started_at: str
+    finished_at: str | None
+    pre_manifest_id: str | None
+    post_manifest_id: str | None
+
+
+class CallRow(CallFacts):
+    """A call in a list; ``renderer`` is what shows its result."""
+
+    renderer: str | None
+
+
+class CallList(Answer):
+    """Part of a chat's calls, newest first."""
+
+    calls: tuple[CallRow, ...]
+    more: bool
+
+
+class CallAnswer(CallFacts):
+    """A call as it stands: finished, with what it changed; or waiting, with what is asked."""
+
+    args: JsonObject
+    result: Any
+    render_plan: RenderPlan | None
+    execution_id: str | None = Field(description="The approval that it waits for, or waited for.")
+    reasons: tuple[str, ...] = Field(description="Why a person is asked, while it waits.")
+    changes: tuple[Change, ...] = Field(description="The files that it changed.")
+    output: str = Field(description="What the tool printed.")
+    notes: Notes = Field(
+        description="What it left that its files cannot say, as far as no call before it told."
+    )
+    error_detail: CallError | None = Field(description="The error with its hint and traceback.")
+    by: str | None = Field(description="Who made it.")
+    sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")
+    toolset: ToolsetVersion | None = Field(description="The code that ran, or would.")
+    repeated: bool = Field(
+        default=False, description="It was made before under this id, and nothing ran now."
+    )
+
+
+@operation("POST", errors=(404, 409, 501))
+def call_tool(asked: CallTool) -> CallAnswer:
+    """Call a tool; the answer comes when it has ended, or waits for a person.
+
+    A tool that fails is no error of this operation: the answer's ``status`` is ``error``.
+    """
+    chat = request_context.chat(asked.chat_id)
+    outcome = request_context.project().engine().call(chat, as_request(asked))
+    request_context.indexed(chat)
+    return answer_of(chat, outcome)
+
+
+@operation("POST", errors=(404, 409))
+def cancel_call(asked: CancelCall) -> CallCancelled:
+    """Ask a call that runs to end, or one that waits for its chat not to begin.
+
+    It ends within a second; its record has the error ``cancelled``, and what it wrote is kept.
+    """
+    chat = request_context.chat(asked.chat_id)
+    if not _is_going_on(chat, asked.call_id):
+        request_context.index().sync_chat(chat)
+        _known_call(chat, asked.call_id)
+    RUNNING.cancel(asked.call_id)
+    return CallCancelled(call_id=asked.call_id)
+
+
+@operation("GET", errors=(404,))
+def list_calls(asked: ListCalls) -> CallList:
+    """List a chat's calls of tools that exist for the role, newest first."""
+    chat = request_context.chat(asked.chat_id)
+    index, catalog = request_context.index(), request_context.catalog()
+    index.sync_chat(chat)
+    if asked.before is not None:
+        _known_call(chat, asked.before)
+    before, rest, calls = asked.before, True, list[ToolCall]()
+    while rest and len(calls) <= asked.limit:
+        found = index.calls(chat.id, limit=asked.limit + 1, before=before)
+        calls += [call for call in found if catalog.sees(call.tool_id)]
+        rest = len(found) > asked.limit
+        before = found[-1].id if found else None
+    rows = tuple(_call_row(call) for call in calls[: asked.limit])
+    return CallList(calls=rows, more=len(calls) > asked.limit)
+
+
+@operation("GET", errors=(404,), tagged=True)
+def get_call(asked: GetCall) -> CallAnswer:
+    """Tell all about one call."""
+    chat = request_context.chat(asked.chat_id)
+    request_context.index().sync_chat(chat)
+    call = _known_call(chat, asked.call_id)
+    if call.post_manifest_id is not None:
+        tag(call.post_manifest_id)
+    return answer(chat, call)
+
+
+def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
+    """Return all about a call as it stands: of its manifest, or while it has none of its ref."""
+    told_of = {name: getattr(call, name) for name in ToolCall.model_fields}
+    if call.post_manifest_id is not None:
+        return CallAnswer(**told_of, **_ended(chat, call.post_manifest_id))
+    waits = next((one for one in chat.calls() if one.id == call.id), None)
+    approval = chat.approval(waits.execution_id) if waits and waits.execution_id else None
+    return CallAnswer(
+        **told_of,
+        execution_id=waits.execution_id if waits else None,
+        reasons=approval.reasons if approval else (),
+        changes=(),
+        output="",
+        notes=Notes(),
+        error_detail=None,
+        by=waits.by if waits else None,
+        sandbox=None,
+        toolset=waits.toolset if waits else None,
+    )
+
+
+def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
+    """Return all about a call that was just made."""
+    return answer(chat, outcome.call).model_copy(update={"repeated": outcome.repeated})
+
+
+def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
+    manifest = chat.manifest(manifest_id)
+    record = manifest.record.call
+    assert record is not None  # the manifest is one of a call
+    return {
+        "execution_id": record.execution_id,
+        "reasons": (),
+        "changes": told(chat.changes(manifest.parent_id, manifest.id)),
+        "output": record.output,
+        "notes": notes(fresh_notes(chat, manifest)),
+        "error_detail": record.error,
+        "by": manifest.record.by,
+        "sandbox": record.sandbox,
+        "toolset": record.toolset,
+    }
+
+
+def _is_going_on(chat: ChatStore, call_id: str) -> bool:
+    """Tell whether a call that exists for the role has not ended; one that is queued has no ref yet."""
+    followed, noted = request_context.streams().get(call_id), chat.call(call_id)
+    tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
+    if followed is not None and followed.call.chat_id == chat.id:
+        tool_id = followed.call.tool_id
+    elif noted is not None:
+        tool_id = noted.tool_id
+    return tool_id is not None and request_context.catalog().sees(tool_id)
+
+
+def _known_call(chat: ChatStore, call_id: str) -> ToolCall:
+    """Return a call of a tool that exists for the role; the chat is in the index already."""
+    call = request_context.index().call(chat.id, call_id)
+    if call is None or not request_context.catalog().sees(call.tool_id):
+        raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
+    return call
+
+
+def _call_row(call: ToolCall) -> CallRow:
+    names = CallFacts.model_fields
+    renderer = call.render_plan.renderer if call.render_plan else None
+    return CallRow(**{name: getattr(call, name) for name in names}, renderer=renderer)
+
+
+def as_request(asked: CallTool) -> Request:
+    """Return the call that was asked for."""
+    return Request(asked.tool_id, asked.args, asked.message_id, asked.call_id)
+
+
+OPERATIONS = (call_tool, cancel_call, list_calls, get_call)

@@ -1,0 +1,228 @@
+"""The API's conversation: a chat's messages, and going back in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from covalt_git.models.commit_record import MessageRecord
+from covalt_git.workspaces import messages
+from covalt_git.workspaces.conversation import Conversation
+from covalt_server import request_context
+from covalt_server.api.changes import Change, Notes, notes, told
+from covalt_server.api.http import Answer, Asked, operation
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+    from covalt_git.workspaces.conversation import Message
+    from covalt_git.workspaces.messages import Place
+    from covalt_git.workspaces.writing import Writer
+
+_TITLE = 200
+_WHICH = "Its id or the end of it, the application's id, or the id of its manifest or the beginning of it."
+_BRANCH = "What to call the new branch; null: numbered."
+
+
+class ListMessages(Asked):
+    """Which chat's."""
+
+    chat_id: str = Field(max_length=200)
+
+
+class GetMessage(Asked):
+    """Which message."""
+
+    chat_id: str = Field(max_length=200)
+    message: str = Field(max_length=200, description=_WHICH)
+
+
+class AddMessage(Asked):
+    """A message: what was said, the application's own id for it, or both."""
+
+    chat_id: str = Field(max_length=200)
+    role: str = Field("user", max_length=200, description="user, assistant, system, tool, ...")
+    text: str | None = None
+    ref: str | None = Field(None, max_length=200, description="The application's own id.")
+    parent: str | None = Field(
+        None, max_length=200, description="What it follows; null: the last of the active branch."
+    )
+    branch: str | None = Field(None, max_length=200, description=_BRANCH)
+
+
+class RetryMessage(Asked):
+    """A message to answer anew."""
+
+    chat_id: str = Field(max_length=200)
+    message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
+    branch: str | None = Field(None, max_length=200, description=_BRANCH)
+
+
+class EditMessage(Asked):
+    """What to put beside a message."""
+
+    chat_id: str = Field(max_length=200)
+    message: str = Field(max_length=200, description=_WHICH)
+    text: str | None = None
+    ref: str | None = Field(None, max_length=200, description="The application's own id.")
+    role: str | None = Field(None, max_length=200, description="null: that of the other.")
+    branch: str | None = Field(None, max_length=200, description=_BRANCH)
+
+
+class SwitchToMessage(Asked):
+    """Which message to go to."""
+
+    chat_id: str = Field(max_length=200)
+    message: str = Field(max_length=200, description=_WHICH)
+
+
+class ContinueMessage(Asked):
+    """A message to go on from."""
+
+    chat_id: str = Field(max_length=200)
+    message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
+    branch: str | None = Field(None, max_length=200, description=_BRANCH)
+
+
+class MessageRow(Answer):
+    """A message and its place in the conversation."""
+
+    id: str
+    ref: str | None = Field(description="The application's own id.")
+    role: str
+    title: str = Field(description="The text in one line, or the application's id.")
+    by: str
+    created_at: str
+    parent_id: str | None = Field(description="The message before it.")
+    own_manifest_id: str = Field(description="The commit that the message is.")
+    manifest_id: str = Field(description="Where to go on from it: the last of its calls.")
+    number: int = Field(description="Which of its siblings it is, the oldest being 1.")
+    siblings: int = Field(description="How many messages follow the same one, with itself.")
+    branches: tuple[str, ...] = Field(description="The branches whose last message it is.")
+    active: bool = Field(description="Whether the active branch goes through it.")
+
+
+class MessageList(Answer):
+    """A chat's messages, each behind its parent, siblings from the oldest on."""
+
+    messages: tuple[MessageRow, ...]
+
+
+class MessageDetail(MessageRow):
+    """A message with its text, and what changed from where it began to its last call."""
+
+    text: str | None
+    changes: tuple[Change, ...]
+
+
+class MessagePlace(Answer):
+    """Where the chat is now: its branch, the last message on it, and what changed in the folder."""
+
+    branch: str
+    manifest_id: str | None = Field(description="null: nothing has happened on the branch yet.")
+    message_id: str | None = Field(description="null: the branch begins before the first message.")
+    changes: tuple[Change, ...]
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+
+
+@operation("GET", errors=(404,))
+def list_messages(asked: ListMessages) -> MessageList:
+    """List a chat's messages as the tree that retries and edits have made of them."""
+    talk = Conversation.of(request_context.chat(asked.chat_id))
+    return MessageList(messages=tuple(MessageRow(**_row(one)) for one in talk.messages.values()))
+
+
+@operation("GET", errors=(404,))
+def get_message(asked: GetMessage) -> MessageDetail:
+    """Tell about one message: its text, its place, and what its calls changed."""
+    chat = request_context.chat(asked.chat_id)
+    found = Conversation.of(chat).find(asked.message)
+    began = chat.manifest(found.own_manifest_id).parent_id
+    changes = told(chat.changes(began, found.manifest_id))
+    return MessageDetail(**_row(found), text=found.text, changes=changes)
+
+
+@operation("POST", errors=(404, 409))
+def add_message(asked: AddMessage) -> MessagePlace:
+    """Add a message to the conversation; calls are made for it with its id.
+
+    After a parent that others follow already it goes on a new branch, ``continue-1`` and so on.
+    """
+    words = MessageRecord(role=asked.role, text=asked.text, ref=asked.ref)
+    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
+        place = messages.add(writer, words, parent=asked.parent, branch=asked.branch)
+    return _place(place, writer)
+
+
+@operation("POST", errors=(404, 409))
+def retry_message(asked: RetryMessage) -> MessagePlace:
+    """Go back to where a message began, on a new branch, ``retry-1`` and so on.
+
+    What is added there stands beside the message.
+    """
+    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
+        place = messages.retry(writer, asked.message, branch=asked.branch)
+    return _place(place, writer)
+
+
+@operation("POST", errors=(404, 409))
+def edit_message(asked: EditMessage) -> MessagePlace:
+    """Put another message beside one, on a new branch, ``edit-1`` and so on.
+
+    The files are those that the other message began with.
+    """
+    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
+        place = messages.edit(
+            writer,
+            asked.message,
+            text=asked.text,
+            ref=asked.ref,
+            role=asked.role,
+            branch=asked.branch,
+        )
+    return _place(place, writer)
+
+
+@operation("POST", errors=(404, 409))
+def switch_to_message(asked: SwitchToMessage) -> MessagePlace:
+    """Go to the branch that leads farthest on from a message; of several, to the newest."""
+    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
+        place = messages.switch(writer, asked.message)
+    return _place(place, writer)
+
+
+@operation("POST", errors=(404, 409))
+def continue_message(asked: ContinueMessage) -> MessagePlace:
+    """Go on from a message and its calls: on the branch that ends with it, or on a new one.
+
+    The new one is ``continue-1`` and so on.
+    """
+    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
+        place = messages.continue_from(writer, asked.message, branch=asked.branch)
+    return _place(place, writer)
+
+
+def _row(message: Message) -> JsonObject:
+    facts = message.model_dump(exclude={"text"})
+    return facts | {"title": message.line[:_TITLE]}
+
+
+def _place(place: Place, writer: Writer) -> MessagePlace:
+    return MessagePlace(
+        branch=place.branch,
+        manifest_id=place.manifest_id,
+        message_id=place.message_id,
+        changes=told(place.changes),
+        notes=notes(writer.fresh_notes()),
+    )
+
+
+OPERATIONS = (
+    list_messages,
+    get_message,
+    add_message,
+    retry_message,
+    edit_message,
+    switch_to_message,
+    continue_message,
+)

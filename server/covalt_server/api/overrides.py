@@ -1,0 +1,94 @@
+"""The API's overrides: what this project changes about single tools, which wins over their toolsets."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, StrictBool
+
+from covalt_git.errors import Problem
+from covalt_git.json_values import JsonObject
+from covalt_git.models.toolset_state import LocalOverride
+from covalt_git.toolsets import overrides
+from covalt_server import request_context
+from covalt_server.api.admin import as_admin
+from covalt_server.api.http import Answer, Asked, operation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Overridable = Literal[
+    "name_override",
+    "description_override",
+    "renderer",
+    "renderer_config",
+    "requires_confirmation",
+    "enabled",
+]
+
+
+class OverrideTool(Asked):
+    """What to change about a tool; what is left out or null stays, what is in ``clear`` is taken back."""
+
+    tool_id: str = Field(max_length=200)
+    name_override: str | None = Field(None, max_length=10_000)
+    description_override: str | None = Field(None, max_length=100_000)
+    renderer: str | None = Field(None, max_length=200, description="Such as code or html.")
+    renderer_config: JsonObject | None = None
+    requires_confirmation: StrictBool | None = None
+    enabled: StrictBool | None = None
+    clear: tuple[Overridable, ...] = Field(
+        (), max_length=100, description="What this project is to say nothing of any more."
+    )
+
+
+class EnableTool(Asked):
+    """Which tool, and whether it is to be on."""
+
+    tool_id: str = Field(max_length=200)
+    enabled: StrictBool
+
+
+class ToolOverridden(Answer):
+    """What is overridden of a tool now, by its toolset and by this project, which wins."""
+
+    tool_id: str
+    changed: bool = Field(description="Whether anything was otherwise before.")
+    project: LocalOverride
+    toolset: LocalOverride
+    warnings: tuple[Problem, ...] = Field(description="About what was just said.")
+
+
+@operation("POST", errors=(404,))
+def override_tool(asked: OverrideTool) -> ToolOverridden:
+    """Change how a tool is named, shown, asked about or whether it is on; for this project.
+
+    What a toolset's own override could not say is refused with all that is wrong.  Another renderer
+    comes without the configuration of the one before.  Only the toolset's state file is written.
+    """
+    said = asked.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
+    return _overridden(asked.tool_id, said, asked.clear)
+
+
+@operation("POST", errors=(404,))
+def enable_tool(asked: EnableTool) -> ToolOverridden:
+    """Switch a tool on or off, whatever its toolset says; a toolset that is off keeps it off."""
+    return _overridden(asked.tool_id, {"enabled": asked.enabled}, ())
+
+
+def _overridden(tool_id: str, said: JsonObject, clear: Collection[str]) -> ToolOverridden:
+    root = as_admin("change tools").root
+    found = overrides.override_tool(root, tool_id, said, clear)
+    request_context.index().sync_toolsets()
+    return ToolOverridden(
+        tool_id=found.tool_id,
+        changed=found.changed,
+        project=LocalOverride(**found.project),
+        toolset=LocalOverride(**found.toolset),
+        warnings=found.warnings,
+    )
+
+
+OPERATIONS = (override_tool, enable_tool)

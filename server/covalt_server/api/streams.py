@@ -1,0 +1,328 @@
+"""The API's streams: calling a tool and following it, also again after the connection broke."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from flask import has_request_context, request
+from pydantic import Field
+from werkzeug.wrappers import Response
+
+from covalt_git.calls.background import RUNNING, Follower, Installing, Started
+from covalt_git.calls.idempotency import IdTakenError
+from covalt_git.elicitation.requests import NotAskedError, Respondent
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.index.database import IndexUnusableError
+from covalt_git.json_values import JsonObject, canonical_json
+from covalt_git.models.elicitation import QuestionKind
+from covalt_git.names import ToolId, check_new_id, new_id
+from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.workspaces import commits
+from covalt_server import request_context
+from covalt_server.api import errors
+from covalt_server.api.call_streams import END, LOOK_S, CallStream, Followed, OnDisconnect, event
+from covalt_server.api.calls import CallAnswer, CallTool, answer, answer_of, as_request
+from covalt_server.api.http import Answer, Asked, InvalidRequestError, operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalt_git.calls.background import CallEvent
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.locking import Place
+
+    Waiting = Callable[[Place], None]
+    Make = Callable[[ChatStore, Waiting, Follower], CallOutcome]
+
+_ENDS = {
+    "success": "ToolCallCompleted",
+    "error": "ToolCallError",
+    "pending": "ApprovalRequired",
+}
+
+
+class StreamCall(CallTool):
+    """A call to make and to follow."""
+
+    on_disconnect: OnDisconnect = Field(
+        "cancel",
+        description="What becomes of the call when its stream is closed.",
+    )
+    can_ask: tuple[QuestionKind, ...] = Field(
+        (), description="What the client can be asked while the call runs, in MCP's terms."
+    )
+
+
+class ResumeStream(Asked):
+    """Which call to follow, and from where."""
+
+    call_id: str = Field(max_length=200)
+    chat_id: str | None = Field(
+        None, max_length=200, description="Its chat, where forks have the same call."
+    )
+    after: str | None = Field(
+        None, max_length=20, description="The id of the last event that was received."
+    )
+
+
+class AnswerQuestion(Asked):
+    """What is answered to a call that asks."""
+
+    call_id: str = Field(max_length=200)
+    question_id: str = Field(max_length=200, description="The ``question_id`` of its event.")
+    answers: dict[str, JsonObject] = Field(
+        description="By the keys of the questions, as MCP has the results of their methods."
+    )
+
+
+class QuestionsLeft(Answer):
+    """Which of the questions still wait for an answer."""
+
+    open: tuple[str, ...]
+
+
+@operation("POST", errors=(404, 409, 501), media="text/event-stream")
+def stream(asked: StreamCall) -> Response:
+    """Call a tool and follow it by server-sent events, each with its ``id`` and JSON as ``data``.
+
+    - ``ToolCallQueued`` at once: ``call_id``, ``chat_id``, ``tool_id``, ``at``; and again with
+      ``holder``, who writes to the chat now, and ``position``, 1 for the next, when those change
+    - ``Installing`` while what the toolset's Python needs is installed: ``message``
+    - ``ToolCallStarted`` when it begins to run: ``call_id``, ``at``
+    - ``ToolCallProgress`` as the tool tells it: ``done``, ``total`` or null, ``message``
+    - ``ToolCallLog`` for what the tool has to say: ``level``, ``message``
+    - ``Question`` when it asks something, of the kinds that ``can_ask`` names: ``question_id``, and
+      ``questions``, each with its ``method`` and ``params`` as MCP has them; see answer_question.
+      ``QuestionClosed`` once nobody waits for the answers any more: ``question_id``
+    - ``FilesChanged`` once it has been recorded, where it changed any: ``changes``
+    - ``RenderPlan`` then, where there is one: ``render_plan``
+    - at the end, with the id ``end``, one of ``ToolCallCompleted``, ``ToolCallError`` and
+      ``ApprovalRequired``, with ``call``, the answer of call_tool; a ``ToolCallError`` of a call
+      that was refused after all has ``call`` null and, in ``refusal``, what a refused request is
+      answered with
+
+    Where it can be refused before it starts, it is, with a plain error answer.  When the stream is
+    closed, the call is cancelled, has ended within a second and is recorded; with ``on_disconnect``
+    ``continue`` it goes on.  A client comes back by resume_stream, to whatever became of it.  The same call streamed again under its ``call_id`` does not run again.
+    """
+    return _listened(begun(asked))
+
+
+@operation("POST", errors=(404, 409))
+def answer_question(asked: AnswerQuestion) -> QuestionsLeft:
+    """Answer what a call asks that is followed here: ``{"name": {"action": "accept", "content": {...}}}``.
+
+    An answer that does not fit its question is refused with ``invalid_answer``, and may be given again.
+    """
+    inquiry = followed(asked.call_id).asking()
+    if inquiry is None or inquiry.id != asked.question_id:
+        raise NotAskedError("that is not asked any more")
+    for key, one in asked.answers.items():
+        inquiry.answer(key, one)
+    return QuestionsLeft(open=tuple(inquiry.open()))
+
+
+def followed(call_id: str) -> CallStream:
+    """Return a call that is followed here.
+
+    Raises:
+        UnknownNameError: where there is none, or its tool does not exist for the role.
+    """
+    made = request_context.streams().get(call_id)
+    if made is None or not request_context.catalog().sees(made.call.tool_id):
+        raise _unknown(call_id)
+    return made
+
+
+def begun(asked: StreamCall) -> CallStream:
+    """Begin a call, or find the one that was begun under its id.
+
+    Raises:
+        CovaltError: where it can be refused before it starts.
+    """
+    opened = request_context.project()
+    chat = request_context.chat(asked.chat_id)
+    call_id = new_id() if asked.call_id is None else check_new_id(asked.call_id, "call")
+    tool_id = str(ToolId.parse(asked.tool_id))
+    call = Followed(call_id, asked.chat_id, tool_id, canonical_json.dumps(asked.args))
+    wanted = replace(as_request(asked), call_id=call_id, fresh=asked.call_id is None)
+    if not opened.engine().is_made(chat, wanted):
+        opened.engine().check(wanted)
+    new = CallStream(call, on_disconnect=asked.on_disconnect)
+    made = request_context.streams().find_or_add(call_id, new)
+    if made.call != call:
+        raise IdTakenError(call_id, "another call")
+    if made is new:
+
+        def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
+            return opened.engine(waits, follower).call(chat, wanted)
+
+        _start(opened, make, made, asked.can_ask)
+    return made
+
+
+def approved(execution_id: str, *, can_ask: tuple[QuestionKind, ...]) -> CallStream:
+    """Approve a call and begin it; :meth:`Approvals.approve` says what it may end in.
+
+    Raises:
+        UnknownNameError: when nothing of that id was ever asked.
+    """
+    opened = request_context.project()
+    asked = opened.approvals().find(execution_id)
+    args = canonical_json.dumps(asked.args)
+    call = Followed(asked.call_id, asked.chat_id, asked.tool_id, args)
+    streams = request_context.streams()
+    new = CallStream(call, on_disconnect="continue")
+    made = streams.find_or_add(call.call_id, new, goes_on=True)
+    if made is new:
+
+        def approve(_: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
+            try:
+                return opened.approvals(waits, follower).approve(execution_id)
+            except CovaltError:
+                streams.drop(call.call_id, made)  # whoever follows the call follows it as it was
+                raise
+
+        _start(opened, approve, made, can_ask)
+    return made
+
+
+@operation("GET", errors=(404,), media="text/event-stream", place="stream/<call_id>")
+def resume_stream(asked: ResumeStream) -> Response:
+    """Go on following a call behind the event that ``after`` or ``Last-Event-ID`` names.
+
+    The events of a call are kept by the server that runs it, the last 4096 of them and 4 MiB, until some
+    minutes after its end; a gap in their ids tells what is gone.  When they are no longer there,
+    or the call is another process's, its end is told as it was recorded.  Behind the last event there is
+    nothing: that is answered with 204, at which browsers stop asking.
+    """
+    after = asked.after
+    if after is None and has_request_context():
+        after = request.headers.get("Last-Event-ID")
+    if after is not None and after != END and not (after.isascii() and after.isdigit()):
+        raise InvalidRequestError("'after' is the id of an event: a number, or end")
+    found = request_context.streams().get(asked.call_id)
+    if found is not None and asked.chat_id in {None, found.call.chat_id}:
+        if not request_context.catalog().sees(found.call.tool_id):
+            raise _unknown(asked.call_id)
+        if after == END and found.ended_at is not None:
+            return Response(status=204)
+        return _listened(found, after=int(after or 0) if after != END else 0)
+    chat_id = _chat_of(asked)
+    if after == END:
+        return Response(status=204)
+    return _events(_recorded(request_context.project(), chat_id, asked.call_id))
+
+
+def _listened(made: CallStream, *, after: int = 0) -> Response:
+    leave = made.listen()
+    response = _events(made.events(after))
+    response.call_on_close(leave)
+    return response
+
+
+def _events(parts: Iterator[bytes]) -> Response:
+    return Response(parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
+
+
+def _start(
+    opened: Project, make: Make, made: CallStream, can_ask: tuple[QuestionKind, ...]
+) -> None:
+    work = (opened, make, made, frozenset(can_ask))
+    threading.Thread(target=_follow, args=work, name="covalt-git call").start()
+
+
+def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[QuestionKind]) -> None:
+    """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
+    call = made.call
+    about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
+    made.tell("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
+
+    def waits(place: Place) -> None:
+        where = {"holder": place.holder, "position": place.before + 1}
+        made.tell("ToolCallQueued", **about, at=commits.now(), **where)
+
+    try:
+        respondent = Respondent(kinds, made.ask)
+        follower = Follower(lambda told: _tell(made, told), made.cancel, respondent)
+        with (
+            RUNNING.named(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id),
+            opened.chats.open(call.chat_id) as chat,
+        ):
+            try:
+                outcome = make(chat, waits, follower)
+            finally:  # a refusal may have settled an approval, too
+                with suppress(IndexUnusableError), opened.index() as index:
+                    index.sync_chat(chat)
+            done = answer_of(chat, outcome)
+    except CovaltError as error:
+        made.tell_end("ToolCallError", error, call=None, refusal=error.as_json())
+    except Exception:
+        bug = errors.bug()
+        made.tell_end("ToolCallError", bug, call=None, refusal=bug.as_json())
+        raise
+    else:
+        shown = done.model_dump(mode="json")
+        if shown["changes"]:
+            made.tell("FilesChanged", changes=shown["changes"])
+        if shown["render_plan"] is not None:
+            made.tell("RenderPlan", render_plan=shown["render_plan"])
+        made.tell_end(_ENDS[done.status], outcome, call=shown, refusal=None)
+
+
+def _tell(made: CallStream, told: CallEvent) -> None:
+    match told:
+        case Started(call_id):
+            made.tell("ToolCallStarted", call_id=call_id, at=commits.now())
+        case Installing(message):
+            made.tell("Installing", message=message)
+        case Progress(done, total, message):
+            made.tell("ToolCallProgress", done=done, total=total, message=message)
+        case Log(level, message):
+            made.tell("ToolCallLog", level=level, message=message)
+
+
+def _chat_of(asked: ResumeStream) -> str:
+    """Return the chat that has a call which exists for the role."""
+    if asked.chat_id is not None:
+        request_context.index().sync_chat(request_context.chat(asked.chat_id))
+    else:
+        request_context.index().sync_chats()
+    for chat_id in request_context.index().chats_of_record(asked.call_id):
+        call = request_context.index().call(chat_id, asked.call_id)
+        known = call is not None and request_context.catalog().sees(call.tool_id)
+        if known and asked.chat_id in {None, chat_id}:
+            return chat_id
+    raise _unknown(asked.call_id)
+
+
+def _unknown(call_id: str) -> UnknownNameError:
+    return UnknownNameError("call", call_id[:200], (), list_with="list_calls")
+
+
+def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
+    """Yield the last event of a call, once it has ended wherever it runs."""
+    while (done := _ended(opened, chat_id, call_id)) is None:
+        yield b""
+        time.sleep(LOOK_S)
+    name = _ENDS[done.status]
+    yield event(END, name, {"call": done.model_dump(mode="json"), "refusal": None})
+
+
+def _ended(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
+    """Return all about a call, unless it still runs."""
+    with opened.chats.open(chat_id) as chat, opened.index() as index:
+        index.sync_chat(chat)
+        call = index.call(chat_id, call_id)
+        return None if call is None or call.status == "running" else answer(chat, call)
+
+
+OPERATIONS = (stream, resume_stream, answer_question)

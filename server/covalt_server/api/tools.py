@@ -1,0 +1,369 @@
+"""The API's tools: which there are for the principal, what each takes, and what a call would meet."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.access import confirmation
+from covalt_git.calls import preconditions
+from covalt_git.calls.engine import limits_of
+from covalt_git.errors import CovaltError
+from covalt_git.json_values import JsonObject
+from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.manifests.state_files import read_state
+from covalt_git.models.renderers import Renderer
+from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.toolsets.icons import data_address
+from covalt_server import request_context
+from covalt_server.api.http import Answer, Asked, Nothing, operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.models.tool import Tool
+
+GroupKind = Literal["builtin", "toolset", "mcp_server"]
+
+
+class ListTools(Asked):
+    """Which tools to list."""
+
+    q: str = Field("", max_length=200, description="Words that a tool's id, name or text has.")
+    toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
+
+
+class SearchTools(Asked):
+    """What to search for."""
+
+    query: str = Field(max_length=2000, description="Words, or a question.")
+    toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
+    limit: int = Field(20, ge=1, le=100)
+
+
+class GetTool(Asked):
+    """Which tool."""
+
+    tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
+
+
+class CheckArguments(Asked):
+    """Arguments to check without calling anything."""
+
+    tool_id: str = Field(max_length=200)
+    args: JsonObject = Field(default_factory=dict)
+
+
+class ToolFacts(Answer):
+    """What lists and details say of a tool alike."""
+
+    tool_id: str
+    name: str
+    description: str
+    toolset_id: str
+    kind: Literal["python", "http", "mcp"]
+    requires_confirmation: tuple[str, ...] = Field(
+        description="Why a person would be asked before a call, in words; none: nobody is asked."
+    )
+    enabled: bool
+    callable: bool = Field(description="Whether a call could be made now.")
+    why_not: str = Field(description="Why no call could be made now, in words; else empty.")
+
+
+class ToolRow(ToolFacts):
+    """A tool in a list; ``renderer`` is the type of the one that shows its result."""
+
+    renderer: str | None
+    icon: str | None = Field(description="Its picture as a data: address.")
+
+
+class ToolRows(Answer):
+    """Tools, those most like what was searched first."""
+
+    tools: tuple[ToolRow, ...]
+
+
+class ToolDetail(ToolFacts):
+    """All about a tool as it is in force; ``limits`` are those that a call would have."""
+
+    toolset_name: str
+    path: str = Field(description="Its id as agents and patterns see it.")
+    renderer: Renderer | None
+    input_schema: JsonObject
+    output_schema: JsonObject | None
+    annotations: Annotations
+    examples: tuple[Example, ...]
+    tags: tuple[str, ...]
+    limits: Limits
+    security: Security | None
+    entrypoint: str | None
+    http: HttpRequest | None
+    server: str | None = Field(description="The MCP server whose tool it is, by its id there.")
+    upstream: str | None = Field(description="What that server calls it.")
+
+
+class ToolGroup(Answer):
+    """The tools of one owner."""
+
+    kind: GroupKind
+    id: str
+    name: str
+    enabled: bool
+    note: str = Field(description="What keeps its tools from being called, in words; else empty.")
+    tools: tuple[ToolRow, ...]
+
+
+class ToolGroups(Answer):
+    """The tools, by whom they belong to."""
+
+    groups: tuple[ToolGroup, ...]
+
+
+class AvailableTool(Answer):
+    """A tool as an agent is told of it; ``name`` is its path, such as app-builder.write_file."""
+
+    name: str
+    description: str
+    input_schema: JsonObject
+    annotations: Annotations
+
+
+class AvailableTools(Answer):
+    """The tools that may be called now."""
+
+    tools: tuple[AvailableTool, ...]
+
+
+class ArgumentProblem(Answer):
+    """What is wrong with one argument; ``path`` is its place, such as $.rows[3].name."""
+
+    path: str
+    message: str
+
+
+class ArgumentsChecked(Answer):
+    """What a call with these arguments would meet."""
+
+    problems: tuple[ArgumentProblem, ...]
+    confirmation: tuple[str, ...] = Field(
+        description="Why a person would be asked before this call, in words."
+    )
+
+
+@operation("GET")
+def list_tools(asked: ListTools) -> ToolGroups:
+    """List the tools that exist for the role, by toolset and MCP server.
+
+    With ``q``, those whose id, name or description has every one of its words.
+    """
+    tools = request_context.catalog().visible(
+        request_context.toolset_index().tools(asked.toolset_id or None)
+    )
+    found = matching(tools, asked.q)
+    return ToolGroups(groups=grouped(found, whole=not asked.q and not asked.toolset_id))
+
+
+@operation("GET")
+def search_tools(asked: SearchTools) -> ToolRows:
+    """Find tools by words of their names, descriptions, parameters and tags, the best first.
+
+    Those that have all of the words come before those that have some; a word may be only the
+    beginning of one, or misspelt.
+    """
+    rows = {row["id"]: row for row in visible_toolsets()}
+    tools = request_context.catalog().search(
+        request_context.toolset_index(), asked.query, limit=asked.limit, toolset_id=asked.toolset_id
+    )
+    return ToolRows(tools=tuple(tool_row(tool, rows[tool.toolset_id]) for tool in tools))
+
+
+def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
+    """Return the tools whose id, name or description has every one of some words."""
+    asked = words.casefold().split()
+    return [tool for tool in tools if _has(tool, asked)] if asked else list(tools)
+
+
+def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
+    """Return tools by the toolset or MCP server that they belong to, in their order within it.
+
+    Toolsets are in the order of the first tools.  ``whole`` tells whether groups are listed that have
+    none of them, too.
+    """
+    of_toolset: dict[str, list[Tool]] = {}
+    for tool in tools:
+        of_toolset.setdefault(tool.toolset_id, []).append(tool)
+    groups = [
+        ToolGroup(
+            kind="toolset",
+            id=row["id"],
+            name=row["name"] or row["id"],
+            enabled=row["enabled"],
+            note=_note(row),
+            tools=tuple(tool_row(tool, row) for tool in of_toolset.get(row["id"], ())),
+        )
+        for row in visible_toolsets()
+        if whole or row["id"] in of_toolset
+    ]
+    if not whole:
+        groups.sort(key=lambda group: list(of_toolset).index(group.id))
+    return (*groups, *(_servers() if whole else ()))
+
+
+@operation("GET", errors=(404, 409), tagged=True)
+def get_tool(asked: GetTool) -> ToolDetail:
+    """Tell all about one tool: its schemas, how its result is shown, its limits."""
+    found = request_context.catalog().find(asked.tool_id)
+    tool, toolset = found.tool, found.toolset
+    return ToolDetail(
+        **_facts(tool, _why_not(tool, toolset.state, enabled=toolset.enabled)),
+        toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
+        path=tool.path,
+        renderer=tool.renderer,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=tool.annotations,
+        examples=tool.examples,
+        tags=tool.tags,
+        limits=limits_of(tool, request_context.project().config),
+        security=tool.security,
+        entrypoint=tool.entrypoint,
+        http=tool.http,
+        server=tool.server,
+        upstream=tool.upstream,
+    )
+
+
+@operation("GET", tagged=True)
+def get_available_tools(_: Nothing) -> AvailableTools:
+    """List the tools that the role may call now, as an agent's host needs them."""
+    rows = {row["id"]: row for row in visible_toolsets()}
+    tools = [
+        tool
+        for tool in request_context.catalog().visible(request_context.toolset_index().tools())
+        if tool_row(tool, rows[tool.toolset_id]).callable
+    ]
+    return AvailableTools(
+        tools=tuple(
+            AvailableTool(
+                name=tool.path,
+                description=tool.description,
+                input_schema=tool.input_schema,
+                annotations=tool.annotations,
+            )
+            for tool in tools
+        )
+    )
+
+
+@operation("POST", errors=(404, 409))
+def check_arguments(asked: CheckArguments) -> ArgumentsChecked:
+    """Check arguments against a tool's schema; nothing is called.
+
+    A tool whose schema does not say everything may still refuse them when it is called.
+    """
+    tool = request_context.catalog().find(asked.tool_id).tool
+    problems: tuple[ArgumentProblem, ...] = ()
+    try:
+        preconditions.check_arguments(tool, asked.args)
+    except InvalidArgumentsError as error:
+        problems = tuple(
+            ArgumentProblem(path=one.path, message=one.message) for one in error.problems
+        )
+    reasons = confirmation(request_context.project().config, tool, asked.args)
+    return ArgumentsChecked(problems=problems, confirmation=reasons)
+
+
+def visible_toolsets() -> list[JsonObject]:
+    """Return the index's rows of the toolsets that exist for the role."""
+    tool_ids = request_context.toolset_index().toolset_tools()
+    catalog = request_context.catalog()
+    return [
+        row
+        for row in request_context.toolset_index().toolsets()
+        if catalog.sees_one_of(row["id"], tool_ids.get(row["id"], []))
+    ]
+
+
+def tool_row(tool: Tool, row: JsonObject) -> ToolRow:
+    """Return a tool as lists show it; ``row`` is the index's of its toolset."""
+    why_not = "its toolset has errors"
+    if row["sound"]:
+        why_not = _why_not(tool, _state(tool, row), enabled=row["enabled"])
+    return ToolRow(
+        **_facts(tool, why_not),
+        renderer=tool.renderer.type if tool.renderer else None,
+        icon=data_address(request_context.project().root, tool),
+    )
+
+
+def _state(tool: Tool, row: JsonObject) -> ToolsetState:
+    """Return what is asked about the toolset's state here; grants are in its file only."""
+    if tool.kind == "python":
+        return ToolsetState(source_type=row["source_type"])
+    file = request_context.project().root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"
+    return read_state(file, file.name).value or ToolsetState()
+
+
+def _why_not(tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
+    """Return why a tool of a sound toolset cannot be called now, or nothing."""
+    if not enabled:
+        return "its toolset is disabled"
+    decision = request_context.catalog().may_call(tool)
+    if not decision.allowed:
+        return decision.reason
+    try:
+        preconditions.check_runnable(tool, state)
+    except CovaltError as error:
+        return error.message
+    return ""
+
+
+def _facts(tool: Tool, why_not: str) -> JsonObject:
+    return {
+        "tool_id": tool.tool_id,
+        "name": tool.name,
+        "description": tool.description,
+        "toolset_id": tool.toolset_id,
+        "kind": tool.kind,
+        "requires_confirmation": confirmation(request_context.project().config, tool, {}),
+        "enabled": tool.enabled,
+        "callable": not why_not,
+        "why_not": why_not,
+    }
+
+
+def _note(row: JsonObject) -> str:
+    if not row["sound"]:
+        return "it has errors, so none of its tools can be called"
+    return "" if row["enabled"] else "it is disabled"
+
+
+def _has(tool: Tool, words: list[str]) -> bool:
+    text = f"{tool.tool_id} {tool.name} {tool.description}".casefold()
+    return all(word in text for word in words)
+
+
+def _servers() -> list[ToolGroup]:
+    """Return the MCP servers of which nobody knows which tools they have."""
+    tools = request_context.toolset_index().tools()
+    known = {(tool.toolset_id, tool.server) for tool in tools if tool.server is not None}
+    return [
+        ToolGroup(
+            kind="mcp_server",
+            id=row["id"],
+            name=row["id"],
+            enabled=row["enabled"],
+            note=f"declared by {row['toolset_id']}; nobody asked it which tools it has",
+            tools=(),
+        )
+        for row in request_context.toolset_index().mcp_servers()
+        if (row["toolset_id"], row["id"]) not in known
+        and request_context.catalog().sees_one_of(row["id"], ())
+    ]
+
+
+OPERATIONS = (list_tools, search_tools, get_tool, get_available_tools, check_arguments)

@@ -1,0 +1,278 @@
+"""The API's toolsets: which there are, what is in one, and switching it on and off."""
+
+# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, JsonValue
+
+from covalt_git.errors import Problem
+from covalt_git.grants.requested import requested
+from covalt_git.grants.status import changes
+from covalt_git.manifests.toolset_files import FileKind
+from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_server import request_context
+from covalt_server.api.admin import as_admin
+from covalt_server.api.http import Answer, Asked, Nothing, operation
+from covalt_server.api.tools import ToolRow, tool_row, visible_toolsets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.toolsets.toolset import Toolset
+
+_DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
+"""What a state says that is no matter of where the toolset came from."""
+
+
+class GetToolset(Asked):
+    """Which toolset."""
+
+    toolset_id: str = Field(max_length=200)
+
+
+class EnableToolset(Asked):
+    """Which toolset, and whether it is to be on."""
+
+    toolset_id: str = Field(max_length=200)
+    enabled: bool
+
+
+class ToolsetFacts(Answer):
+    """What lists and details say of a toolset alike.
+
+    Of a toolset with errors, name, version and description are as they were when it had none.
+    """
+
+    id: str
+    name: str
+    version: str
+    description: str
+    enabled: bool
+    sound: bool = Field(
+        description="Whether it has no error; else none of its tools can be called."
+    )
+    imported: bool = Field(description="Whether somebody else wrote it.")
+    source_type: Literal["zip", "local", "url"] | None
+    source_ref: str | None
+    installed_at: str | None
+    digest: str | None = Field(description="Of all its files; null while it was never sound.")
+    errors: int
+    warnings: int
+
+
+class ToolsetRow(ToolsetFacts):
+    """A toolset in a list; ``tools`` counts those that exist for the role."""
+
+    tools: int
+
+
+class ToolsetFile(Answer):
+    """A file of a toolset; ``sha256`` is in hex, ``size`` in bytes."""
+
+    path: str
+    kind: FileKind
+    sha256: str
+    size: int
+
+
+class McpServerRow(Answer):
+    """An MCP server that a toolset declares."""
+
+    id: str
+    server_type: Literal["stdio", "sse", "streamable-http"]
+    enabled: bool
+    requires_confirmation: bool
+    command: str | None
+    args: tuple[str, ...]
+    url: str | None
+    env: tuple[str, ...] = Field(description="Names of the variables that the command gets.")
+    headers: tuple[str, ...] = Field(description="Names of the headers that are sent.")
+
+
+class GrantAsked(Answer):
+    """What a toolset asks for: a host to reach, or a secret to send to one."""
+
+    kind: Literal["network", "secret"]
+    name: str | None = Field(description="The secret's name.")
+    host: str | None = Field(description="As add_grant takes it; null where nobody can tell.")
+    granted: bool = Field(description="Whether that is granted to it, as its files are now.")
+
+
+class ToolsetDetail(ToolsetFacts):
+    """A toolset with all that is in it.
+
+    ``came`` is what was recorded when it came here: how, from where, when, which version and digest
+    it had then, and who signed it; nothing of the project's own.
+
+    For a role from which a tool of it is hidden there are no files, servers, grants and problems:
+    they would tell of that tool.
+    """
+
+    came: dict[str, JsonValue]
+    tools: tuple[ToolRow, ...]
+    files: tuple[ToolsetFile, ...]
+    mcp_servers: tuple[McpServerRow, ...]
+    python_packages: tuple[str, ...]
+    asks: tuple[GrantAsked, ...]
+    grants: dict[str, Grant]
+    ended: dict[str, tuple[str, ...]] = Field(
+        description="The grants that hold no longer, by their keys: what has changed since, in words."
+    )
+    problems: tuple[Problem, ...]
+
+
+class ToolsetList(Answer):
+    """The toolsets."""
+
+    toolsets: tuple[ToolsetRow, ...]
+
+
+class ToolsetSwitched(Answer):
+    """A toolset as it is now; ``changed`` tells whether it was otherwise before."""
+
+    toolset_id: str
+    enabled: bool
+    changed: bool
+
+
+@operation("GET", tagged=True)
+def list_toolsets(_: Nothing) -> ToolsetList:
+    """List the toolsets of which the role may see a tool.
+
+    For a role from which a tool of one is hidden, its errors and warnings are not counted.
+    """
+    catalog = request_context.catalog()
+    visible = Counter(
+        tool.toolset_id for tool in catalog.visible(request_context.toolset_index().tools())
+    )
+    tool_ids = request_context.toolset_index().toolset_tools()
+    rows = []
+    for row in visible_toolsets():
+        tools = visible[row["id"]]
+        everything = tools == row["tools"]
+        if not row["sound"]:  # the index has its tools as they were
+            everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
+        rows.append(ToolsetRow(**_told(row, everything=everything), tools=tools))
+    return ToolsetList(toolsets=tuple(rows))
+
+
+@operation("GET", errors=(404,), tagged=True)
+def get_toolset(asked: GetToolset) -> ToolsetDetail:
+    """Tell all about one toolset: its tools, files, MCP servers, grants and problems."""
+    catalog = request_context.catalog()
+    toolset = catalog.find_toolset(asked.toolset_id)
+    row = request_context.toolset_index().toolset_row(toolset.id) or {}
+    row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
+    row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
+    everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
+    return ToolsetDetail(
+        **_told(row, everything=everything),
+        came=_came(toolset),
+        tools=tuple(tool_row(tool, row) for tool in catalog.visible(toolset.tools)),
+        files=file_rows(toolset) if everything else (),
+        mcp_servers=_servers(toolset) if everything else (),
+        python_packages=packages(toolset) if everything else (),
+        asks=grants_asked(toolset) if everything else (),
+        grants=_grants(toolset) if everything else {},
+        ended=_ended(toolset) if everything else {},
+        problems=toolset.problems if everything else (),
+    )
+
+
+@operation("POST", errors=(404,))
+def enable_toolset(asked: EnableToolset) -> ToolsetSwitched:
+    """Switch a toolset on or off; only its state file is written."""
+    root = as_admin("switch toolsets").root
+    changed = set_enabled(root, asked.toolset_id, enabled=asked.enabled)
+    request_context.index().sync_toolsets()
+    return ToolsetSwitched(toolset_id=asked.toolset_id, enabled=asked.enabled, changed=changed)
+
+
+def _told(row: JsonObject, *, everything: bool) -> JsonObject:
+    """Return what lists and details tell alike of a toolset, of its row in the index."""
+    names = ("sound", "enabled", "source_type", "source_ref", "installed_at", "digest")
+    return {name: row.get(name) for name in names} | {
+        "errors": row.get("errors", 0) if everything else 0,
+        "warnings": row.get("warnings", 0) if everything else 0,
+        "id": row["id"],
+        "name": row.get("name") or row["id"],
+        "version": row.get("version") or "",
+        "description": row.get("description") or "",
+        "imported": row["source_type"] is not None,
+    }
+
+
+def _ended(toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    told = {key: changes(toolset, grant) for key, grant in _grants(toolset).items()}
+    return {key: changed for key, changed in told.items() if changed}
+
+
+def _came(toolset: Toolset) -> JsonObject:
+    """Return where an imported toolset came from, as its state has it."""
+    if not toolset.state.imported:
+        return {}
+    return toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
+
+
+def file_rows(toolset: Toolset) -> tuple[ToolsetFile, ...]:
+    """Return the files of a toolset."""
+    return tuple(
+        ToolsetFile(path=file.path, kind=file.kind, sha256=file.sha256, size=file.size)
+        for file in toolset.files.files
+    )
+
+
+def packages(toolset: Toolset) -> tuple[str, ...]:
+    """Return the packages that its Python needs."""
+    return toolset.manifest.python.dependencies if toolset.manifest else ()
+
+
+def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
+    """Return what a toolset asks for beyond its walls, and whether it is granted."""
+    return tuple(GrantAsked(**one._asdict()) for one in requested(toolset))
+
+
+def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
+    """Return MCP servers of a toolset, as they would be started or asked."""
+    return tuple(
+        McpServerRow(
+            id=server.id,
+            server_type=server.server_type,
+            enabled=toolset.enabled and server.enabled,
+            requires_confirmation=server.requires_confirmation,
+            command=server.command,
+            args=server.args,
+            url=server.url,
+            env=tuple(sorted(server.env)),
+            headers=tuple(sorted(server.headers)),
+        )
+        for server in servers
+    )
+
+
+def _grants(toolset: Toolset) -> dict[str, Grant]:
+    """Return what was granted, without the MCP servers that do not exist for the role."""
+    catalog = request_context.catalog()
+    return {
+        key: grant
+        for key, grant in toolset.state.grants.items()
+        if not isinstance(grant, ProcessGrant | ServerGrant)
+        or catalog.sees_one_of(grant.server, ())
+    }
+
+
+def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:
+    """Return the MCP servers of which the role may see a tool."""
+    declared = toolset.manifest.mcp_servers if toolset.manifest else ()
+    catalog = request_context.catalog()
+    return server_rows(toolset, [one for one in declared if catalog.sees_one_of(one.id, ())])
+
+
+OPERATIONS = (list_toolsets, get_toolset, enable_toolset)

@@ -1,0 +1,1 @@
+"""HTML forms made from JSON Schemas."""

@@ -1,0 +1,162 @@
+"""A box for one text or number: how long it is, what a browser is told of it, what people are.
+
+An attribute is set only where a browser means by it what JSON Schema does: it must not refuse or
+change what the schema allows.  All else is told in words, and checked by the server.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.text.display import shorten
+from covalt_server.forms.schema import list_at, number_at, text_at
+from covalt_server.forms.shapes import MISSING, Kind, Shape, as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.json_values import JsonObject
+
+PLAIN = {"autocapitalize": "none", "autocomplete": "off", "spellcheck": "false"}
+"""What no box is to do with what is typed."""
+
+_LONG_NAMES = frozenset({"content", "text", "code", "body", "markdown", "html", "source"})
+_LONG_TEXT = 200
+_SHORT_NAMES = frozenset(
+    {
+        *("branch", "city", "column", "country", "date", "dir", "directory", "email", "file"),
+        *("filename", "folder", "host", "id", "key", "language", "locale", "name", "path", "port"),
+        *("tag", "time", "timezone", "title", "type", "uri", "url", "version"),
+    }
+)
+"""Last words of names whose texts have one line; a box of one line would drop all line ends."""
+
+_FORMATS = {
+    "date": "such as 2026-11-20",
+    "date-time": "such as 2026-11-20T17:24:00Z",
+    "time": "such as 17:24:00Z",
+    "duration": "such as P1DT12H",
+    "email": "an email address",
+    "uri": "an address, https://...",
+    "uuid": "a UUID",
+}
+_KEYBOARDS = {"email": "email", "idn-email": "email", "uri": "url", "iri": "url"}
+_SAFE_PATTERN = re.compile(
+    r"""\^ (?P<body> (?:
+        (?: [A-Za-z0-9_\ @:\#,;%=!-] | \\[dw./-]
+          | \[ (?: [A-Za-z0-9_]-[A-Za-z0-9_] | [A-Za-z0-9_.] | \\[dw./-] )+ \] )
+        (?: [*+?] | \{\d+(?:,\d*)?\} )?
+    )+ ) \$""",
+    re.VERBOSE,
+)
+"""Patterns that mean the same to both: anchored, of plain characters and classes, no alternatives."""
+
+
+def limits(shape: Shape) -> Iterator[str]:
+    """Yield in words what a value has to be, beyond its kind."""
+    schema = shape.schema
+    if shape.kind in {Kind.NUMBER, Kind.INTEGER}:
+        yield from _range(schema, "minimum", "maximum", "")
+        if (least := number_at(schema, "exclusiveMinimum")) is not None:
+            yield f"more than {least}"
+        if (most := number_at(schema, "exclusiveMaximum")) is not None:
+            yield f"less than {most}"
+        if (step := number_at(schema, "multipleOf")) is not None:
+            yield f"a multiple of {step}"
+    elif shape.kind is Kind.TEXT:
+        yield from _range(schema, "minLength", "maxLength", " characters")
+        if pattern := text_at(schema, "pattern"):
+            yield f"must match {pattern}"
+        if form := _FORMATS.get(text_at(schema, "format")):
+            yield form
+    elif shape.kind in {Kind.LIST, Kind.CHOICES}:
+        yield from _range(schema, "minItems", "maxItems", " items")
+
+
+def _range(schema: JsonObject, least: str, most: str, unit: str) -> Iterator[str]:
+    low, high = number_at(schema, least), number_at(schema, most)
+    unit = unit.removesuffix("s") if (high if high is not None else low) == 1 else unit
+    if low is not None and high is not None:
+        yield f"{low}{unit}" if low == high else f"{low} to {high}{unit}"
+    elif low:
+        yield f"at least {low}{unit}"
+    elif low is not None and not unit:
+        yield f"at least {low}"
+    elif high is not None:
+        yield f"at most {high}{unit}"
+
+
+def number_attributes(*, is_integer: bool, required: bool) -> dict[str, str]:
+    """Return the attributes of a box for a number.
+
+    It is a box for text.  A number box forgets what it cannot read, and a form must not.
+    """
+    keyboard = {"type": "text", "inputmode": "numeric" if is_integer else "decimal"}
+    return keyboard | ({"required": ""} if required else {})
+
+
+def text_attributes(schema: JsonObject, text: str, *, required: bool) -> dict[str, str]:
+    """Return the attributes whose meaning to a browser is that of the schema.
+
+    No ``maxlength``: it counts other units and cuts off what is pasted.  No ``type=email``: to JSON
+    Schema a format is a note.  A date is picked only where the box can show what it holds.
+    """
+    attributes = {"type": "text"}
+    form = text_at(schema, "format")
+    least = number_at(schema, "minLength") or 0
+    if least > 0 and required:
+        attributes["required"] = ""
+    if least > 1:
+        attributes["minlength"] = str(least)
+    if form == "date" and (not text or _is_date(text)):
+        attributes["type"] = "date"
+    if form in _KEYBOARDS:
+        attributes["inputmode"] = _KEYBOARDS[form]
+    safe = _SAFE_PATTERN.fullmatch(text_at(schema, "pattern"))
+    if safe:
+        attributes["pattern"] = safe["body"]
+    return attributes
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
+
+
+def rows(name: str, schema: JsonObject, text: str) -> int:
+    """Return how many lines a text's box starts with; 0 for one that never has more than one."""
+    if "\n" in text or name.lower() in _LONG_NAMES:
+        return 8
+    most = number_at(schema, "maxLength")
+    if most is not None:
+        return 8 if most > _LONG_TEXT else 0
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    samples = [schema.get("default"), *list_at(schema, "examples")]
+    is_short = (
+        any(text_at(schema, key) for key in ("format", "pattern"))
+        or bool(words and words[-1].lower() in _SHORT_NAMES)
+        or any(isinstance(one, str) and one and "\n" not in one for one in samples)
+    )
+    return 0 if is_short else 1
+
+
+def suggestions(shape: Shape) -> tuple[str, ...]:
+    """Return the examples of a schema that its box can hold."""
+    samples = [one for one in list_at(shape.schema, "examples") if shape.holds(one)]
+    return tuple(text for text in map(shown_text, samples) if not re.search(r"[\r\n\0]", text))
+
+
+def shown_text(value: Any) -> str:
+    """Return what the box of a text or a number shows."""
+    if value is MISSING or value is None:
+        return ""
+    return value if isinstance(value, str) else as_json(value)
+
+
+def brief(value: Any) -> str:
+    """Return a value as a note shows it."""
+    return shorten(value if isinstance(value, str) else as_json(value), _LONG_TEXT)

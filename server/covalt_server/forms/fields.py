@@ -1,0 +1,374 @@
+"""A tool's form as a tree of fields: what its schema asks for, with the value that is shown.
+
+Nothing of a value is ever lost by showing it.  What does not fit its field, what a box of a browser
+would change (line ends, null characters), an empty value that an empty box does not mean, and what
+lies too deep is shown as JSON instead, so that reading a form back (``form_values``) gives the value
+that was drawn.
+
+A field's name is ``args`` and its place in the value, written like a JSON pointer.  ``~`` followed
+by a word is no part of a pointer, and marks what a form has to say besides values::
+
+    args/filters/~set         the list is there, even if it has no items
+    args/filters/~item        which items there are: 0, 1, ...
+    args/filters/0/column     the value of a box
+    args/value/~json          a value as JSON
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from covalt_git.json_values.difference import same
+from covalt_server.forms.boxes import (
+    PLAIN,
+    brief,
+    limits,
+    number_attributes,
+    rows,
+    shown_text,
+    suggestions,
+    text_attributes,
+)
+from covalt_server.forms.schema import text_at
+from covalt_server.forms.shapes import (
+    COMPOSITE,
+    MAX_DEPTH,
+    MISSING,
+    Kind,
+    Option,
+    Shape,
+    as_json,
+    begun,
+    empty_value,
+    shape_of_arguments,
+    start,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.json_schema import Loc
+
+ROOT = "args"
+MAX_FIELDS = 1000
+"""Fields of one form; lists and objects beyond them are shown as JSON."""
+
+_YES_OR_NO = (Option(True, "yes"), Option(False, "no"))
+_BOXES = frozenset({Kind.TEXT, Kind.LONG_TEXT, Kind.NUMBER, Kind.INTEGER, Kind.JSON})
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the values to choose from: what is sent, what is read, whether it is chosen."""
+
+    sent: str
+    label: str
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One place of a value as a form shows it.
+
+    ``required`` tells that a value must be given here, which may be null where it is ``nullable``.
+    ``hint`` is the name that tells how long a text is.  A list or an object that is not ``is_set``
+    is left out or null, as its ``text`` says; ``out`` are the words of the button that brings it there.
+    ``is_item`` tells that this is an item of a list.
+    """
+
+    name: str
+    loc: Loc
+    label: str
+    required: bool
+    hint: str = ""
+    kind: Kind = Kind.JSON
+    nullable: bool = False
+    description: str = ""
+    note: str = ""
+    text: str = ""
+    checked: bool = False
+    rows: int = 1
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    suggestions: tuple[str, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    is_set: bool = True
+    is_item: bool = False
+    children: tuple[Field, ...] = ()
+    can_add: bool = False
+    out: str = ""
+    can_remove: bool = False
+    problems: tuple[str, ...] = ()
+    focus: bool = False
+
+    @property
+    def id(self) -> str:
+        """The name as an HTML id, which has no spaces."""
+        return quote(self.name, safe="/~")
+
+    @property
+    def box(self) -> str:
+        """The name under which the box sends its text."""
+        return mark(self.name, "json") if self.kind is Kind.JSON else self.name
+
+    @property
+    def needed(self) -> bool:
+        """Whether a value other than null must be given here."""
+        return self.required and not self.nullable
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was typed or chosen here."""
+        if self.kind is Kind.CHOICE:
+            return not any(one.sent and one.chosen for one in self.choices)
+        return not self.text and self.kind in _BOXES
+
+    def walk(self) -> Iterator[Field]:
+        """Yield this field and all those in it, in the order of the page."""
+        yield self
+        for inner in self.children:
+            yield from inner.walk()
+
+
+def draw(schema: JsonObject, value: Any = MISSING, typed: Mapping[str, str] | None = None) -> Field:
+    """Return the form of a schema that shows a value, which may be partly wrong.
+
+    Without a value it shows what has to be given, with the defaults of that.  ``typed`` is what was
+    typed and is no value, by the name of its box, so that it is shown again.
+    """
+    root = Field(name=ROOT, loc=(), label=_label(schema, "arguments"), required=True)
+    shape = shape_of_arguments(schema)
+    shown = start(shape) if value is MISSING and typed is None else value
+    return _Drawing(typed or {}).field(root, shape, shown)
+
+
+def mark(name: str, word: str) -> str:
+    """Return the name of something that a form has to say of a field besides its value."""
+    return f"{name}/~{word}"
+
+
+def inner_name(name: str, key: str | int) -> str:
+    """Return the name of a part of a field: RFC 6901, and percents where a form changes text."""
+    escaped = str(key).replace("~", "~0").replace("/", "~1")
+    return f"{name}/" + re.sub(r"[%\x00-\x1f]", lambda found: f"%{ord(found[0]):02X}", escaped)
+
+
+def marked(shown: Field, problems: Mapping[str, Sequence[str]], focus: str = "") -> Field:
+    """Return a form with problems at the fields of those names, and one of them to start at."""
+    return replace(
+        shown,
+        problems=tuple(problems.get(shown.name, ())),
+        focus=shown.name == focus,
+        children=tuple(marked(inner, problems, focus) for inner in shown.children),
+    )
+
+
+class _Drawing:
+    """One form being drawn, with a bound on how much of it there may be."""
+
+    def __init__(self, typed: Mapping[str, str]) -> None:
+        self._typed = typed
+        self._left = MAX_FIELDS
+
+    def field(self, shown: Field, shape: Shape, value: Any) -> Field:
+        """Return the field of one place, of which the name and what surrounds it are known."""
+        self._left -= 1
+        if value is MISSING and shown.required and shape.kind in COMPOSITE:
+            value = None if shape.nullable else begun(shape)
+        shown = replace(
+            shown,
+            kind=self._kind(shown, shape, value),
+            nullable=shape.nullable,
+            description=text_at(shape.schema, "description"),
+        )
+        match shown.kind:
+            case Kind.OBJECT:
+                return self._object(shown, shape, value)
+            case Kind.LIST:
+                return self._list(shown, shape, value)
+            case Kind.JSON:
+                shown = _json_box(shown, value, self._typed.get(mark(shown.name, "json")))
+            case Kind.CHOICE | Kind.CONSTANT | Kind.CHECKBOX:
+                shown = _choice(shown, shape, value)
+            case Kind.CHOICES:
+                shown = _choices(shown, shape, value)
+            case _:
+                shown = _box(shown, shape, value, self._typed.get(shown.name))
+        return _with_note(shown, shape)
+
+    def _kind(self, shown: Field, shape: Shape, value: Any) -> Kind:
+        """Return the kind of field that shows a value without losing any of it."""
+        if mark(shown.name, "json") in self._typed:
+            return Kind.JSON
+        if shown.name in self._typed:
+            return shape.kind
+        is_empty = same(value, empty_value(shape, required=shown.required))
+        if shape.kind in COMPOSITE:
+            fits = is_empty or self._fits(shape, value)
+            return shape.kind if fits and len(shown.loc) < MAX_DEPTH else Kind.JSON
+        is_option = shape.kind in {Kind.CHOICE, Kind.CONSTANT} or (
+            value is None and shape.kind is Kind.CHECKBOX and shape.nullable
+        )
+        if value is MISSING or is_empty or is_option:
+            return shape.kind
+        if shape.kind is Kind.TEXT:
+            fits = isinstance(value, str) and bool(value) and not re.search(r"[\r\0]", value)
+        elif shape.kind is Kind.CHOICES:
+            fits = bool(value) and shape.holds(value) and _is_selection(shape, value)
+        else:
+            fits = shape.holds(value)
+        return shape.kind if fits else Kind.JSON
+
+    def _fits(self, shape: Shape, value: Any) -> bool:
+        """Tell whether a list or an object can be shown part by part."""
+        if not shape.holds(value) or len(value) > self._left:
+            return False
+        return shape.kind is Kind.LIST or value.keys() <= shape.properties.keys()
+
+    def _object(self, shown: Field, shape: Shape, value: Any) -> Field:
+        if not isinstance(value, dict):
+            return _not_set(shown, value)
+        parts = tuple(
+            self.field(
+                Field(
+                    name=inner_name(shown.name, key),
+                    loc=(*shown.loc, key),
+                    label=_label(shape.schema["properties"][key], key),
+                    required=key in shape.required,
+                    hint=key,
+                ),
+                part,
+                value.get(key, MISSING),
+            )
+            for key, part in shape.properties.items()
+        )
+        return replace(shown, children=parts, out=_way_out(shown))
+
+    def _list(self, shown: Field, shape: Shape, value: Any) -> Field:
+        shown = _with_note(shown, shape)
+        if not isinstance(value, list):
+            return _not_set(shown, value)
+        items = tuple(
+            self.field(
+                Field(
+                    name=inner_name(shown.name, at),
+                    loc=(*shown.loc, at),
+                    label=f"{shown.label} {at + 1}",
+                    required=True,
+                    hint=shown.hint.removesuffix("s"),
+                    is_item=True,
+                    can_remove=len(value) > shape.fewest,
+                ),
+                shape.item,
+                inner,
+            )
+            for at, inner in enumerate(value)
+        )
+        can_add = shape.most is None or len(items) < shape.most
+        return replace(shown, children=items, can_add=can_add, out=_way_out(shown))
+
+
+# Fields that hold no others
+
+
+def _box(shown: Field, shape: Shape, value: Any, typed: str | None) -> Field:
+    """Return a box with the text of a value, or with what was typed."""
+    text = shown_text(value) if typed is None else typed
+    shown = replace(shown, text=text, suggestions=suggestions(shape))
+    if shape.kind is not Kind.TEXT:
+        is_integer = shape.kind is Kind.INTEGER
+        hints = number_attributes(is_integer=is_integer, required=shown.needed)
+        return replace(shown, attributes=PLAIN | hints)
+    hints = text_attributes(shape.schema, text, required=shown.needed)
+    lines = rows(shown.hint, shape.schema, text)
+    if not lines:
+        # Nothing is a text, too, but in one line it is nearly always forgotten; as JSON it is sent.
+        may_be_empty = not shown.needed or shape.schema.get("default") == ""
+        asked = {} if may_be_empty else {"required": ""}
+        return replace(shown, attributes=PLAIN | hints | asked)
+    hints = {key: one for key, one in hints.items() if key not in {"pattern", "type"}}
+    return replace(shown, kind=Kind.LONG_TEXT, rows=lines, attributes=PLAIN | hints)
+
+
+def _json_box(shown: Field, value: Any, typed: str | None) -> Field:
+    if typed is None:
+        typed = "" if value is MISSING else as_json(value, indent=2)
+    lines = min(max(typed.count("\n") + 1, 3), 20)
+    return replace(shown, kind=Kind.JSON, text=typed, rows=lines, attributes=PLAIN)
+
+
+def _choice(shown: Field, shape: Shape, value: Any) -> Field:
+    """Return a choice of one value; what has no choice is a constant, or a box to check."""
+    is_const = shape.kind is Kind.CONSTANT and (value is MISSING or shape.holds(value))
+    if is_const and shown.needed:
+        return replace(shown, text=shape.options[0].label)
+    if shape.kind is Kind.CHECKBOX and shown.needed:
+        return replace(shown, checked=value is True)
+    options = [(one.value, one.label) for one in shape.options or _YES_OR_NO]
+    if shape.nullable and not any(one is None for one, _ in options):
+        options.append((None, "null"))
+    choices = [Choice(as_json(one), label, same(one, value)) for one, label in options]
+    if value is MISSING or not shown.required:
+        choices.insert(0, Choice("", _unset(shown, shape, options), value is MISSING))
+    if value is not MISSING and not any(choice.chosen for choice in choices):
+        choices.append(Choice(as_json(value), f"{as_json(value)} (not one of these)", True))
+    needed = {"required": ""} if shown.required and not choices[0].sent else {}
+    return replace(shown, kind=Kind.CHOICE, choices=tuple(choices), attributes=needed)
+
+
+def _choices(shown: Field, shape: Shape, value: Any) -> Field:
+    chosen = value if isinstance(value, list) else []
+    boxes = tuple(
+        Choice(as_json(one.value), one.label, any(same(one.value, it) for it in chosen))
+        for one in shape.options
+    )
+    return replace(shown, choices=boxes)
+
+
+def _is_selection(shape: Shape, value: list[Any]) -> bool:
+    """Tell whether checked boxes give this list: their order, and nothing twice."""
+    checked = [one.value for one in shape.options if any(same(one.value, it) for it in value)]
+    return len(checked) == len(value) and all(map(same, checked, value))
+
+
+def _not_set(shown: Field, value: Any) -> Field:
+    """Return a list or an object that is left out or null."""
+    text = "null" if value is None else "not set"
+    return replace(shown, is_set=False, text=text, can_add=True)
+
+
+def _way_out(shown: Field) -> str:
+    """Return the words of the button that leaves a list or an object out, if that is allowed."""
+    if not shown.required:
+        return "Leave out"
+    return "Make null" if shown.nullable else ""
+
+
+def _unset(shown: Field, shape: Shape, options: Sequence[tuple[Any, str]]) -> str:
+    """Return what the choice is called that chooses nothing."""
+    if shown.required:
+        return "choose..."
+    default = [label for value, label in options if same(value, shape.default)]
+    return f"default: {default[0]}" if default else "not set"
+
+
+# Words
+
+
+def _with_note(shown: Field, shape: Shape) -> Field:
+    words = [*limits(shape)]
+    default = shape.default
+    is_plain = shown.kind is Kind.CHOICE or shown.needed or default in (MISSING, None, "", [], {})
+    if not is_plain:
+        words.insert(0, f"default: {brief(default)}")
+    if shown.kind is Kind.JSON:
+        words.append("JSON: a text stands in quotes")
+    return replace(shown, note=" \u00b7 ".join(words))
+
+
+def _label(schema: Any, name: str) -> str:
+    """Return a part's own title; one behind a reference is the title of another thing."""
+    return (text_at(schema, "title") if isinstance(schema, dict) else "") or name

@@ -1,0 +1,212 @@
+"""Reading the fields of a form: what was typed becomes a value of the kind that the schema says.
+
+The inverse of ``form_fields``, which says what the names mean.  Nothing is trusted that was sent:
+what it does not know is passed over, and what is too deep or too long is not followed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.json_values import canonical_json
+from covalt_git.text.display import shorten
+from covalt_server.forms.fields import inner_name, mark
+from covalt_server.forms.problems import FieldProblem
+from covalt_server.forms.shapes import (
+    COMPOSITE,
+    MAX_DEPTH,
+    MISSING,
+    Kind,
+    Shape,
+    as_json,
+    begun,
+    empty_value,
+    start,
+)
+
+if TYPE_CHECKING:
+    from werkzeug.datastructures import MultiDict
+
+    from covalt_git.json_values import JsonObject
+
+_NUMBER = re.compile(r"[+-]?(?:\d+(?P<fraction>\.\d*)?|\.\d+)(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
+_MAX_DIGITS = 400
+_MAX_PARTS = 4 * MAX_DEPTH
+
+
+class Reading:
+    """Reads the values of a form by the shapes of its schema.
+
+    An item may be added or removed while reading, so that the names behind it change: what was
+    typed is kept under the name that a field has then.
+
+    Attributes:
+        typed: what was typed and is no value, by the name of its box.
+        problems: why it is none.
+        focus: the name of the field where something was added or removed.
+    """
+
+    def __init__(self, form: MultiDict[str, str]) -> None:
+        self.typed: dict[str, str] = {}
+        self.problems: list[FieldProblem] = []
+        self.focus = ""
+        self._form = form
+        self._added = form.get("_add")
+        self._removed = form.get("_remove")
+        self._given = {
+            "/".join(parts[:length])
+            for parts in (name.split("/") for name in form)
+            for length in range(1, min(len(parts), _MAX_PARTS))
+        }
+
+    def value(self, shape: Shape, old: str, new: str, *, required: bool, depth: int = 0) -> Any:
+        """Return the value of the field that was called ``old`` and is called ``new`` from now on.
+
+        ``MISSING`` where nothing is given.  What is no value is kept as text, and is a problem.
+        """
+        text = self._form.get(mark(old, "json"))
+        if text is not None:
+            return self._json(shape, lines(text), new, required=required)
+        if shape.kind in COMPOSITE:
+            if depth >= MAX_DEPTH:
+                return MISSING
+            return self._composite(shape, old, new, required=required, depth=depth)
+        if shape.kind is Kind.CHOICES:
+            return self._choices(shape, old, required=required)
+        text = self._form.get(old)
+        is_plain = required and not shape.nullable
+        if shape.kind is Kind.CONSTANT and is_plain and text is None:
+            return shape.options[0].value
+        if shape.kind is Kind.CHECKBOX and is_plain:
+            return text == "true"
+        if text is None:
+            return MISSING
+        if shape.kind in {Kind.CHOICE, Kind.CONSTANT, Kind.CHECKBOX}:
+            return _option(text)
+        text = lines(text)
+        if not (text if shape.kind is Kind.TEXT else text.strip()):
+            return empty_value(shape, required=required)
+        return text if shape.kind is Kind.TEXT else self._number(shape, text, new)
+
+    def _tell(self, name: str, message: str) -> None:
+        self.problems.append(FieldProblem(name, message))
+
+    def _json(self, shape: Shape, text: str, new: str, *, required: bool) -> Any:
+        if not text.strip():
+            return empty_value(shape, required=required)
+        try:
+            return read_json(text)
+        except canonical_json.NotJsonError as error:
+            self.typed[mark(new, "json")] = text
+            self._tell(new, f"this is not JSON: {error.message}")
+            return text
+
+    def _number(self, shape: Shape, text: str, new: str) -> Any:
+        """Return a number as exactly as it was typed: an integer stays one."""
+        number = _read_number(text.strip())
+        is_exact = number is not None and abs(number) <= canonical_json.MAX_EXACT_INTEGER
+        if number is not None and (is_exact or isinstance(number, float)):
+            is_whole = shape.kind is Kind.INTEGER and is_exact and number == int(number)
+            return int(number) if is_whole else number
+        self.typed[new] = text
+        shown = shorten(text.strip())
+        if _NUMBER.fullmatch(text.strip()):
+            self._tell(new, f"{shown} is beyond what JSON numbers hold exactly")
+            return text if number is None else number
+        kind = "an integer" if shape.kind is Kind.INTEGER else "a number"
+        self._tell(new, f"must be {kind}, not {as_json(shown)}")
+        return text
+
+    def _choices(self, shape: Shape, old: str, *, required: bool) -> Any:
+        checked = self._form.getlist(old)
+        if not checked and old not in self._given:
+            return MISSING
+        if not checked:
+            return empty_value(shape, required=required)
+        return [one.value for one in shape.options if as_json(one.value) in checked]
+
+    def _composite(self, shape: Shape, old: str, new: str, *, required: bool, depth: int) -> Any:
+        if self._removed == old:
+            self.focus = new
+            return empty_value(shape, required=required)
+        if old not in self._given:
+            if self._added != old:
+                return empty_value(shape, required=required)
+            self.focus = inner_name(new, 0) if shape.kind is Kind.LIST else new
+            return begun(shape, items=1)
+        if shape.kind is Kind.OBJECT:
+            return self._object(shape, old, new, depth)
+        return self._list(shape, old, new, depth)
+
+    def _object(self, shape: Shape, old: str, new: str, depth: int) -> JsonObject:
+        read = {
+            key: self.value(
+                part,
+                inner_name(old, key),
+                inner_name(new, key),
+                required=key in shape.required,
+                depth=depth + 1,
+            )
+            for key, part in shape.properties.items()
+        }
+        return {key: value for key, value in read.items() if value is not MISSING}
+
+    def _list(self, shape: Shape, old: str, new: str, depth: int) -> list[Any]:
+        items: list[Any] = []
+        for number in self._form.getlist(mark(old, "item")):
+            one = f"{old}/{number}"
+            if one == self._removed:
+                self.focus = new
+                continue
+            name = inner_name(new, len(items))
+            items.append(self.value(shape.item, one, name, required=True, depth=depth + 1))
+        if self._added == old:
+            self.focus = inner_name(new, len(items))
+            items.append(start(shape.item))
+        return items
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        NotJsonError: also for what JSON cannot hold, such as half a surrogate pair.
+    """
+    value = canonical_json.loads(text)
+    canonical_json.dumps(value)
+    return value
+
+
+def _option(text: str) -> Any:
+    """Return the value that was chosen; what no form of ours sends is a text that the schema refuses."""
+    if not text:
+        return MISSING
+    try:
+        return read_json(text)
+    except canonical_json.NotJsonError:
+        return text
+
+
+def _read_number(text: str) -> int | float | None:
+    found = _NUMBER.fullmatch(text)
+    if found is None or len(text) > _MAX_DIGITS:
+        return None
+    if found["fraction"] is None and found["exponent"] is None and "." not in text:
+        return int(text)
+    number = float(text)
+    return number if abs(number) != float("inf") else None
+
+
+def lines(text: str) -> str:
+    """Return a text with the line ends that it had before a browser sent it."""
+    return text.replace("\r\n", "\n")
+
+
+def settled(draft: Any) -> Any:
+    """Return a value with null where a list has an item that nobody filled in yet."""
+    if isinstance(draft, dict):
+        return {key: settled(value) for key, value in draft.items()}
+    if isinstance(draft, list):
+        return [settled(value) for value in draft]
+    return None if draft is MISSING else draft

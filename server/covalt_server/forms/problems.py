@@ -1,0 +1,71 @@
+"""What is wrong with the value of a form, told at the field where a person can mend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.json_values import json_schema
+from covalt_git.json_values.pointer import json_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from covalt_git.json_values import JsonObject
+    from covalt_server.forms.fields import Field
+
+_REQUIRED = "this is required"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """What is wrong at one field; the path is the field's name in the form."""
+
+    path: str
+    message: str
+
+
+def wrong(
+    schema: JsonObject, value: Any, fields: Field, mistyped: Sequence[FieldProblem] = ()
+) -> tuple[FieldProblem, ...]:
+    """Return all that is wrong, each at the field that a person can mend it in."""
+    by_loc: dict[json_schema.Loc, Field] = {}
+    for one in fields.walk():
+        by_loc.setdefault(one.loc, one)
+    known = {one.path for one in mistyped}
+    found = [
+        problem
+        for loc, message in json_schema.value_problems(schema, value)
+        if (problem := _placed(loc, message, by_loc)).path not in known
+    ]
+    return tuple(dict.fromkeys([*mistyped, *found]))
+
+
+def _placed(
+    loc: json_schema.Loc, message: str, by_loc: Mapping[json_schema.Loc, Field]
+) -> FieldProblem:
+    """Return a problem at the innermost field that shows its place."""
+    length = next(size for size in range(len(loc), -1, -1) if loc[:size] in by_loc)
+    at, rest = by_loc[loc[:length]], loc[length:]
+    return FieldProblem(at.name, with_place(rest, message)) if rest else _told(at, message)
+
+
+def _told(at: Field, message: str) -> FieldProblem:
+    """Return a problem of a field; that a part of it is missing is told at that part."""
+    missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
+    if missing is not None:
+        return FieldProblem(missing.name, _REQUIRED)
+    return FieldProblem(at.name, _REQUIRED if at.is_blank and at.needed else message)
+
+
+def with_place(place: json_schema.Loc, message: str) -> str:
+    """Return a message that names the place within a field that shows more than one value."""
+    return f"{json_path(place)}: {message}" if place else message
+
+
+def by_path(problems: Iterable[FieldProblem]) -> dict[str, list[str]]:
+    """Return the messages of each field."""
+    found: dict[str, list[str]] = {}
+    for one in problems:
+        found.setdefault(one.path, []).append(one.message)
+    return found

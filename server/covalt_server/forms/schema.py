@@ -1,0 +1,115 @@
+"""A schema as one place of a value sees it: what it refers to and all of its ``allOf`` in it.
+
+Schemas come from other people and may be wrong: a keyword whose value is of another kind than it
+should be is as good as absent here, and ``covalt_git.json_values.json_schema`` tells what is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from covalt_git.json_values import pointer
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+
+_MAX_PARTS = 200
+"""References, parts of ``allOf`` and branches that are followed to offer one place."""
+
+_IMPLIED = {
+    "object": ("properties", "additionalProperties", "required"),
+    "array": ("items", "minItems", "maxItems", "uniqueItems"),
+    "string": ("minLength", "maxLength", "pattern", "format"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+}
+"""What a schema without a ``type`` is about: no value is excluded by it, but one is expected."""
+
+
+class Flattening:
+    """Follows the references of one place, and no more of them than is sensible."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._left = _MAX_PARTS
+
+    def flat(self, schema: Any) -> JsonObject | None:
+        """Return a schema with what it refers to and all of its ``allOf`` in it.
+
+        None for what leads outside, in circles or too far.
+        """
+        self._left -= 1
+        if self._left < 0:
+            return None
+        if not isinstance(schema, dict):
+            return {}
+        if "$dynamicRef" in schema:
+            return None
+        parts = list_at(schema, "allOf")
+        if pointer.REF in schema:
+            try:
+                target = pointer.target(self._root, str(schema[pointer.REF]))
+            except pointer.BadReferenceError:
+                return None
+            parts = [target, *parts]
+        flat: JsonObject = {}
+        for part in parts:
+            more = self.flat(part)
+            if more is None:
+                return None
+            flat = merged(flat, more)
+        own = {key: value for key, value in schema.items() if key not in {pointer.REF, "allOf"}}
+        return merged(flat, own)
+
+
+def merged(under: JsonObject, over: JsonObject) -> JsonObject:
+    """Return two schemas as one: parts and needs of both, else what the second one says."""
+    both = {**under, **over}
+    if "properties" in under and "properties" in over:
+        both["properties"] = {**object_at(under, "properties"), **object_at(over, "properties")}
+    if "required" in under and "required" in over:
+        both["required"] = [*list_at(under, "required"), *list_at(over, "required")]
+    return both
+
+
+def types_of(schema: JsonObject) -> list[str]:
+    """Return the types that a schema names, or the one that its keywords are about."""
+    named = schema.get("type")
+    if named is not None:
+        names = named if isinstance(named, list) else [named]
+        return [name for name in names if isinstance(name, str)]
+    return next(([name] for name, keys in _IMPLIED.items() if any(k in schema for k in keys)), [])
+
+
+def object_at(schema: JsonObject, key: str) -> JsonObject:
+    """Return the object of a keyword."""
+    found = schema.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(schema: JsonObject, key: str) -> list[Any]:
+    """Return the list of a keyword."""
+    found = schema.get(key)
+    return found if isinstance(found, list) else []
+
+
+def text_at(schema: JsonObject, key: str) -> str:
+    """Return the text of a keyword."""
+    found = schema.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def number_at(schema: JsonObject, key: str) -> int | float | None:
+    """Return the number of a keyword."""
+    found = schema.get(key)
+    return found if is_number(found) else None
+
+
+def count_at(schema: JsonObject, key: str) -> int | None:
+    """Return the number of a keyword that counts."""
+    found = number_at(schema, key)
+    return int(found) if found is not None and found >= 0 else None
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Tell whether a value is a number to JSON, to which true is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

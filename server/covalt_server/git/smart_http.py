@@ -1,0 +1,247 @@
+"""``/git/<chat_id>``: chats for ``git clone``, ``git fetch`` and ``git push``.
+
+It speaks git's smart HTTP and nothing else, in plain text where something is wrong, since that is
+what git shows.  Whoever asks is checked like everywhere (:mod:`.guard`), but brings the token as git
+brings one: as the password of any user, or as ``Authorization: Bearer``.  No cookie opens it.
+
+Format: ``gitprotocol-http(5)``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from contextlib import ExitStack
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING
+
+from flask import Blueprint, Response, current_app, request
+from werkzeug.exceptions import HTTPException
+
+from covalt_git.errors import ClientGoneError, CovaltError
+from covalt_git.git_objects import receive_pack, upload_pack
+from covalt_git.git_objects.pkt_lines import BadRequestError
+from covalt_git.workspaces import pushing
+from covalt_server import request_context
+from covalt_server.api.errors import bug
+from covalt_server.security import NoTokenError, sealed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from flask import Flask
+    from werkzeug.wrappers import Response as AnyResponse
+
+    from covalt_git.git_objects.pkt_lines import Stream
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_server.security import Guard
+
+FETCH = "git-upload-pack"
+PUSH = "git-receive-pack"
+
+MOST_ASKED_BYTES = 16 << 20
+"""What a fetch may send, which is the names of commits."""
+
+NEVER_KEPT = {
+    "Expires": "Fri, 01 Jan 1980 00:00:00 GMT",
+    "Pragma": "no-cache",
+    "Cache-Control": "no-cache, max-age=0, must-revalidate",
+}
+"""What git's own server sends with every answer."""
+
+_VERSION = re.compile(r"(?:^|:)version=([12])(?:$|:)")
+
+pages = Blueprint("git", __name__, url_prefix="/git")
+
+
+class NotGitError(CovaltError):
+    """A request that git of today does not make."""
+
+    code = "not_git"
+    http_status = 403
+
+
+class WrongTypeError(NotGitError):
+    """A request of a type that git does not send."""
+
+    http_status = 415
+
+
+class TooLargeError(NotGitError):
+    """A request that is larger than any that git makes."""
+
+    http_status = 413
+
+
+def install(app: Flask, guard: Guard) -> None:
+    """Let an app answer git, and nobody else."""
+
+    def check() -> None:
+        guard.check_sender()
+        if not guard.is_token(_carried()):
+            raise NoTokenError(
+                "this needs the token of the server, as the password of any user",
+                hint="git clone http://x:TOKEN@HOST/git/CHAT, with the token that covalt-git serve "
+                "printed",
+            )
+
+    app.before_request(check)
+    app.after_request(_sealed)
+    app.register_error_handler(CovaltError, _told)
+    app.register_error_handler(HTTPException, _nothing_here)
+    app.register_error_handler(ClientGoneError, _gone)
+    app.register_error_handler(Exception, _bug)
+    app.register_blueprint(pages)
+
+
+@pages.get("/<chat_id>/info/refs")
+def tell_refs(chat_id: str) -> Response:
+    """Tell the refs of a chat, which opens every fetch and every push."""
+    service = request.args.get("service")
+    if service not in {FETCH, PUSH}:
+        raise _not_smart()
+    chat = request_context.chat(chat_id)
+    if service == FETCH:
+        parts = upload_pack.advertise(pushing.fetchable(chat), _version())
+    else:
+        parts = receive_pack.advertise(pushing.pushable(chat), _version())
+    return _answer(b"".join(parts), f"application/x-{service}-advertisement")
+
+
+@pages.post(f"/<chat_id>/{FETCH}")
+def fetch(chat_id: str) -> Response:
+    """Answer one request of a fetch."""
+    _check_type(FETCH, {"identity", "gzip", "x-gzip"})
+    stream = _Body(request.stream, MOST_ASKED_BYTES, compressed=_coding() != "identity")
+    with ExitStack() as opened:
+        # Not the request's: the answer outlives it.
+        chat = opened.enter_context(request_context.project().chats.open(chat_id))
+        parts = upload_pack.answer(pushing.fetchable(chat), stream, _version())
+        answer = _answer(parts, f"application/x-{FETCH}-result")
+        answer.call_on_close(opened.pop_all().close)
+    return answer
+
+
+@pages.post(f"/<chat_id>/{PUSH}")
+def push(chat_id: str) -> Response:
+    """Take in a push, and tell what became of it."""
+    _check_type(PUSH, {"identity"})
+    stream = request.stream
+    chat = request_context.chat(chat_id)
+    asked = receive_pack.read_request(stream, chat.store.object_format)
+    report = _pushed(chat, asked, stream)
+    parts = receive_pack.answer(asked, report) if asked.commands else ()
+    return _answer(b"".join(parts), f"application/x-{PUSH}-result")
+
+
+def _pushed(
+    chat: ChatStore, asked: receive_pack.PushRequest, stream: Stream
+) -> receive_pack.PushReport:
+    try:
+        return pushing.push(chat, asked, stream, by=request_context.project().principal.id)
+    finally:
+        request_context.indexed(chat)
+
+
+@pages.route("/<path:path>")
+def not_smart(path: str) -> Response:
+    """Tell what this is, to a browser or a git of before 2010."""
+    raise _not_smart() if "/" in path else _for_git(path)
+
+
+def _not_smart() -> NotGitError:
+    return NotGitError(
+        "this speaks git's smart HTTP only", hint="git clone, git fetch and git push speak it"
+    )
+
+
+def _for_git(chat_id: str) -> NotGitError:
+    request_context.chat(chat_id)
+    found = NotGitError(
+        f"this is the chat {chat_id!r} for git", hint=f"git clone {request.base_url}"
+    )
+    found.http_status = HTTPStatus.NOT_FOUND
+    return found
+
+
+def _carried() -> str:
+    """Return the token that a request brings, as git or a program brings one."""
+    given = request.authorization
+    if given is None:
+        return ""
+    return (given.password if given.type == "basic" else given.token) or ""
+
+
+def _version() -> int:
+    """Return the protocol's version that git asks for."""
+    found = _VERSION.search(request.headers.get("Git-Protocol", ""))
+    return int(found[1]) if found else 0
+
+
+class _Body:
+    """A request's body, inflated where git has compressed it, up to ``most`` bytes."""
+
+    def __init__(self, stream: IO[bytes], most: int, *, compressed: bool) -> None:
+        self._stream = gzip.GzipFile(fileobj=stream) if compressed else stream
+        self._left = most
+
+    def read(self, size: int = -1, /) -> bytes:
+        try:
+            part = self._stream.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise BadRequestError("the request was not compressed as it says") from None
+        self._left -= len(part)
+        if self._left < 0:
+            raise TooLargeError("the request is too large", hint="ask for less at once")
+        return part
+
+
+def _coding() -> str:
+    return request.headers.get("Content-Encoding", "identity").lower()
+
+
+def _check_type(service: str, codings: set[str]) -> None:
+    """Make sure that a request is one that git makes, and no form of a page.
+
+    Raises:
+        WrongTypeError: when it is not.
+    """
+    if request.mimetype != f"application/x-{service}-request":
+        raise WrongTypeError("git sends another type", hint="use git, not a browser or curl")
+    if _coding() not in codings:
+        raise WrongTypeError(f"git sends nothing as {_coding()!r}", hint="use git of today")
+
+
+def _answer(parts: bytes | Iterable[bytes], media_type: str) -> Response:
+    return Response(parts, headers=NEVER_KEPT, content_type=media_type)
+
+
+def _told(error: CovaltError) -> Response:
+    status = HTTPStatus(error.http_status)
+    answer = Response(f"{error}\n", status=status, headers=NEVER_KEPT, mimetype="text/plain")
+    if status == HTTPStatus.UNAUTHORIZED:
+        answer.headers["WWW-Authenticate"] = 'Basic realm="covalt-git", charset="UTF-8"'
+    return answer
+
+
+def _nothing_here(error: HTTPException) -> Response:
+    found = _not_smart()
+    found.http_status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
+    return _told(found)
+
+
+def _gone(_: ClientGoneError) -> Response:
+    """Answer a push that its client broke off, which is no bug: nothing of it is sent any more."""
+    return Response(status=HTTPStatus.BAD_REQUEST)
+
+
+def _bug(error: Exception) -> Response:
+    """Tell of a mistake of ours no more than that it was made; the log has the rest."""
+    current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
+    return _told(bug())
+
+
+def _sealed(answer: AnyResponse) -> AnyResponse:
+    answer.headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'"
+    return sealed(answer)

@@ -1,0 +1,69 @@
+"""The calls that wait for a person: what exactly would run, and the two buttons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, get_args
+
+from flask import Blueprint, flash, render_template, request
+
+from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.json_values import canonical_json
+from covalt_git.models.calls import ApprovalState
+from covalt_server.api import approvals, http, streams
+from covalt_server.pages import elicitation, layout
+from covalt_server.render.results import as_code
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+pages = Blueprint("approvals", __name__)
+
+STATES: tuple[str, ...] = get_args(ApprovalState)
+
+
+@pages.get("/approvals")
+def approval_list() -> str:
+    """List the approvals that wait, or those in another state, newest first."""
+    asked = http.parsed(approvals.ListApprovals, http.from_query(request.args))
+    found = approvals.list_approvals(asked).approvals
+    # Not by Jinja's filter, which writes <, >, & and ' as escapes: people read what would run.
+    arguments = [canonical_json.dumps(one.args).decode() for one in found]
+    return render_template(
+        "approval_list.html",
+        approvals=[*zip(found, arguments, strict=True)][::-1],
+        state=asked.state,
+        states=STATES,
+    )
+
+
+@pages.get("/approvals/<execution_id>")
+def approval(execution_id: str) -> str:
+    """Show what one approval is about."""
+    asked = approvals.GetApproval(execution_id=execution_id)
+    shown = approvals.get_approval(asked)
+    return render_template(
+        "approval.html", approval=shown, arguments=as_code(shown.args, exact=True)
+    )
+
+
+@pages.post("/approvals/<execution_id>/approve")
+def approve(execution_id: str) -> Response:
+    """Approve a call: it runs now, and the next page is its result, or what it asks meanwhile.
+
+    Where the files or the tool changed since it was asked, nothing runs and the new question is.
+    """
+    made = streams.approved(execution_id, can_ask=elicitation.KINDS)
+    try:
+        return elicitation.onward(made)
+    except AskedAgainError as again:
+        flash("Nothing ran: what was asked about has changed. This is the new question.", "warn")
+        return layout.back("approvals.approval", execution_id=again.execution_id)
+
+
+@pages.post("/approvals/<execution_id>/deny")
+def deny(execution_id: str) -> Response:
+    """Deny a call: it never runs."""
+    done = approvals.deny_call(approvals.DenyCall(execution_id=execution_id))
+    return layout.back(
+        "calls.call", "Denied: it did not run.", chat_id=done.chat_id, call_id=done.id
+    )

@@ -1,0 +1,122 @@
+"""What is done to branches and whole chats in pages: restore, merge, rename, fork, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, flash, render_template, request
+
+from covalt_server.api import branches, chat_store, merges
+from covalt_server.pages import layout
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+pages = Blueprint("branches", __name__)
+
+CHOICE = "choice:"
+"""What the name of a field begins with that decides a conflict; its path follows."""
+
+_OUTCOMES = {
+    "merged": "Merged.",
+    "fast_forward": "Moved on: the branch had nothing of its own.",
+    "already_merged": "There was nothing to merge.",
+}
+
+
+@pages.post("/chats/<chat_id>/restore")
+def restore(chat_id: str) -> Response:
+    """Bring all files, or the one at ``path``, back to what they were in a state."""
+    path = request.form.get("path")
+    manifest = request.form.get("manifest", "")
+    done = branches.restore_workspace.ask(
+        chat_id=chat_id, manifest=manifest, paths=(path,) if path else ()
+    )
+    message = "Restored, as a state of its own." if done.made else "All of it was so already."
+    if path:
+        return layout.back("workspace.file", message, chat_id=chat_id, path=path)
+    return layout.back("chats.history", message, chat_id=chat_id)
+
+
+@pages.get("/chats/<chat_id>/merge")
+def merge_preview(chat_id: str) -> str:
+    """Show what merging a branch would do, and ask about every conflict."""
+    found = merges.merge_branch.ask(
+        chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
+    )
+    return render_template("merge.html", chat_id=chat_id, merge=found, choice=CHOICE)
+
+
+@pages.post("/chats/<chat_id>/merge")
+def merge(chat_id: str) -> Response | str:
+    """Merge a branch into the active one, conflicts decided as the form says."""
+    decisions = [
+        {"path": name.removeprefix(CHOICE), "decision": decision}
+        for name, decision in request.form.items()
+        if name.startswith(CHOICE) and decision
+    ]
+    done = merges.merge_branch.ask(
+        chat_id=chat_id, branch=request.form.get("branch", ""), resolutions=decisions
+    )
+    if done.status == "conflicts":  # there are others by now, or somebody left one out
+        return render_template("merge.html", chat_id=chat_id, merge=done, choice=CHOICE)
+    if any(one.decision == "both" for one in done.conflicts):
+        return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
+    return layout.back("chats.history", _OUTCOMES[done.status], chat_id=chat_id)
+
+
+@pages.get("/chats/<chat_id>/conflicts")
+def conflicts(chat_id: str) -> str:
+    """List the conflicts that merges left to be decided."""
+    found = merges.list_conflicts.ask(chat_id=chat_id).conflicts
+    return render_template("conflicts.html", chat_id=chat_id, conflicts=found)
+
+
+@pages.post("/chats/<chat_id>/conflicts")
+def resolve(chat_id: str) -> Response:
+    """Decide one conflict that was left."""
+    form = request.form
+    done = merges.resolve_conflict.ask(
+        chat_id=chat_id, path=form.get("path", ""), decision=form.get("decision", "")
+    )
+    page = "branches.conflicts" if done.conflicts else "chats.history"
+    return layout.back(page, "Decided.", chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/branches/rename")
+def rename(chat_id: str) -> Response:
+    """Give a branch another name."""
+    name = request.form.get("name", "").strip()
+    branches.rename_branch.ask(chat_id=chat_id, branch=request.form.get("branch", ""), name=name)
+    return layout.back("chats.history", "Renamed.", chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/branches/delete")
+def delete_branch(chat_id: str) -> Response:
+    """Delete a branch; one with work of its own only if that was said."""
+    branches.delete_branch.ask(
+        chat_id=chat_id, branch=request.form.get("branch", ""), force="force" in request.form
+    )
+    message = "The branch is gone; its states stay for 30 days."
+    return layout.back("chats.history", message, chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/fork")
+def fork(chat_id: str) -> Response:
+    """Make another chat with the same history, and go there."""
+    made = chat_store.fork_chat.ask(
+        chat_id=chat_id, title=request.form.get("title", "").strip() or None
+    )
+    return layout.back(
+        "chats.history", "This is the new chat; it goes its own way.", chat_id=made.id
+    )
+
+
+@pages.post("/chats/<chat_id>/delete")
+def delete_chat(chat_id: str) -> Response:
+    """Delete a chat for good, if its id was typed."""
+    if request.form.get("confirm", "").strip() != chat_id:
+        flash("Nothing was deleted: the chat's id was not typed.", "warn")
+        return layout.back("chats.history", chat_id=chat_id)
+    chat_store.delete_chat.ask(chat_id=chat_id)
+    return layout.back("chats.chat_list", "Deleted, with its history and its folder.")

@@ -1,0 +1,77 @@
+"""One call: its result as the tool's author meant it, and everything that is known about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from flask import Blueprint, current_app, g, render_template, request
+
+from covalt_git.manifests.state_files import read_state
+from covalt_git.models.toolset_state import NetworkGrant
+from covalt_git.toolsets.toolset import STATE_FOLDER
+from covalt_server import request_context
+from covalt_server.api import calls, workspace
+from covalt_server.pages import layout
+from covalt_server.render import code, markdown
+from covalt_server.render.results import Place, as_code, shown
+
+if TYPE_CHECKING:
+    from covalt_server.api.calls import CallAnswer
+    from covalt_server.api.workspace import WorkspaceDiff
+
+pages = Blueprint("calls", __name__)
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>")
+def call(chat_id: str, call_id: str) -> str:
+    """Show a call; one that still waits or runs is shown as that."""
+    asked = calls.GetCall(chat_id=chat_id, call_id=call_id)
+    found = calls.get_call(asked)
+    chat = request_context.chat(chat_id)
+    finished = found.post_manifest_id is not None
+    result = shown(chat, found, _place(found)) if finished else None
+    if result is not None and result.frame is not None:
+        g.frames = (result.frame.origin,)
+    return render_template(
+        "call.html",
+        call=found,
+        shown=result,
+        arguments=as_code(found.args, exact=True),
+        result=as_code(found.result) if finished else None,
+        diff=_changed(found),
+        patch=code.diff,
+        active_branch=chat.active_branch(),
+    )
+
+
+@pages.post("/preview/document")
+def preview() -> str:
+    """Return the fragment that an editor shows beside the Markdown that is being typed."""
+    return str(markdown.rendered(request.get_data(as_text=True)))
+
+
+def _changed(found: CallAnswer) -> WorkspaceDiff | None:
+    """Return what a call did to the files, as far as it is finished."""
+    if found.post_manifest_id is None:
+        return None
+    return workspace.get_workspace_diff.ask(
+        chat_id=found.chat_id,
+        old=found.pre_manifest_id or "",
+        new=found.post_manifest_id,
+        patches=layout.MOST_PATCHES,
+    )
+
+
+def _place(found: CallAnswer) -> Place:
+    """Return where the result is shown, and which hosts its toolset was granted."""
+    tool = request_context.toolset_index().tool(
+        found.tool_id
+    )  # the namespace of a server's is no toolset's
+    toolset_id = tool.toolset_id if tool else found.tool_id.partition(":")[0]
+    file = request_context.project().root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
+    state = read_state(file, file.name).value
+    grants = state.grants.values() if state is not None else ()
+    hosts = {host for one in grants if isinstance(one, NetworkGrant) for host in one.hosts}
+    name = urlsplit(request.host_url).hostname or ""
+    return Place(port=current_app.config["COVALT_PORT"], host=name, granted=frozenset(hosts))

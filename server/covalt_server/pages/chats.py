@@ -1,0 +1,172 @@
+"""The pages of a chat: its history with its branches, one state, and what differs between two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, render_template, request
+
+from covalt_git.workspaces.history import layout
+from covalt_server import request_context
+from covalt_server.api import chats, merges, workspace
+from covalt_server.api.http import Nothing
+from covalt_server.pages import layout as shell
+from covalt_server.pages.state_choices import choices
+from covalt_server.render import code, history_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markupsafe import Markup
+    from werkzeug.wrappers import Response
+
+    from covalt_git.models.chats import Branch
+    from covalt_git.models.commit_record import Source
+    from covalt_server.api.chats import ChatDetail, ManifestRow
+
+pages = Blueprint("chats", __name__)
+
+PAGE = 100
+"""The states on one page of a history."""
+
+_RETRIED: frozenset[Source] = frozenset({"tool_run", "message"})
+_AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
+
+
+@pages.get("/chats")
+def chat_list() -> str:
+    """List the chats, newest first."""
+    found = chats.list_chats(Nothing())
+    return render_template("chat_list.html", chats=found.chats, damaged=found.damaged)
+
+
+@pages.post("/chats")
+def make() -> Response:
+    """Make a chat, and go there."""
+    title = request.form.get("title", "").strip()
+    chat_id = request.form.get("chat_id", "").strip() or None
+    chat = chats.create_chat.ask(title=title, chat_id=chat_id)
+    return shell.back("chats.history", "Made.", chat_id=chat.id)
+
+
+@pages.get("/chats/<chat_id>")
+def history(chat_id: str) -> str:
+    """Show the states of a chat's files, newest first, and where its folder is."""
+    branch = request.args.get("branch") or None
+    before = request.args.get("before") or None
+    chat = chats.get_chat.ask(chat_id=chat_id)
+    page = chats.list_manifests.ask(chat_id=chat_id, branch=branch, before=before, limit=PAGE)
+    lanes, cells = _picture(chat, branch, before, page.manifests)
+    merged = any(one.source == "merge" for one in page.manifests)
+    return render_template(
+        "history.html",
+        chat=chat,
+        rows=page.manifests,
+        more=page.more,
+        lanes=lanes,
+        cells=cells,
+        branch=branch,
+        before=before,
+        conflicts=len(merges.list_conflicts.ask(chat_id=chat_id).conflicts) if merged else 0,
+        suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
+    )
+
+
+@pages.get("/chats/<chat_id>/states/<manifest>")
+def state(chat_id: str, manifest: str) -> str:
+    """Show one state of a chat's files: what made it, and what that changed."""
+    shown = chats.get_workspace_manifest.ask(chat_id=chat_id, manifest=manifest)
+    before = shown.parents[0] if shown.parents else ""
+    branches = chats.list_branches.ask(chat_id=chat_id).branches
+    return render_template(
+        "state.html",
+        chat_id=chat_id,
+        state=shown,
+        before=before,
+        diff=workspace.get_workspace_diff.ask(
+            chat_id=chat_id, old=before, new=shown.id, patches=shell.MOST_PATCHES
+        ),
+        patch=code.diff,
+        branches=branches,
+        heads_here=[one for one in branches if one.manifest_id == shown.id],
+        choices=choices(chat_id, branches),
+        suggested=suggested(branches, shown.source),
+    )
+
+
+@pages.post("/chats/<chat_id>/branches")
+def branch(chat_id: str) -> Response:
+    """Make a branch, and bring the folder to it if that was asked."""
+    name = request.form.get("name", "").strip()
+    start = request.form.get("from_manifest") or None
+    chats.create_branch.ask(chat_id=chat_id, name=name, from_manifest=start)
+    if "switch" not in request.form:
+        return shell.back("chats.history", "The branch is there.", chat_id=chat_id)
+    chats.switch_branch.ask(chat_id=chat_id, branch=name)
+    message = "The branch is there, and the folder is on it."
+    return shell.back("chats.history", message, chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/switch")
+def switch(chat_id: str) -> Response:
+    """Bring the folder to a branch."""
+    chats.switch_branch.ask(chat_id=chat_id, branch=request.form.get("branch", ""))
+    return _afterwards(chat_id, "The folder is on that branch now.")
+
+
+@pages.post("/chats/<chat_id>/edits")
+def save(chat_id: str) -> Response:
+    """Make what a person changed in the folder a state."""
+    saved = chats.save_edits.ask(chat_id=chat_id)
+    return _afterwards(chat_id, "Saved." if saved.changed else shell.UNCHANGED)
+
+
+@pages.get("/chats/<chat_id>/diff")
+def difference(chat_id: str) -> str:
+    """Show what differs between two states, or between one and the folder as it is now."""
+    old, new = request.args.get("old", "HEAD"), request.args.get("new", "")
+    branches = chats.list_branches.ask(chat_id=chat_id).branches
+    return render_template(
+        "difference.html",
+        chat_id=chat_id,
+        old=old,
+        new=new,
+        diff=workspace.get_workspace_diff.ask(
+            chat_id=chat_id, old=old, new=new, patches=shell.MOST_PATCHES
+        ),
+        patch=code.diff,
+        choices=choices(chat_id, branches, old, new),
+    )
+
+
+def _picture(
+    chat: ChatDetail, branch: str | None, before: str | None, rows: Sequence[ManifestRow]
+) -> tuple[int, list[Markup]]:
+    """Return how many lanes the picture of some rows has, and the cell of each.
+
+    It is laid out from the newest row on, so that its lines go on from page to page.
+    """
+    heads = {one.name: one.manifest_id for one in chat.branches}
+    head = heads.get(branch) if branch else None
+    lines = request_context.index().lines(chat.id, head=head, limit=len(rows), before=before)
+    laid = layout(lines, trunk=head or chat.active_manifest_id)[len(lines) - len(rows) :]
+    lanes = history_graph.lanes_of(laid)
+    kinds = ["" if one.files_changed else "hollow" for one in rows]
+    cells = [
+        history_graph.svg(row, lanes, kind=kind) for row, kind in zip(laid, kinds, strict=False)
+    ]
+    return min(lanes, history_graph.MOST_WIDE), cells
+
+
+def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
+    """Return a name for a branch that begins where ``source`` made a state, as DESIGN names them."""
+    word = "retry" if source in _RETRIED else "edit"
+    taken = {one.name for one in branches}
+    return next(
+        name for number in range(1, len(taken) + 2) if (name := f"{word}-{number}") not in taken
+    )
+
+
+def _afterwards(chat_id: str, message: str) -> Response:
+    page = _AFTERWARDS.get(request.form.get("to", ""), "chats.history")
+    return shell.back(page, message, chat_id=chat_id)

@@ -1,0 +1,128 @@
+"""The tool picker, and a tool's own page with the form that calls it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from flask import Blueprint, jsonify, render_template, request
+
+from covalt_git.json_values import canonical_json
+from covalt_server import request_context
+from covalt_server.api import chats as api_chats
+from covalt_server.api import streams
+from covalt_server.api import tools as api_tools
+from covalt_server.api.http import Nothing
+from covalt_server.forms import form as form_values
+from covalt_server.pages import elicitation
+from covalt_server.render.results import as_code
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+    from covalt_server.api.tools import ToolDetail
+    from covalt_server.forms.form import Submitted
+
+pages = Blueprint("tools", __name__)
+
+MOST_SHOWN = 120
+"""How many tools a page shows; where there are more, each toolset's are a click away."""
+
+MOST_FOUND = 20
+"""How many tools a search shows: those that come later have little of what was asked."""
+
+NEW_CHAT = ""
+"""The choice of a chat that is made for the call."""
+
+
+@pages.get("/tools")
+def tool_picker() -> str:
+    """Offer the tools by where they come from, or those that are like what was searched."""
+    asked, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
+    catalog, index = request_context.catalog(), request_context.toolset_index()
+    tools = catalog.visible(index.tools())
+    found = [tool for tool in tools if toolset_id in {"", tool.toolset_id}]
+    if asked:
+        found = catalog.search(index, asked, limit=MOST_FOUND, toolset_id=toolset_id)
+    whole = not asked and not toolset_id
+    shown = [] if whole and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
+    return render_template(
+        "tool_picker.html",
+        groups=api_tools.grouped(shown, whole=whole),
+        counts=Counter(tool.toolset_id for tool in found),
+        asked=asked,
+        toolset_id=toolset_id,
+        folded=whole and not shown,
+        found=len(found),
+        most=MOST_SHOWN,
+        total=len(tools),
+        chat=_known_chat(request.args.get("chat")),
+    )
+
+
+@pages.get("/tools/<tool_id>")
+def tool(tool_id: str) -> str:
+    """Show a tool and the form to call it; ``?args=`` or ``?example=`` fills the form."""
+    found = _tool(tool_id)
+    return _page(found, _opened(found), chat_id=request.args.get("chat"))
+
+
+@pages.post("/tools/<tool_id>")
+def call(tool_id: str) -> Response | str:
+    """Call the tool, or show the form again with what is wrong, or with what was asked of it."""
+    found = _tool(tool_id)
+    form = form_values.submitted(found.input_schema, request.form, examples=found.examples)
+    if form.wants == "check":
+        return jsonify(form.answer())
+    chat_id = request.form.get("chat", NEW_CHAT)
+    if form.wants == "redraw":
+        return _page(found, form, chat_id=chat_id)
+    if chat_id == NEW_CHAT:
+        chat_id = api_chats.create_chat(api_chats.CreateChat(title=found.name)).id
+    made = streams.begun(
+        streams.StreamCall(
+            chat_id=chat_id,
+            tool_id=found.tool_id,
+            args=form.value,
+            on_disconnect="continue",
+            can_ask=elicitation.KINDS,
+        )
+    )
+    return elicitation.onward(made)
+
+
+def _tool(tool_id: str) -> ToolDetail:
+    return api_tools.get_tool(api_tools.GetTool(tool_id=tool_id[:200]))
+
+
+def _opened(found: ToolDetail) -> Submitted:
+    """Return the form with the arguments that the address brings, or the schema's defaults."""
+    schema, examples = found.input_schema, found.examples
+    example = request.args.get("example", -1, type=int)
+    if 0 <= example < len(examples):
+        return form_values.opened(schema, examples[example].args, examples=examples)
+    try:
+        given: Any = canonical_json.loads(request.args["args"])
+    except (KeyError, canonical_json.NotJsonError):
+        return form_values.opened(schema, examples=examples)
+    return form_values.opened(schema, given, examples=examples)
+
+
+def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
+    chats = api_chats.list_chats(Nothing()).chats
+    chosen = _known_chat(chat_id)
+    if chosen is None and chat_id != NEW_CHAT and chats:
+        chosen = chats[0].id
+    return render_template(
+        "tool.html",
+        tool=found,
+        form=form,
+        chats=chats,
+        chosen=chosen or NEW_CHAT,
+        schema=as_code(found.input_schema),
+        output_schema=as_code(found.output_schema) if found.output_schema else None,
+    )
+
+
+def _known_chat(chat_id: str | None) -> str | None:
+    return chat_id if chat_id in request_context.project().chats.ids() else None

@@ -1,0 +1,269 @@
+"""The toolset manager: what is installed, what is wrong with it, switching it, granting, removing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, make_response, redirect, render_template, request, url_for
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import is_binary_content
+from covalt_git.installs.pending_imports import Bundle, stage_bundle
+from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
+from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import sources
+from covalt_server import request_context
+from covalt_server.api import bundles, grants, toolsets
+from covalt_server.api import sources as api_sources
+from covalt_server.api.admin import as_admin, is_admin
+from covalt_server.api.http import Nothing
+from covalt_server.pages import layout
+from covalt_server.pages.grant_groups import grant_groups
+from covalt_server.render import code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from werkzeug.wrappers import Response
+
+    from covalt_git.errors import Problem
+    from covalt_git.sources.refresh import ToolSource
+
+pages = Blueprint("toolsets", __name__)
+
+_LONGEST_PATCH = 200_000
+"""Characters of one file's difference that a page can carry."""
+
+
+@pages.get("/toolsets")
+def toolset_list() -> str:
+    """List the toolsets, those with errors first."""
+    found = toolsets.list_toolsets(Nothing()).toolsets
+    asked = request.args.get("q", "").strip().casefold()
+    shown = [one for one in found if asked in f"{one.id} {one.name} {one.description}".casefold()]
+    shown.sort(key=lambda one: (one.sound, one.id))
+    return render_template(
+        "toolset_list.html", toolsets=shown, total=len(found), asked=asked, admin=is_admin()
+    )
+
+
+@pages.get("/toolsets/<toolset_id>")
+def toolset(toolset_id: str) -> str:
+    """Show one toolset: its tools, grants, servers and files, and everything wrong with it."""
+    return _toolset(toolset_id)
+
+
+@pages.post("/toolsets/<toolset_id>/enabled")
+def switch(toolset_id: str) -> Response:
+    """Switch a toolset on or off."""
+    enabled = request.form.get("enabled") == "true"
+    toolsets.enable_toolset(toolsets.EnableToolset(toolset_id=toolset_id, enabled=enabled))
+    message = "Enabled." if enabled else "Disabled: none of its tools can be called."
+    return layout.back("toolsets.toolset", message, toolset_id=toolset_id)
+
+
+@pages.get("/toolsets/<toolset_id>/export")
+def export(toolset_id: str) -> Response:
+    """Send a toolset as a ZIP; why it cannot be sent is told as a page."""
+    return bundles.export_toolset.ask(toolset_id=toolset_id)
+
+
+@pages.post("/toolsets/<toolset_id>/grants")
+def grant(toolset_id: str) -> Response:
+    """Grant something; what cannot be granted is told where it was typed."""
+    form = request.form
+    try:
+        grants.add_grant.ask(
+            toolset_id=toolset_id,
+            kind=form.get("kind", ""),
+            name=form.get("name") or None,
+            hosts=tuple(form.get("hosts", "").replace(",", " ").split()),
+            digest=form.get("digest"),
+        )
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    message = "Granted, until a file of it changes."
+    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor="grants")
+
+
+@pages.post("/toolsets/<toolset_id>/grants/revoke")
+def revoke(toolset_id: str) -> Response:
+    """Take back a grant, or one host of it."""
+    form = request.form
+    grants.revoke_grant.ask(
+        toolset_id=toolset_id, key=form.get("key", ""), hosts=tuple(form.getlist("host"))
+    )
+    return layout.back("toolsets.toolset", "Taken back.", toolset_id=toolset_id, _anchor="grants")
+
+
+@pages.post("/toolsets/<toolset_id>/refresh")
+def refresh(toolset_id: str) -> Response:
+    """Ask an MCP server for its tools; why it cannot be asked is told beside it."""
+    namespace = request.form.get("namespace", "")
+    try:
+        api_sources.refresh_source.ask(toolset_id=toolset_id, namespace=namespace)
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    message = "It was asked; what is new or changed is off until it is accepted."
+    return _back_to_source(toolset_id, message)
+
+
+@pages.post("/toolsets/<toolset_id>/accept")
+def accept(toolset_id: str) -> Response:
+    """Accept definitions as they were shown; where one has changed since, the page is shown anew."""
+    shown = [one.partition(" ") for one in request.form.getlist("tool")]
+    try:
+        api_sources.accept_tools.ask(
+            toolset_id=toolset_id,
+            namespace=request.form.get("namespace", ""),
+            tools={name: digest or None for name, _, digest in shown},
+        )
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return _back_to_source(toolset_id, "Accepted, as it was shown.")
+
+
+def _back_to_source(toolset_id: str, message: str) -> Response:
+    anchor = f"source-{request.form['namespace']}"
+    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor=anchor)
+
+
+@pages.get("/toolsets/<toolset_id>/changes")
+def changes(toolset_id: str) -> str:
+    """Show what was changed here of a toolset since it came, or since something was granted to it."""
+    grant = request.args.get("grant") or None
+    found = bundles.diff_toolset.ask(toolset_id=toolset_id, grant=grant)
+    shown = toolsets.get_toolset(toolsets.GetToolset(toolset_id=toolset_id))
+    differing = [
+        _Changed(
+            one.path,
+            one.kind,
+            one.patch if len(one.patch) <= _LONGEST_PATCH else None,
+            "\nBinary files " in one.patch,
+        )
+        for one in found.files
+    ]
+    return render_template(
+        "toolset_changes.html",
+        toolset=shown,
+        grant=grant,
+        diff=_Changes(differing),
+        patch=code.diff,
+    )
+
+
+@pages.post("/toolsets/<toolset_id>/newer")
+def newer(toolset_id: str) -> Response:
+    """Fetch what is where the toolset came from, to be looked at before it is taken."""
+    root = as_admin("update toolsets").root
+    found = request_context.catalog().find_toolset(toolset_id)
+    if found.state.source_type != "url":
+        return redirect(url_for("imports.choose"), 303)
+    bundle = Bundle.fetched(found.state.source_ref or "")
+    bundles.brought(bundle, dry_run=True, accept_signer=True)
+    return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
+
+
+@pages.get("/toolsets/<toolset_id>/uninstall")
+def uninstall_preview(toolset_id: str) -> str:
+    """Say what would go and what would stay, and ask."""
+    return _uninstall(toolset_id)
+
+
+@pages.post("/toolsets/<toolset_id>/uninstall")
+def uninstall(toolset_id: str) -> Response:
+    """Remove a toolset; one that Git could not bring back only if that was said."""
+    try:
+        bundles.uninstall_toolset.ask(toolset_id=toolset_id, force="force" in request.form)
+    except NotInGitError as error:
+        return make_response(_uninstall(toolset_id), error.http_status)
+    return layout.back("toolsets.toolset_list", "Removed. Chats keep what it did.")
+
+
+@pages.get("/toolsets/<toolset_id>/files/<path:path>")
+def source(toolset_id: str, path: str) -> str:
+    """Show a file of a toolset as it is checked in, its problems above it."""
+    found = request_context.catalog().find_toolset(toolset_id)
+    file = found.files.get(path)
+    if file is None:
+        known = [one.path for one in found.files.files]
+        raise UnknownNameError("file", path, known, list_with=f"covalt-git toolset show {found.id}")
+    content = (found.folder / path).read_bytes()
+    shown = None
+    if not is_binary_content(content):
+        shown = code.highlighted(content.decode("utf-8", "replace"), path=path)
+    name = f"toolsets/{found.id}/{path}"
+    return render_template(
+        "toolset_source.html",
+        toolset=found,
+        file=file,
+        shown=shown,
+        problems=[one for one in found.problems if one.path == name],
+        source_of=_source_of(found.id),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A file that differs, as the listing of differences asks for it."""
+
+    path: str
+    kind: str
+    patch: str | None
+    binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    changes: list[_Changed]
+    truncated: bool = False
+
+
+def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
+    """Return the page of a toolset; ``error`` is why something that was typed could not be granted."""
+    shown = toolsets.get_toolset(toolsets.GetToolset(toolset_id=toolset_id))
+    root = request_context.project().root
+
+    def live(source: ToolSource) -> list[api_sources.ConnectionRow]:
+        return api_sources.connections(root, toolset_id, source.server.id)
+
+    return render_template(
+        "toolset.html",
+        toolset=shown,
+        source_of=_source_of(toolset_id),
+        groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
+        given=sources(root, toolset_id) if shown.files else (),
+        live=live,
+        lines=definition_lines,
+        admin=is_admin(),
+        error=error,
+    )
+
+
+def _uninstall(toolset_id: str) -> str:
+    as_admin("remove toolsets")
+    found = request_context.catalog().find_toolset(toolset_id)
+    shown = toolsets.get_toolset(toolsets.GetToolset(toolset_id=toolset_id))
+    root = request_context.project().root
+    return render_template(
+        "uninstall.html",
+        toolset=shown,
+        in_git=is_in_git(root, found),
+        paths=" ".join(paths_of(root, toolset_id)),
+        undo=undo_command(root, toolset_id),
+    )
+
+
+def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:
+    """Return what finds the page of a problem's place, for places in the toolset's own files."""
+    folder = f"toolsets/{toolset_id}/"
+
+    def address(problem: Problem) -> str | None:
+        if not problem.path.startswith(folder):
+            return None
+        anchor = f"L{problem.line}" if problem.line else None
+        path = problem.path.removeprefix(folder)
+        return url_for("toolsets.source", toolset_id=toolset_id, path=path, _anchor=anchor)
+
+    return address

@@ -1,0 +1,267 @@
+"""The pages of a chat's files: the tree at any state, one file, and changing them by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, make_response, render_template, request
+
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.git_objects import EXECUTABLE, FILE, LINK
+from covalt_server import request_context
+from covalt_server.api import chats, workspace
+from covalt_server.forms.typed_text import with_breaks_of
+from covalt_server.pages import layout
+from covalt_server.pages.file_history import file_history
+from covalt_server.pages.folder_files import edited_text, patch_of, read_text
+from covalt_server.pages.state_choices import choices
+from covalt_server.render import code, markdown
+from covalt_server.render.file_tree import tree
+from covalt_server.render.previews import preview
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markupsafe import Markup
+    from werkzeug.wrappers import Response
+
+    from covalt_git.models.chats import FileState
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_server.api.changes import Change
+    from covalt_server.api.chats import ManifestDetail
+    from covalt_server.api.workspace import WorkspaceFile
+    from covalt_server.pages.folder_files import FolderText
+    from covalt_server.render.previews import Preview
+
+pages = Blueprint("workspace", __name__)
+
+_MODES = {FILE: "100644", EXECUTABLE: "100755, executable", LINK: "120000, a link"}
+
+
+class NoFileChosenError(CovaltError):
+    """An upload without a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A file of the tree: as the state has it, and what happened to it lately.
+
+    ``changed`` is what the state itself changed, at place ``place`` of its list; ``unsaved`` what
+    happened in the folder since.  A file that is only in the folder has no size.
+    """
+
+    path: str
+    file: WorkspaceFile | None
+    changed: str | None = None
+    place: int = 0
+    unsaved: str | None = None
+
+
+@pages.get("/chats/<chat_id>/files")
+def files(chat_id: str) -> str:
+    """Show the tree of files at a state, and where to add to it."""
+    at = request.args.get("at") or "HEAD"
+    found = workspace.get_workspace_files.ask(chat_id=chat_id, manifest=at)
+    chat = chats.get_chat.ask(chat_id=chat_id)
+    is_now = found.manifest_id == chat.active_manifest_id
+    state = _state(chat_id, found.manifest_id)
+    edits = chat.status.changes if is_now else ()
+    leaves = _leaves(found.files, state.changes if state else (), edits)
+    return render_template(
+        "workspace_files.html",
+        chat=chat,
+        at=at,
+        is_now=is_now,
+        state=state,
+        tree=tree(leaves, found.empty_folders),
+        edits=edits,
+        choices=choices(chat_id, chat.branches, at),
+        most_bytes=workspace.most_upload_bytes(),
+    )
+
+
+@pages.get("/chats/<chat_id>/files/<path:path>")
+def file(chat_id: str, path: str) -> str:
+    """Show one file at a state, as what it is; ``?view=source`` as it is written."""
+    at = request.args.get("at") or "HEAD"
+    chat = request_context.chat(chat_id)
+    view = request.args.get("view", "")
+    if view == "edit":
+        edited = edited_text(chat, path)
+        return _editor(chat, path, edited.text, base=edited.oid)
+    manifest_id = workspace.state_id(chat, at)
+    found = _found(chat, manifest_id, path)
+    assert manifest_id is not None  # it has a file
+    content = chat.store.read_blob(found.oid)
+    shown = preview(path, content)
+    is_now = manifest_id == chat.head()
+    editable = is_now and shown.editable and found.mode != LINK
+    history = file_history(chat, manifest_id, path)
+    unsaved = chats.get_chat.ask(chat_id=chat_id).status.changes if is_now else ()
+    return render_template(
+        "workspace_file.html",
+        chat_id=chat_id,
+        path=path,
+        at=at,
+        manifest_id=manifest_id,
+        file=found,
+        mode=_MODES.get(found.mode, f"{found.mode:o}"),
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        media_type=mimetypes.guess_type(path)[0],
+        preview=shown,
+        body=_body(path, shown, source=view == "source"),
+        source=view == "source",
+        is_now=is_now,
+        branch=chat.active_branch(),
+        editable=editable,
+        unsaved=any(one.path == path for one in unsaved),
+        states=[_state(chat_id, one) for one in history.states],
+        whole=history.whole,
+    )
+
+
+@pages.post("/chats/<chat_id>/files/<path:path>")
+def save(chat_id: str, path: str) -> Response:
+    """Write a file as it was typed, as one state; what cannot be saved is kept on the page."""
+    return _saved(chat_id, path, base=request.form.get("base") or None)
+
+
+@pages.get("/chats/<chat_id>/new-file")
+def new_file(chat_id: str) -> str:
+    """Show the form of a file that is not there yet."""
+    return _editor(
+        request_context.chat(chat_id), request.args.get("path", "").strip(), "", base=None
+    )
+
+
+@pages.post("/chats/<chat_id>/new-file")
+def create(chat_id: str) -> Response:
+    """Write a file that was not there yet."""
+    return _saved(chat_id, request.form.get("path", "").strip(), base=None)
+
+
+@pages.post("/chats/<chat_id>/uploads")
+def upload(chat_id: str) -> Response:
+    """Add files to the folder as one state."""
+    request.max_content_length = workspace.most_upload_bytes()
+    chosen = tuple(one for one in request.files.getlist("files") if one.filename)
+    if not chosen:
+        raise NoFileChosenError("no file was chosen", hint="go back and choose one or more")
+    folder = request.form.get("folder", "").strip().strip("/")
+    done = workspace.upload_files.ask(chat_id=chat_id, folder=folder, files=chosen)
+    message = "Uploaded." if done.changed else layout.UNCHANGED
+    return layout.back("workspace.files", message, chat_id=chat_id)
+
+
+@pages.post("/chats/<chat_id>/deletions")
+def delete(chat_id: str) -> Response:
+    """Delete a file, as one state."""
+    workspace.delete_workspace_file.ask(
+        chat_id=chat_id,
+        path=request.form.get("path", ""),
+        base=request.form.get("base", ""),
+        branch=request.form.get("branch") or None,
+    )
+    return layout.back("workspace.files", "Deleted; the history still has it.", chat_id=chat_id)
+
+
+def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
+    if manifest_id is None:
+        return None
+    return chats.get_workspace_manifest.ask(chat_id=chat_id, manifest=manifest_id)
+
+
+def _found(chat: ChatStore, manifest_id: str | None, path: str) -> FileState:
+    found = chat.find_file(manifest_id, path)
+    if found is None:
+        known = chat.files(manifest_id)
+        raise UnknownNameError("file", path, known, list_with=f"covalt-git chat files {chat.id}")
+    return found
+
+
+def _leaves(
+    found: Sequence[WorkspaceFile], changed: Sequence[Change], edits: Sequence[Change]
+) -> dict[str, Leaf]:
+    lately = {one.path: (one.kind, place) for place, one in enumerate(changed, 1)}
+    unsaved: dict[str, str] = {one.path: one.kind for one in edits}
+    leaves = {path: Leaf(path, None, unsaved=kind) for path, kind in unsaved.items()}
+    for one in found:
+        kind, place = lately.get(one.path, (None, 0))
+        leaves[one.path] = Leaf(one.path, one, kind, place, unsaved.get(one.path))
+    return leaves
+
+
+def _body(path: str, shown: Preview, *, source: bool) -> Markup | None:
+    """Return a text as its page shows it; None for what is no text, or a table."""
+    if shown.kind in {"empty", "image", "binary"} or (shown.table and not source):
+        return None
+    if shown.kind == "document" and not source:
+        return markdown.rendered(shown.text)
+    if shown.pretty is not None and not source:
+        return code.highlighted(shown.pretty, language="json")
+    return code.highlighted(shown.text, path=path)
+
+
+# Editing
+
+
+def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
+    chat = request_context.chat(chat_id)
+    typed = request.form.get("content", "")
+    try:
+        before = read_text(chat, path)
+        if before is not None and before.oid == base:
+            typed = with_breaks_of(before.text, typed)
+        else:
+            typed = with_breaks_of("", typed)
+        done = workspace.update_workspace_file.ask(
+            chat_id=chat_id,
+            path=path,
+            content=typed,
+            base=base,
+            branch=request.form.get("branch") or None,
+        )
+    except CovaltError as error:
+        # Nothing that was typed is lost: the same form again, with what is in the way.
+        return make_response(_again(chat, path, typed, base, error), error.http_status)
+    message = "Saved." if done.changed else layout.UNCHANGED
+    return layout.back("workspace.file", message, chat_id=chat_id, path=path)
+
+
+def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: CovaltError) -> str:
+    """Return the editor once more; where somebody came first, on top of what they left."""
+    if error.code != "moved":
+        return _editor(chat, path, typed, base=base, error=error)
+    there = read_text(chat, path)
+    if there is None:
+        return _editor(chat, path, typed, base=None, error=error)
+    patch = code.diff(patch_of(chat, path, typed))
+    return _editor(chat, path, typed, base=there.oid, error=error, there=there, patch=patch)
+
+
+def _editor(
+    chat: ChatStore,
+    path: str,
+    text: str,
+    *,
+    base: str | None,
+    error: CovaltError | None = None,
+    there: FolderText | None = None,
+    patch: Markup | None = None,
+) -> str:
+    return render_template(
+        "workspace_edit.html",
+        chat_id=chat.id,
+        path=path,
+        text=text,
+        base=base,
+        branch=chat.active_branch(),
+        language=code.language_of(text, path=path),
+        error=error,
+        there=code.highlighted(there.text, path=path, anchor="now-") if there else None,
+        patch=patch,
+    )

@@ -1,0 +1,288 @@
+"""Texts as people read them: code with colours and line numbers, and git's patches.
+
+All of it is HTML for our own pages, with classes only; :func:`style_sheet` gives tokens their colour
+and ``static/text.css`` gives listings their form.  Colours are a comfort: a text that is too long
+for them, or takes Pygments too long (some of its lexers are quadratic, and texts come from tools),
+is shown without.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import time
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+from pygments import lexers
+from pygments.formatters.html import HtmlFormatter
+from pygments.util import ClassNotFound
+
+from covalt_git.text import display
+from covalt_server.render.patches import read_patch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
+
+    from covalt_server.render.patches import Kind, PatchedFile, PatchLine
+
+MOST_COLOURED = 512 << 10
+MOST_COLOURED_LINES = 10_000
+LONGEST_COLOURED_LINE = 2_000
+"""Characters and lines; beyond any of these a text has no colours."""
+
+MOST_SHOWN = 2 << 20
+MOST_SHOWN_LINES = 20_000
+"""Characters and lines; what comes behind them is not shown, and the page says so."""
+
+MOST_PATCH_LINES = 5_000
+LONGEST_PATCH_LINE = 2_000
+"""Lines of a patch, and characters of one of them, that are shown."""
+
+PATIENCE_S = 1.0
+"""How long Pygments may look at one text."""
+
+STYLES = {"light": "xcode", "dark": "github-dark"}
+"""By colour scheme, the Pygments styles that can be read (WCAG's AA) on the paper of code."""
+
+_FORMATTER: HtmlFormatter[str] = HtmlFormatter(nowrap=True)
+# A block that scrolls sideways must be within reach of the keyboard.
+_BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
+_HINT = Markup('<p class="hint">{}</p>')
+_BADGE = Markup('<span class="badge">{}</span>')
+_COUNT = Markup('<span class="count-{}">{}{:,}</span>')
+_PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
+_SIGNS: dict[Kind, str] = {"add": "+", "del": "\N{MINUS SIGN}"}
+
+# Those whose lexers yield again and again, so that they can be stopped: tried with 64 KiB of what
+# makes lexers slow.  Others think about some texts for minutes before they yield anything.
+_COLOURED = {
+    *("apacheconf", "awk", "bash", "batch", "c", "clojure", "cmake", "console", "cpp", "csharp"),
+    *("css", "dart", "desktop", "diff", "docker", "elixir", "emacs-lisp", "erlang", "fish"),
+    *("fsharp", "gherkin", "go", "graphql", "groovy", "haskell", "html", "http", "ini", "java"),
+    *("javascript", "json", "json5", "jsonnet", "jsx", "julia", "kotlin", "less", "lua", "make"),
+    *("markdown", "meson", "nasm", "nginx", "nixos", "objective-c", "ocaml", "perl", "php"),
+    *("powershell", "properties", "protobuf", "pycon", "python", "restructuredtext", "ruby"),
+    *("rust", "scala", "scheme", "scss", "solidity", "splus", "sql", "swift", "systemd"),
+    *("terraform", "tex", "text", "toml", "tsx", "typescript", "vim", "xml", "yaml", "zig"),
+}
+_INTERPRETERS = {"node": "javascript", "deno": "typescript", "bun": "typescript"}
+_SHEBANG = re.compile(r"#!\s*(?:\S*/env(?:\s+-\S+)*\s+)?(?:\S*/)?([A-Za-z]+)")
+# A second document of YAML rarely begins with an empty line or a heading; Markdown does.
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(?:.*\n)*?---[ \t]*\n(?=[ \t]*\n|#+ )")
+
+
+def highlighted(
+    text: str,
+    *,
+    language: str = "auto",
+    path: str | None = None,
+    anchor: str | None = "L",
+    until: float | None = None,
+    exact: bool = False,
+) -> Markup:
+    """Return ``text`` as a listing, its language named, or found from its path and itself.
+
+    Line 12 is ``#L12``; a page with two listings gives each its own ``anchor``.  Without one the
+    lines have no numbers.  ``until`` is the moment, on the monotonic clock, when patience ends.
+    With ``exact``, for what a person decides on, every hidden character is escaped; else as in prose.
+    """
+    text = _newlines(text)
+    shown = _beginning(text)
+    lines = _coloured(
+        shown,
+        language_of(shown, language=language, path=path),
+        until=time.monotonic() + PATIENCE_S if until is None else until,
+    )
+    if lines is None:
+        lines = str(escape(shown)).split("\n")
+    if len(lines) > 1 and not lines[-1]:
+        del lines[-1]
+    listed: Iterable[str] = (_made_visible(line, exact=exact) + "\n" for line in lines)
+    if anchor is not None:
+        listed = _numbered(listed, anchor=str(escape(anchor)), width=len(str(len(lines))))
+    return _notice(text, shown) + _BLOCK.format(
+        "code",
+        Markup("".join(listed)),  # noqa: S704 - escaped above, by Pygments or by escape()
+    )
+
+
+def diff(patch: str) -> Markup:
+    """Return git's patch as a listing for each file, added and deleted lines marked as such."""
+    left = MOST_PATCH_LINES
+    files: list[Markup] = []
+    for file in read_patch(patch):
+        files.append(_patched(file, file.lines[:left]))
+        left -= min(left, len(file.lines))
+    return Markup("\n").join(files)
+
+
+def language_of(text: str, *, language: str = "auto", path: str | None = None) -> str:
+    """Return the name that Pygments has for the language of a text; ``text`` where none is known.
+
+    A language that was named wins, then the name of the file; the text itself is believed only
+    where it says what it is.
+    """
+    found = _named(language) or (_of_file(path) if path else None) or _of_content(text)
+    return found or "text"
+
+
+@lru_cache(maxsize=1)
+def style_sheet() -> str:
+    """Return the CSS that gives the tokens of listings their colours, by the reader's colour scheme."""
+    sheets = []
+    for scheme, style in STYLES.items():
+        formatter = HtmlFormatter(style=style, nobackground=True)
+        rules = formatter.get_style_defs(".code")  # type: ignore[no-untyped-call]
+        sheets.append(f"@media (prefers-color-scheme: {scheme}) {{\n{rules}\n}}\n")
+    return "".join(sheets)
+
+
+def _named(language: str) -> str | None:
+    name = language.strip()
+    return _known(lexers.get_lexer_by_name, name) or _of_file(f"file.{name}")
+
+
+def _of_file(path: str) -> str | None:
+    # Some endings belong to several languages, of which Pygments may take one without colours.
+    file = PurePosixPath(path)
+    found = _known(lexers.get_lexer_for_filename, file.name)
+    return found or _known(lexers.get_lexer_by_name, file.suffix[1:])
+
+
+@lru_cache(maxsize=512)
+def _known(find: Callable[[str], Lexer], name: str) -> str | None:
+    """Return the language that Pygments finds for a name, if its texts may have colours."""
+    try:
+        language: str = find(name).aliases[0]
+    except ClassNotFound:
+        return None
+    return language if language in _COLOURED else None
+
+
+def _of_content(text: str) -> str | None:
+    """Return the language that the first lines of a text name, or that all of it is."""
+    if shebang := _SHEBANG.match(text):
+        return _named(_INTERPRETERS.get(shebang[1], shebang[1]))
+    start = text[:256].lstrip().lower()
+    if start.startswith(("<!doctype html", "<html")):
+        return "html"
+    if start.startswith("<?xml"):
+        return "xml"
+    if start.startswith("diff --git "):
+        return "diff"
+    if start.startswith(("{", "[")) and _is_json(text):
+        return "json"
+    if text.startswith(("---\n", "%YAML ")):
+        return "markdown" if _FRONT_MATTER.match(text) else "yaml"
+    return None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _coloured(text: str, language: str, *, until: float) -> list[str] | None:
+    """Return the HTML of each line, or None for a text that does without colours."""
+    if language == "text":
+        return None
+    if len(text) > MOST_COLOURED or text.count("\n") > MOST_COLOURED_LINES:
+        return None
+    if max(map(len, text.split("\n"))) > LONGEST_COLOURED_LINE:
+        return None
+    lexer = lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    written = io.StringIO()
+    try:
+        _FORMATTER.format(_in_time(lexer.get_tokens(text), until), written)
+    except TimeoutError:
+        return None
+    return written.getvalue().split("\n")
+
+
+def _in_time(
+    tokens: Iterable[tuple[_TokenType, str]], until: float
+) -> Iterator[tuple[_TokenType, str]]:
+    for token in tokens:
+        if time.monotonic() > until:
+            raise TimeoutError
+        yield token
+
+
+def _numbered(lines: Iterable[str], *, anchor: str, width: int) -> Iterator[str]:
+    for number, line in enumerate(lines, 1):
+        place = f"{anchor}{number}"
+        # Not a stop of the Tab key: there may be thousands.
+        link = f'<a class="number" href="#{place}" tabindex="-1">{number:>{width}}</a>'
+        yield f'<span class="line" id="{place}">{link}{line}</span>'
+
+
+def _made_visible(line: str, *, exact: bool = False) -> str:
+    return (display.in_lines if exact else display.running)(line, _marked)
+
+
+def _marked(character: str) -> str:
+    return f'<span class="unseen-character">{display.escape(character)}</span>'
+
+
+def _newlines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _beginning(text: str) -> str:
+    """Return as much of a text as a page can show: whole lines, if it has more than one."""
+    if len(text) > MOST_SHOWN:
+        cut = text[:MOST_SHOWN]
+        text = cut[: cut.rfind("\n") + 1] or cut
+    lines = text.split("\n", MOST_SHOWN_LINES)
+    return "\n".join([*lines[:MOST_SHOWN_LINES], ""]) if len(lines) > MOST_SHOWN_LINES else text
+
+
+def _notice(text: str, shown: str) -> Markup:
+    """Say how much of a text is shown, where it is not all of it."""
+    if len(shown) == len(text):
+        return Markup()
+    lines = text.count("\n") + (not text.endswith("\n"))
+    if lines > 1:
+        return _HINT.format(f"The first {shown.count(chr(10)):,} of {lines:,} lines.")
+    return _HINT.format(f"The first {len(shown):,} of {len(text):,} characters.")
+
+
+def _patched(file: PatchedFile, shown: list[PatchLine]) -> Markup:
+    facts = [_BADGE.format(what) for what in file.what]
+    for kind, sign in _SIGNS.items():
+        if count := file.count(kind):
+            facts.append(_COUNT.format(kind, sign, count))
+    parts = [_PATCH_HEAD.format(display.in_line(file.path), Markup(" ").join(facts))]
+    if shown:
+        listing = Markup("".join(_patch_lines(shown)))  # noqa: S704 - of escaped lines
+        parts.append(_BLOCK.format("code diff", listing))
+    if left := len(file.lines) - len(shown):
+        parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
+    return Markup('<details class="patch" open>{}</details>').format(Markup().join(parts))
+
+
+def _patch_lines(lines: list[PatchLine]) -> Iterator[str]:
+    numbers = [number for line in lines for number in (line.old, line.new) if number]
+    width = len(str(max(numbers, default=0)))
+    for line in lines:
+        sides = " ".join(f"{number or '':>{width}}" for number in (line.old, line.new))
+        text = line.text[:LONGEST_PATCH_LINE]
+        if cut := len(line.text) - len(text):
+            text += f"\N{HORIZONTAL ELLIPSIS} {cut:,} more"
+        # Thousands of them: a format string of Markup takes ten times as long.
+        yield f'<span class="line {line.kind}"><span class="number">{sides}</span>{_safe(text)}\n</span>'
+
+
+def _safe(text: str) -> Markup:
+    """Return a text as HTML, its hidden characters escaped."""
+    return Markup(_made_visible(str(escape(text))))  # noqa: S704 - escaped right here

@@ -1,0 +1,198 @@
+"""Documents: Markdown to HTML that can stand in our own pages, whoever wrote it.
+
+CommonMark with tables and strikethrough.  HTML in a document is shown as text; what the renderer
+makes of the rest is sanitised all the same.  Code in it is coloured by :mod:`highlight`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markupsafe import Markup, escape
+from pygments.token import STANDARD_TYPES
+
+from covalt_git.text import display
+from covalt_server.render import code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from markdown_it.ruler import StateBase
+    from markdown_it.token import Token
+    from markdown_it.utils import EnvType, OptionsDict
+
+PREFIX = "doc-"
+"""What the ids of a document begin with, so that they are never those of the page."""
+
+MOST_RENDERED = 256 << 10
+"""Characters."""
+
+PATIENCE_S = 2.0
+"""How long one document may take; a lone bracket can make the parser look at all that follows."""
+
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_TAGS = {
+    *("a", "blockquote", "br", "code", "div", "em", "hr", "img", "li", "ol", "p", "pre", "s"),
+    *("span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul", *_HEADINGS),
+}
+_ATTRIBUTES = {
+    "a": {"href", "title"},
+    "div": {"tabindex"},
+    "img": {"src", "alt", "title"},
+    "ol": {"start"},
+    "pre": {"tabindex"},
+    **{heading: {"id"} for heading in _HEADINGS},
+}
+_ALIGNED = {"center", "right"}
+_CLASSES = {
+    "a": {"picture"},
+    "div": {"wide"},
+    "p": {"hint"},
+    "pre": {"code"},
+    "span": {*STANDARD_TYPES.values(), "picture", "unseen-character"} - {""},
+    "td": _ALIGNED,
+    "th": _ALIGNED,
+}
+_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]+")
+_HOST = re.compile(r"(?:https?:)?//([^/?#]+)")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_IN_SLUGS = re.compile(r"[^\w\- ]")
+
+
+def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
+    """Return a Markdown text as sanitised HTML, for an element of class ``document``.
+
+    A text that is too long, or takes the parser too long, is shown as it was written.
+    """
+    text = _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+    if len(text) > MOST_RENDERED:
+        return code.highlighted(text, language="text", anchor=None)
+    parser = _parser()
+    env = {"until": time.monotonic() + patience_s}
+    try:
+        tokens = parser.parse(text, env)
+    except TimeoutError:
+        return code.highlighted(text, language="text", anchor=None)
+    _name_headings(tokens)
+    for token in tokens:
+        _adapt(token)
+    html = display.running(parser.renderer.render(tokens, parser.options, env))
+    return Markup(  # noqa: S704 - sanitised right here
+        nh3.clean(
+            html,
+            tags=_TAGS,
+            attributes=_ATTRIBUTES,
+            attribute_filter=_kept,
+            allowed_classes=_CLASSES,
+            url_schemes={"http", "https", "mailto", "data"},
+            link_rel="noopener noreferrer",
+        )
+    )
+
+
+def _kept(tag: str, attribute: str, value: str) -> str | None:
+    """Keep ``data:`` to pictures, and pictures to ``data:``: nothing is fetched from elsewhere."""
+    if tag == "img" and attribute == "src":
+        return value if _PICTURE.fullmatch(value) else None
+    if attribute == "href" and value.strip().lower().startswith("data:"):
+        return None
+    return value
+
+
+class _Renderer(RendererHTML):
+    """What our pages show otherwise than CommonMark's own renderer does."""
+
+    def fence(
+        self,
+        tokens: Sequence[Token],
+        idx: int,
+        options: OptionsDict,  # noqa: ARG002 - the signature is the renderer's
+        env: EnvType,
+    ) -> str:
+        """Colour code in the language that its first word names."""
+        language = (tokens[idx].info.split() or ["text"])[0]
+        return str(
+            code.highlighted(
+                tokens[idx].content, language=language, anchor=None, until=env["until"]
+            )
+        )
+
+    code_block = fence
+    """Show indented code, which names no language."""
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """Show a picture that is in the document; one from elsewhere is a link that says so."""
+        token = tokens[idx]
+        source = str(token.attrGet("src") or "")
+        if _PICTURE.fullmatch(source):
+            return super().image(tokens, idx, options, env)
+        alt = self.renderInlineAsText(token.children or (), options, env)
+        host = _HOST.match(source)
+        text = f"picture on {host[1]}: {alt}" if host else f"picture: {alt}"
+        if not host or token.meta.get("linked"):
+            return f'<span class="picture">{escape(text)}</span>'
+        return f'<a class="picture" href="{escape(source)}">{escape(text)}</a>'
+
+    def table_open(self, *_: Any) -> str:
+        """Let a wide table scroll by itself, within reach of the keyboard."""
+        return '<div class="wide" tabindex="0"><table>'
+
+    def table_close(self, *_: Any) -> str:
+        """End what ``table_open`` began."""
+        return "</table></div>\n"
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer)
+    parser.enable(["table", "strikethrough"])
+    parser.block.ruler.before("table", "in_time", _in_time)
+    parser.inline.ruler.before("text", "in_time", _in_time)
+    return parser
+
+
+def _in_time(state: StateBase, *_: Any) -> bool:
+    """Be a rule that matches nothing, and ends the parsing of a text that takes too long."""
+    if time.monotonic() > state.env["until"]:
+        raise TimeoutError
+    return False
+
+
+def _name_headings(tokens: Sequence[Token]) -> None:
+    """Give headings the names that GitHub gives them: links written for it lead here too."""
+    taken: dict[str, int] = {}
+    for opened, inline in pairwise(tokens):
+        if opened.type != "heading_open":
+            continue
+        words = "".join(child.content for child in inline.children or ())
+        name = slug = _NOT_IN_SLUGS.sub("", words.lower()).strip().replace(" ", "-") or "section"
+        while name in taken:
+            taken[slug] += 1
+            name = f"{slug}-{taken[slug]}"
+        taken[name] = 0
+        opened.attrSet("id", PREFIX + name)
+
+
+def _adapt(token: Token) -> None:
+    """Write a table's alignment as classes, and point links within a document to its ids."""
+    aligned = str(token.attrs.pop("style", "")).removeprefix("text-align:")
+    if aligned in _ALIGNED:
+        token.attrSet("class", aligned)
+    linked = False
+    for child in token.children or ():
+        if child.type == "link_open":
+            linked = True
+            href = str(child.attrGet("href") or "")
+            if href.startswith("#"):
+                child.attrSet("href", f"#{PREFIX}{href[1:]}")
+        elif child.type == "link_close":
+            linked = False
+        elif child.type == "image":
+            child.meta["linked"] = linked

@@ -1,0 +1,270 @@
+"""What a call's render plan shows, made ready for the page.
+
+These are the specification's four renderers, and the others that toolset authors use.  A plan is kept
+with its call, so what is shown is what there was then: files from the state after the call, an artifact
+from the chat's records, never from the folder or the toolset as it is now.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.checks.pages import artifact_problems
+from covalt_git.git_objects import is_binary_content
+from covalt_git.models.file_reference import is_reference
+from covalt_git.text.media_types import media_type
+from covalt_server.render import artifacts, code, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from markupsafe import Markup
+
+    from covalt_git.errors import Problem
+    from covalt_git.models.calls import RenderPlan
+    from covalt_git.models.chats import FileState
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_server.api.calls import CallAnswer
+
+_PATCH_ARGUMENTS = ("patch", "diff", "input")
+_OUTPUT_KEYS = ("output", "stdout", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Editable:
+    """A file that the page offers to edit: its text, and the blob that the edit is based on."""
+
+    path: str
+    text: str
+    base: str
+    language: str
+    is_document: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the things that a result is made of: words, JSON, or a file of the workspace, maybe a picture or a sound."""
+
+    text: str = ""
+    body: Markup | None = None
+    path: str | None = None
+    media_type: str = ""
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether a browser shows it."""
+        return self.media_type.startswith("image/")
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a browser plays it."""
+        return self.media_type.startswith("audio/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A result, ready for its page; one of ``body``, ``page``, ``frame``, ``pairs`` and ``parts`` is set.
+
+    ``trouble`` says why it is not shown as its author meant; ``path`` is the workspace's file that
+    it is about.
+    """
+
+    renderer: str
+    body: Markup | None = None
+    page: bool = False
+    frame: artifacts.FrameAddress | None = None
+    pairs: tuple[tuple[str, str], ...] = ()
+    parts: tuple[Part, ...] = ()
+    path: str | None = None
+    edit: Editable | None = None
+    problems: tuple[Problem, ...] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a result is shown: what the renderers of pages and frames must know of it."""
+
+    port: int
+    host: str
+    granted: frozenset[str] = frozenset()
+
+
+def shown(chat: ChatStore, call: CallAnswer, place: Place) -> Shown:
+    """Return a finished call's result as its render plan says; as JSON where there is none."""
+    plan = call.render_plan
+    if plan is None:
+        parts = _parts(chat, call)
+        if parts:
+            return Shown(renderer="default", parts=parts)
+        return Shown(renderer="default", body=as_code(call.result))
+    if plan.error and plan.renderer in {"html", "frame"}:
+        return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=plan.error)
+    found = _RENDERERS.get(plan.renderer, _default)(chat, call, plan, place)
+    if plan.error and not found.trouble:
+        return Shown(
+            renderer=found.renderer,
+            body=found.body or as_code(call.result),
+            path=found.path,
+            trouble=plan.error,
+        )
+    return found
+
+
+def as_code(value: Any, *, exact: bool = False) -> Markup:
+    """Return a JSON value as highlighted text; arguments are ``exact``."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return code.highlighted(text, language="json", exact=exact)
+
+
+def _parts(chat: ChatStore, call: CallAnswer) -> tuple[Part, ...]:
+    """Return what a result is made of that refers to files, as the results of MCP tools do; else nothing."""
+    values = call.result if isinstance(call.result, list) else [call.result]
+    paths = [value.get("file") if is_reference(value) else None for value in values]
+    states = [path and chat.find_file(call.post_manifest_id, path) for path in paths]
+    if not any(states):
+        return ()
+    parts = []
+    for value, path, state in zip(values, paths, states, strict=True):
+        if path and state:
+            media = media_type(chat.store.read_blob(state.oid))
+            parts.append(Part(path=path, media_type=media))
+        elif isinstance(value, str):
+            parts.append(Part(text=value))
+        else:
+            parts.append(Part(body=as_code(value)))
+    return tuple(parts)
+
+
+def _default(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+    return Shown(renderer=plan.renderer, body=as_code(call.result))
+
+
+def _code(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+    return _text(chat, call, plan, code.highlighted)
+
+
+def _document(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+    def document(text: str, **__: Any) -> Markup:
+        return markdown.rendered(text)
+
+    return _text(chat, call, plan, document)
+
+
+def _text(
+    chat: ChatStore, call: CallAnswer, plan: RenderPlan, made: Callable[..., Markup]
+) -> Shown:
+    """Show the file that a plan names, as it was after the call, or the text that it holds."""
+    language = str(plan.config.get("language", "auto"))
+    path = _workspace_path(plan)
+    if path is None:
+        content = plan.config.get("content", call.result)
+        if not isinstance(content, str):
+            return Shown(renderer=plan.renderer, body=as_code(content))
+        return Shown(renderer=plan.renderer, body=made(content, language=language))
+    state = chat.find_file(call.post_manifest_id, path)
+    if state is None:
+        trouble = f"there is no file {path!r} in the state after the call"
+        return Shown(renderer=plan.renderer, body=as_code(call.result), trouble=trouble)
+    content = chat.store.read_blob(state.oid)
+    if is_binary_content(content):
+        trouble = f"{path!r} is no text: {len(content)} bytes"
+        return Shown(renderer=plan.renderer, body=as_code(call.result), path=path, trouble=trouble)
+    text = content.decode("utf-8", "replace")
+    edit = None
+    if _is_yes(plan.config.get("editable", plan.renderer == "editor")):
+        edit = _editable(chat, path, state, content, plan, language)
+    body = made(text, language=language, path=path)
+    return Shown(renderer=plan.renderer, body=body, path=path, edit=edit)
+
+
+def _editable(
+    chat: ChatStore, path: str, state: FileState, content: bytes, plan: RenderPlan, language: str
+) -> Editable | None:
+    """Offer a file to be edited while it is still what the call left."""
+    now = chat.find_file(chat.head(), path)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if now != state:
+        return None
+    return Editable(path, text, state.oid, language, plan.renderer == "document")
+
+
+def _html(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+    content = plan.config.get("content")
+    if plan.artifact is None and not isinstance(content, str):
+        trouble = plan.error or "the page that the toolset names was not there"
+        return Shown(renderer="html", body=as_code(call.result), trouble=trouble)
+    name = str(plan.config.get("artifact", "page")).removeprefix("toolset:")
+    page = artifacts.artifact_source(plan, chat.records.content)
+    return Shown(renderer="html", page=True, problems=tuple(artifact_problems(page, name)))
+
+
+def _frame(_: ChatStore, call: CallAnswer, plan: RenderPlan, place: Place) -> Shown:
+    address = artifacts.frame_address(
+        plan.config, own_port=place.port, page_host=place.host, granted=place.granted
+    )
+    if isinstance(address, artifacts.Refused):
+        return Shown(renderer="frame", body=as_code(call.result), trouble=address.reason)
+    return Shown(renderer="frame", frame=address)
+
+
+def _terminal(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+    text = call.result if isinstance(call.result, str) else None
+    if isinstance(call.result, dict):
+        text = next((call.result[key] for key in _OUTPUT_KEYS if key in call.result), None)
+    if not isinstance(text, str):
+        text = call.output
+    body = code.highlighted(text, language="text") if text else as_code(call.result)
+    return Shown(renderer=plan.renderer, body=body)
+
+
+def _file_diff(chat: ChatStore, call: CallAnswer, plan: RenderPlan, _: Place) -> Shown:
+    changes = chat.changes(call.pre_manifest_id, call.post_manifest_id)
+    patch = "".join(chat.patch(change) for change in changes)
+    return Shown(renderer=plan.renderer, body=code.diff(patch) if patch else as_code(call.result))
+
+
+def _patch_diff(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+    given = next((call.args[name] for name in _PATCH_ARGUMENTS if name in call.args), None)
+    body = code.diff(given) if isinstance(given, str) else as_code(call.result)
+    return Shown(renderer=plan.renderer, body=body)
+
+
+def _key_value(_: ChatStore, call: CallAnswer, plan: RenderPlan, __: Place) -> Shown:
+    if not isinstance(call.result, dict) or not call.result:
+        return Shown(renderer=plan.renderer, body=as_code(call.result))
+    pairs = [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in call.result.items()
+    ]
+    return Shown(renderer=plan.renderer, pairs=tuple(pairs))
+
+
+_RENDERERS: dict[str, Callable[[ChatStore, CallAnswer, RenderPlan, Place], Shown]] = {
+    "code": _code,
+    "editor": _code,
+    "document": _document,
+    "html": _html,
+    "frame": _frame,
+    "terminal": _terminal,
+    "file-diff": _file_diff,
+    "patch-diff": _patch_diff,
+    "key-value": _key_value,
+}
+
+
+def _workspace_path(plan: RenderPlan) -> str | None:
+    for key in ("file", "path"):
+        value = plan.config.get(key)
+        if isinstance(value, str) and value.startswith("workspace:"):
+            return value.removeprefix("workspace:")
+    return None
+
+
+def _is_yes(value: object) -> bool:
+    return value is True or (isinstance(value, str) and value.lower() == "true")
