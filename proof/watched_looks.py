@@ -21,7 +21,7 @@ from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.writing import writing
 from proof.stores import chats_in, scratch
 from tests.workspaces.stores import branch_off, put
-from tests.workspaces.test_workspace_stat_cache import PATHS, change, read_everything
+from tests.workspaces.test_stat_cache import PATHS, change, read_everything
 from tests.workspaces.watched import come_to_rest, doubtful
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 They are made from the models, so that neither says what the other does not.  What only our own
 readers check (that ids differ, that files exist, that an id is its folder's name) no schema can say;
-``tests/models/test_json_schemas.py`` lists it.
+``tests/models/test_published_schemas.py`` lists it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The first line of ``CGnnn.md`` is its title; three sections follow, ``What``,
 ``Why`` and ``How to mend``.  The last holds examples in fenced code whose info says what they are:
 the language, ``bad`` or ``good``, and the path where the text would stand, when that is not
-``toolset.yaml``.  ``tests/test_explanations.py`` runs them all.
+``toolset.yaml``.  ``tests/problems/test_explain.py`` runs them all.
 """
 
 from __future__ import annotations

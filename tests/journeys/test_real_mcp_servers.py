@@ -28,7 +28,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests.browser import missing
 from tests.command import run
-from tests.connections.test_connections import processes, until
+from tests.connections.test_connection import processes, until
 
 SERVERS = Path(sys.prefix) / "servers"
 NODE = SERVERS / "node_modules" / ".bin"

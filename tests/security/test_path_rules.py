@@ -19,7 +19,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from covalt_toolset import set_context
 from tests.examples import examples
-from tests.toolsets.conftest import forget_tools, load
+from tests.sample_toolsets.conftest import forget_tools, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

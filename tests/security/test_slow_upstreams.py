@@ -15,8 +15,8 @@ from covalt_git.calls.engine import Request
 from covalt_git.http_client import Request as HttpRequest
 from tests.calls.conftest import world
 from tests.calls.test_http_upstream import call, check, declare
+from tests.http_client.test_client import client, failure, get
 from tests.runtime.http_upstream import Upstream, answering, upstream
-from tests.test_http_client import client, failure, get
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

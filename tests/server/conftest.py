@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from covalt_git.calls.background import BackgroundCalls
 from tests.browser import console_errors
-from tests.server.api import Api, make_project
+from tests.server.api_client import Api, make_project
 from tests.server.live import Live, live
 
 

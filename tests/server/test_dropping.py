@@ -7,9 +7,9 @@ import base64
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.server.api import Api
+from tests.server.api.test_bundles import DEMO
+from tests.server.api_client import Api
 from tests.server.live import Live
-from tests.server.test_api_bundles import DEMO
 
 
 def drop(page: Page, name: str, content: bytes) -> None:

@@ -18,7 +18,7 @@ from covalt_git.cli import cli
 from covalt_git.text import display
 from covalt_server.pages import layout
 from tests import command
-from tests.server.api import Api
+from tests.server.api_client import Api
 from tests.server.live import Live
 from tests.server.visitor import Visitor
 

@@ -15,7 +15,7 @@ from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, world
-from tests.server.api import Api
+from tests.server.api_client import Api
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.workspaces.stat_cache import StatCache
 from covalt_git.workspaces.watches import watch_of
 from covalt_git.workspaces.writing import writing
-from tests.workspaces.test_workspace_stat_cache import settle
+from tests.workspaces.test_stat_cache import settle
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore

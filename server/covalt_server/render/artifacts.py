@@ -3,7 +3,7 @@
 Both are other people's code in our page, so both stay in frames.  An artifact gets its data and
 nothing else: no network, no origin, no storage, no way out.  What holds it are its own headers, the
 frame it stands in (``templates/_artifact.html``) and the policy of the page around it; none of the
-three alone leaks nothing (``tests/server/test_artifact_escapes.py`` tries).
+three alone leaks nothing (``tests/server/render/test_artifact_escapes.py`` tries).
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""What people get wrong in the files of a project, and that every message is enough to mend it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from covalt_git.cli import cli
+from covalt_git.problems import codes
+from covalt_git.problems.explain import titles
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset
+from tests.toolsets.projects import CASES, HEAD, HELLO, MANIFEST, put_case, put_hello
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.errors import Problem
+
+each_case = pytest.mark.parametrize(
+    "case",
+    [pytest.param(path, id=path.name) for path in sorted(CASES.iterdir()) if path.is_dir()],
+)
+
+
+def problems(root: Path) -> tuple[Problem, ...]:
+    return read_project(root).problems
+
+
+def found(root: Path, more: str) -> list[tuple[int, int, str]]:
+    """Return places and codes of what is wrong with ``hello`` after adding to its manifest."""
+    put_hello(root, MANIFEST + more)
+    return [(one.line, one.col, one.code) for one in problems(root)]
+
+
+# --- the golden cases -----------------------------------------------------------------------------
+
+
+@each_case
+def test_each_mistake_is_told_as_expected(case: Path, tmp_path: Path) -> None:
+    put_case(case, tmp_path / "project")
+
+    told = "".join(f"{problem}\n" for problem in problems(tmp_path / "project"))
+
+    assert told == (case / "expected.txt").read_text(encoding="utf-8")
+
+
+@each_case
+def test_validate_prints_the_problems_and_fails_for_errors(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_case(case, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    errors = [one for one in problems(tmp_path / "project") if one.severity == "error"]
+
+    result = CliRunner().invoke(cli, ["validate"])
+
+    *lines, summary = result.stdout.splitlines(keepends=True)
+    assert "".join(lines) == (case / "expected.txt").read_text(encoding="utf-8")
+    assert re.fullmatch(r"\d+ toolsets?, \d+ tools?: \d+ problems? in \d+ files?\n", summary)
+    assert result.exit_code == bool(errors)
+
+
+@each_case
+def test_each_problem_has_a_place_and_is_in_the_house_style(case: Path, tmp_path: Path) -> None:
+    put_case(case, tmp_path)
+
+    for problem in problems(tmp_path):
+        if problem.line:
+            text = (tmp_path / problem.path).read_text(encoding="utf-8", errors="replace")
+            lines = [*text.splitlines(), ""]
+            assert 1 <= problem.col <= len(lines[problem.line - 1]) + 1
+        for words in filter(None, (problem.message, problem.hint)):
+            assert not words[0].isupper()
+            assert not words.endswith(".") or words.endswith("...")
+            assert "\n" not in words
+
+
+def test_every_code_that_can_be_raised_has_a_case() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in CASES.glob("*/expected.txt"))
+
+    assert set(re.findall(r"CG\d\d\d", text)) == set(titles())
+
+
+def test_the_toolset_that_the_cases_break_is_sound(tmp_path: Path) -> None:
+    put_hello(tmp_path)
+
+    assert problems(tmp_path) == ()
+
+
+# --- what is no mistake ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("    input_schema: {$ref: '#/$defs/a', $defs: {a: {}}}\n", id="schema-by-ref"),
+        pytest.param("    input_schema: {allOf: [{required: [name]}]}\n", id="schema-of-parts"),
+        pytest.param("    input_schema: {}\n", id="empty-schema"),
+        pytest.param("    examples: [{args: {name: Ann}}]\n", id="example-of-arguments-only"),
+        pytest.param(
+            "    output_schema: {type: object}\n    examples: [{args: {name: Ann}}]\n",
+            id="example-without-result",
+        ),
+        pytest.param("    limits: {timeout_s: 0.5}\n", id="part-of-a-second"),
+        pytest.param(
+            "tool_overrides: [{tool_id: 'hello:greet', name_override: Hi}]\n", id="whole-id"
+        ),
+        pytest.param(
+            "mcp_servers: [{id: hello, url: '${SEARCH_URL}'}]\n", id="server-named-as-its-toolset"
+        ),
+        pytest.param(
+            "mcp_servers: [{id: web, command: npx}]\n"
+            "tool_overrides: [{tool_id: 'web:find', requires_confirmation: false}]\n",
+            id="override-of-a-server's-tool",
+        ),
+        pytest.param(
+            "tool_overrides:\n- {tool_id: greet, renderer: frame, renderer_config: "
+            "{url: 'http://localhost:$return.port', port: $return.port}}\n",
+            id="expression-for-a-port",
+        ),
+        pytest.param(
+            "tool_overrides:\n- {tool_id: greet, renderer: html, renderer_config: "
+            "{artifact: ./tools/hello.py}}\n",
+            id="artifact-with-a-dot",
+        ),
+        pytest.param("extensions: {vendor: {any: [1, {thing: 2}]}}\n", id="extensions"),
+    ],
+)
+def test_these_are_allowed(tmp_path: Path, more: str) -> None:
+    assert found(tmp_path, more) == []
+
+
+def test_address_of_a_request_may_come_from_outside(tmp_path: Path) -> None:
+    asks = 'secrets: [API_BASE]\ntools:\n  - id: ask\n    http: {url: "${API_BASE}/ask"}\n'
+    put_hello(tmp_path, f"{HEAD}\n{asks}")
+
+    assert problems(tmp_path) == ()
+
+
+# --- entrypoints ----------------------------------------------------------------------------------
+
+
+def test_a_package_is_read_before_a_file_as_python_does(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    (toolset / "tools" / "hello").mkdir()
+    (toolset / "tools" / "hello" / "__init__.py").write_text("def other(): ...\n")
+
+    assert [one.code for one in problems(tmp_path)] == [codes.NO_FUNCTION]
+    assert "tools/hello/__init__.py has no function 'greet'" in problems(tmp_path)[0].message
+
+
+def test_a_module_behind_a_link_is_none(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    shutil.move(toolset / "tools", tmp_path / "elsewhere")
+    (toolset / "tools").symlink_to(tmp_path / "elsewhere")
+
+    assert {one.code for one in problems(tmp_path)} == {codes.NO_MODULE, codes.FORBIDDEN_FILE}
+
+
+def test_a_huge_module_is_a_problem_and_is_not_read_whole(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    with (toolset / "tools" / "hello.py").open("wb") as file:
+        file.truncate(60 << 20)
+
+    assert [one.code for one in problems(tmp_path)] == [codes.PYTHON_SYNTAX]
+
+
+def test_an_empty_module_names_no_function(tmp_path: Path) -> None:
+    toolset = put_hello(tmp_path)
+    (toolset / "tools" / "hello.py").write_text("")
+
+    (problem,) = problems(tmp_path)
+
+    assert problem.code == codes.NO_FUNCTION
+    assert problem.hint
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def test_schema_and_function_that_disagree_warn_only_and_the_schema_wins(tmp_path: Path) -> None:
+    put_hello(tmp_path, f"{MANIFEST}    input_schema: {{properties: {{nam: {{}}}}}}\n")
+
+    reading = read_project(tmp_path)
+
+    assert [one.severity for one in reading.problems] == ["warning", "warning"]
+    assert reading.toolsets[0].sound
+    assert read_toolset(tmp_path, "hello").tools[0].input_schema == {"properties": {"nam": {}}}
+
+
+def test_a_broken_schema_is_told_once_and_not_again_through_its_examples(tmp_path: Path) -> None:
+    more = "    input_schema: {type: objekt}\n    examples: [{args: {name: 1}}]\n"
+
+    assert found(tmp_path, more) == [(11, 26, codes.BAD_SCHEMA)]
+
+
+def test_examples_are_checked_against_what_the_function_says(tmp_path: Path) -> None:
+    assert found(tmp_path, "    examples: [{args: {name: 5}}]\n") == [(11, 30, codes.BAD_EXAMPLE)]
+
+
+# --- one problem for one mistake ------------------------------------------------------------------
+
+
+def test_a_module_with_ten_tools_reports_its_syntax_once(tmp_path: Path) -> None:
+    tools = "".join(f"  - {{id: t{n}, entrypoint: tools.hello:greet}}\n" for n in range(10))
+    toolset = put_hello(tmp_path, f"{HEAD}\ntools:\n{tools}")
+    (toolset / "tools" / "hello.py").write_text("def greet(\n")
+
+    assert [one.code for one in problems(tmp_path)] == [codes.PYTHON_SYNTAX]
+
+
+def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    put_hello(tmp_path, MANIFEST.replace("entrypoint", "entrypont"))
+    (tmp_path / "covalt.yaml").write_text("version: 2\n")
+    (tmp_path / "toolsets" / "state").mkdir()
+    (tmp_path / "toolsets" / "state" / "hello.yaml").write_text("enabled: yes\n")
+
+    assert [one.path for one in problems(tmp_path)] == [
+        "covalt.yaml",
+        "toolsets/hello/toolset.yaml",
+        "toolsets/state/hello.yaml",
+    ]
+
+
+def test_hello_has_no_other_files() -> None:
+    """The cases count on it."""
+    files = sorted(path.relative_to(HELLO).as_posix() for path in HELLO.rglob("*.*"))
+
+    assert [path for path in files if "__pycache__" not in path] == [
+        "tools/hello.py",
+        "toolset.yaml",
+    ]

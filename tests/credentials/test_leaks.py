@@ -1,0 +1,165 @@
+"""Which texts hold credentials, which only look so, and that no credential is ever repeated."""
+
+from __future__ import annotations
+
+import random
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.credentials.leaks import blotted, credentials, masked
+from covalt_git.problems import codes
+from covalt_git.toolsets.project_files import read_project
+from tests.toolsets.projects import MANIFEST, REPOSITORY, SHARED, put_hello
+
+LETTERS = string.ascii_letters + string.digits
+HEX = "0123456789abcdef"
+
+
+def made(count: int, letters: str = LETTERS) -> str:
+    """Return a text that looks random and is the same in each run; no real credential is one."""
+    return "".join(random.Random(7).choices(letters, k=count))
+
+
+KNOWN = {
+    "github": "ghp_" + made(36),
+    "github-fine-grained": "github_pat_" + made(82),
+    "gitlab": "glpat-" + made(20),
+    "aws": "AKIA" + made(16, string.ascii_uppercase + "234567"),
+    "slack": "xoxb-" + made(12, string.digits) + "-" + made(24),
+    "slack-webhook": "hooks.slack.com/services/T" + made(8) + "/B" + made(8) + "/" + made(24),
+    "discord-webhook": "discord.com/api/webhooks/" + made(18, string.digits) + "/" + made(68),
+    "anthropic": "sk-ant-" + "api03-" + made(93) + "AA",
+    "openai-project": "sk-proj-" + made(100),
+    "openai": "sk-" + made(20) + "T3Blbk" + "FJ" + made(20),
+    "google": "AIza" + made(35),
+    "stripe": "sk_live_" + made(24),
+    "npm": "npm_" + made(36),
+    "pypi": "pypi-AgE" + made(80),
+    "covalt-git": "cvg_" + made(43),
+    "hugging-face": "hf_" + made(34),
+    "sendgrid": "SG." + made(22) + "." + made(43),
+    "telegram": made(9, string.digits) + ":AA" + made(33),
+    "digitalocean": "dop_v1_" + made(64, HEX),
+    "databricks": "dapi" + made(32, HEX),
+    "groq": "gsk_" + made(52),
+    "jwt": "eyJ" + made(30) + ".eyJ" + made(40) + "." + made(43),
+    "private-key": "-----BEGIN RSA " + "PRIVATE KEY-----\n" + made(64),
+    "private-key-escaped": "-----BEGIN " + "PRIVATE KEY-----\\n" + made(64),
+}
+GUESSED = {
+    "yaml": f"api_key: {made(24)}",
+    "yaml-in-quotes": f'password: "{made(32)}"',
+    "bearer": f"Authorization: Bearer {made(30)}",
+    "basic": f"headers = {{'Authorization': 'Basic {made(40)}'}}",
+    "python": f'CLIENT_SECRET = "{made(32)}"',
+    "environ": f'os.environ.get("ACCESS_TOKEN", "{made(32)}")',
+    "flag": f"[search, --api-key={made(24)}]",
+    "json": f'{{"private_key": "{made(40, HEX)}"}}',
+    "address": f"postgres://reader:{made(12)}@db.example.com/shop",
+}
+
+
+@pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in KNOWN.items()])
+def test_a_token_of_a_known_shape_is_certain(value: str) -> None:
+    (found,) = credentials(f'x = "{value}"\n')
+
+    assert found.certain
+    assert found.value.startswith(value[:10])
+    assert found.place == 5 or not value[0].isalnum() or "." in value[:12]
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in GUESSED.items()])
+def test_a_random_value_behind_a_telling_key_is_a_guess(text: str) -> None:
+    (found,) = credentials(text)
+
+    assert not found.certain
+    assert text[found.place :].startswith(found.value)
+    assert found.value not in found.kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "api_key: ${API_KEY}",
+        "Authorization: Bearer ${GITHUB_TOKEN:-}",
+        "token: <YOUR_API_TOKEN_GOES_HERE_1A2B3C>",
+        "api_key: your-api-key-goes-here-1a2b3c4d",
+        "ghp_" + "x" * 36,
+        "AKIAIOSFODNN7" + "EXAMPLE",
+        "sk-proj-" + "0" * 48,
+        "tokenizer: sentence-transformers/all-MiniLM-L6-v2",
+        "token: sentence-transformers/all-MiniLM-L6-v2",
+        "secret: projects/123/secrets/db/versions/7",
+        "password: correct horse battery staple",
+        "token = read_token_from_file_2(path)",
+        "token = settings.oauth2_token_v2_default",
+        "primary_key: id_of_the_row_2a3b4c5d6e7f",
+        "monkey: 8f3kD02nVq7RzLm5XwTc1sYb",
+        "postgres://user:password@localhost/db",
+        "https://github.com/owner/repository@8f3kD02nVq7RzLm5XwTc",
+        "-----BEGIN PRIVATE KEY-----\n<your key>\n-----END PRIVATE KEY-----",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    ],
+)
+def test_placeholders_references_and_words_are_none(text: str) -> None:
+    assert list(credentials(text)) == []
+
+
+def test_nothing_of_ours_and_no_real_manifest_holds_a_certain_one() -> None:
+    roots = [REPOSITORY / name for name in ("toolsets", "docs", "covalt_git", "server")]
+    roots += [SHARED / "data" / "manifests"] if SHARED.is_dir() else []
+    files = [file for root in roots for file in sorted(root.rglob("*")) if file.is_file()]
+    texts = {file: file.read_bytes().decode("utf-8", "replace") for file in files}
+
+    assert len(texts) > 100
+    found = [(file.name, one.certain) for file, text in texts.items() for one in credentials(text)]
+    assert set(found) <= {("CG212.md", False), ("problems.md", False)}, "the bad example of CG212"
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param(value, id=name) for name, value in KNOWN.items() if "\n" not in value]
+)
+def test_no_problem_repeats_a_credential_whatever_else_is_wrong_there(
+    tmp_path: Path, value: str
+) -> None:
+    more = f"    enabled: '{value}'\n    renderer: '{value}'\n    '{value}': 1\n"
+    put_hello(tmp_path, MANIFEST + more)
+
+    found = read_project(tmp_path).problems
+
+    assert {codes.CREDENTIAL, codes.BAD_VALUE, codes.UNKNOWN_KEY} <= {one.code for one in found}
+    for problem in found:
+        assert value[:9] not in f"{problem}"
+
+
+@settings(deadline=None)
+@given(st.text(), st.text(), st.sampled_from(sorted(KNOWN.values())), st.integers(10, 200))
+def test_a_mask_hides_a_credential_also_where_it_is_cut_off(
+    before: str, after: str, value: str, shown: int
+) -> None:
+    text = f"{before}{value}{after}"[: len(before) + shown]
+
+    assert value[:9] not in masked(text, [value])
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="eyJ.-_=:/@'\" \nabAB019keytoken", max_size=400))
+def test_credentials_stand_where_they_are_told_to(text: str) -> None:
+    for one in credentials(text):
+        assert text[one.place : one.place + len(one.value)] == one.value
+
+
+@pytest.mark.parametrize("value", KNOWN.values(), ids=KNOWN)
+def test_a_blot_covers_a_credential_and_moves_nothing(value: str) -> None:
+    text = f"token: {value} # é\n  next: {value}\nlast: é\n"
+    hidden = blotted(text)
+
+    assert credentials(text)
+    assert all(one.value not in hidden for one in credentials(text))
+    assert len(hidden) == len(text)
+    assert [len(line) for line in hidden.splitlines()] == [len(line) for line in text.splitlines()]
+    assert hidden.endswith("last: é\n")

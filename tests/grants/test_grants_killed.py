@@ -1,0 +1,67 @@
+"""Decisions of a process that is killed: the old state or the new one, whole, at every step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.grants.grants import grant_network, grant_process, revoke_all
+from covalt_git.toolsets.overrides import override_tool
+from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
+from tests.grants.test_grants_merged import MANIFEST
+from tests.killing import killed_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.models.toolset_state import ToolsetState
+
+DECISIONS: dict[str, Callable[[Path], object]] = {
+    "toolset enable": lambda root: set_enabled(root, "demo", enabled=True),
+    "tool override": lambda root: override_tool(root, "demo:a", {"name_override": "A" * 150}),
+    "grant add": lambda root: grant_network(root, "demo", ["a.example"], by="x"),
+    "grant revoke": lambda root: revoke_all(root, "demo"),
+}
+
+
+def decided(root: Path) -> ToolsetState:
+    """Return what is decided, without the times, which differ from one try to the next."""
+    toolset = read_toolset(root, "demo")
+    assert toolset.problems == ()
+    grants = {
+        key: grant.model_copy(update={"granted_at": "2026-11-20T17:24:00Z"})
+        for key, grant in toolset.state.grants.items()
+    }
+    return toolset.state.model_copy(update={"grants": grants})
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_a_decision_is_made_or_not_wherever_it_is_killed(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "toolsets/demo"
+    folder.mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (folder / "toolset.yaml").write_text(MANIFEST.replace("NAME", "demo"), encoding="utf-8")
+    grant_process(tmp_path, "demo", "demo-server", by="x")
+    set_enabled(tmp_path, "demo", enabled=False)
+    file = tmp_path / "toolsets/state/demo.yaml"
+    content, old = file.read_bytes(), decided(tmp_path)
+    DECISIONS[name](tmp_path)
+    new = decided(tmp_path)
+    assert new != old
+    seen = []
+    for step in range(1, 200):
+        file.write_bytes(content)
+        killed = killed_at(step, lambda: DECISIONS[name](tmp_path))
+        seen.append(decided(tmp_path))
+        assert seen[-1] in (old, new)
+        if not killed:
+            break
+    set_enabled(tmp_path, "demo", enabled=True)  # clears away what was half written
+    assert {left.name for left in file.parent.iterdir()} <= {"demo.yaml"}
+    assert not killed
+    assert seen[0] == old
+    assert seen[-1] == new
+    assert len(seen) > 10

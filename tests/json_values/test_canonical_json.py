@@ -1,0 +1,205 @@
+"""Canonical JSON: equal values have equal bytes, and reading is strict."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.json_values.canonical_json import (
+    MAX_EXACT_INTEGER,
+    NotJsonError,
+    digest,
+    dumps,
+    loads,
+)
+
+SAMPLE = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "json"
+SAMPLE /= "JSONTestSuite-sample.jsonl"
+SUITE = [json.loads(line) for line in SAMPLE.read_text().splitlines()] if SAMPLE.exists() else []
+
+TEXT = st.text(st.characters(codec="utf-8"))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-MAX_EXACT_INTEGER, MAX_EXACT_INTEGER)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=8,
+)
+
+
+@given(value=JSON)
+@settings(deadline=None)
+def test_what_is_written_reads_back_equal(value: Any) -> None:
+    assert loads(dumps(value)) == value
+    assert dumps(loads(dumps(value))) == dumps(value)
+    assert json.loads(dumps(value), parse_int=float) == value
+
+
+@given(value=JSON)
+@settings(deadline=None)
+def test_every_value_is_written_as_the_standards_own_library_writes_it(value: Any) -> None:
+    assert dumps(value) == rfc8785.dumps(value)
+
+
+@given(value=st.dictionaries(TEXT, JSON))
+@settings(deadline=None)
+def test_equal_values_have_equal_bytes(value: dict[str, Any]) -> None:
+    other_order = dict(reversed(value.items()))
+
+    assert dumps(other_order) == dumps(value)
+    assert digest(other_order) == digest(value)
+
+
+@given(number=st.integers(-(2**53) + 1, 2**53 - 1))
+@settings(deadline=None)
+def test_equal_numbers_have_equal_bytes(number: int) -> None:
+    assert dumps(float(number)) == dumps(number)
+
+
+@given(number=st.floats(allow_nan=False, allow_infinity=False))
+@settings(deadline=None)
+def test_every_double_reads_back_exactly(number: float) -> None:
+    assert loads(dumps(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param({"b": 1, "a": [True, None]}, '{"a":[true,null],"b":1}', id="sorted"),
+        pytest.param({"\ufb33": 1, "\U0001f600": 2}, '{"😀":2,"\ufb33":1}', id="utf-16-order"),
+        pytest.param([1e21, 1e20, 1e-7, 0.5], "[1e+21,100000000000000000000,1e-7,0.5]", id="float"),
+        pytest.param([-0.0, 1.0], "[0,1]", id="whole-floats"),
+        pytest.param('\x00\n"\\/é\u2028', '"\\u0000\\n\\"\\\\/é\u2028"', id="text"),
+        pytest.param((1, (2,)), "[1,[2]]", id="tuples"),
+    ],
+)
+def test_the_one_form(value: object, text: str) -> None:
+    assert dumps(value) == text.encode()
+
+
+def test_digest_names_its_hash() -> None:
+    assert digest({}) == "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        pytest.param(
+            {"rows": [{}, {"total": 2**53}]},
+            "$.rows[1].total: 9007199254740992 is beyond what JSON numbers hold exactly; "
+            "give it as a string",
+            id="integer",
+        ),
+        pytest.param(
+            10**5000,
+            "$: an integer is beyond what JSON numbers hold exactly; give it as a string",
+            id="integer-too-long-to-print",
+        ),
+        pytest.param([math.nan], "$[0]: nan is not a JSON number", id="nan"),
+        pytest.param({"a": -math.inf}, "$.a: -inf is not a JSON number", id="infinity"),
+        pytest.param({"a": {1: 2}}, "$.a: the key 1 is not a string", id="key"),
+        pytest.param({"a": "\ud800"}, "$.a: half of a surrogate pair is not text", id="surrogate"),
+        pytest.param(
+            {"\udfff": 1}, "$.<key>: half of a surrogate pair is not text", id="surrogate-in-a-key"
+        ),
+        pytest.param({"a": b"x"}, "$.a: a bytes is not JSON", id="bytes"),
+        pytest.param([{1, 2}], "$[0]: a set is not JSON", id="set"),
+    ],
+)
+def test_what_json_cannot_hold_is_told_with_its_place(value: object, message: str) -> None:
+    with pytest.raises(NotJsonError) as caught:
+        dumps(value)
+
+    assert str(caught.value) == message
+
+
+def test_value_that_holds_itself_is_told() -> None:
+    value: list[Any] = []
+    value.append(value)
+
+    with pytest.raises(NotJsonError, match="nested too deeply"):
+        dumps(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "1:1: Expecting value", id="nothing"),
+        pytest.param('{\n  "a": ]', "2:8: Expecting value", id="place"),
+        pytest.param("[1] [2]", "1:5: Extra data", id="two-values"),
+        pytest.param('{"a":1,"b":2,"a":1}', "duplicate key 'a'", id="duplicate"),
+        pytest.param('[{"x":{"a":1,"a":1}}]', "duplicate key 'a'", id="duplicate-within"),
+        pytest.param('{"a":1,"\\u0061":1}', "duplicate key 'a'", id="duplicate-by-escape"),
+        pytest.param("NaN", "NaN is not JSON", id="nan"),
+        pytest.param("[-Infinity]", "-Infinity is not JSON", id="infinity"),
+        pytest.param("1e999", "1e999 is beyond what JSON numbers hold", id="too-large"),
+        pytest.param(
+            "9007199254740993",
+            "9007199254740993 is beyond what JSON numbers hold exactly",
+            id="not-exact",
+        ),
+        pytest.param(
+            "1" + "0" * 350,
+            "1" + "0" * 39 + " is beyond what JSON numbers hold exactly",
+            id="beyond-doubles",
+        ),
+        pytest.param(
+            "9" * 10_000, "9" * 40 + " is beyond what JSON numbers hold exactly", id="very-long"
+        ),
+        pytest.param(b'"\xff"', "this is not UTF-8", id="not-utf-8"),
+        pytest.param(b"\xef\xbb\xbf1", "1:1: Unexpected UTF-8 BOM", id="byte-order-mark"),
+        pytest.param("[" * 100_000, "this is nested too deeply", id="deep"),
+    ],
+)
+def test_what_is_no_json_is_told(text: str | bytes, message: str) -> None:
+    with pytest.raises(NotJsonError) as caught:
+        loads(text)
+
+    assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "number", [MAX_EXACT_INTEGER, -MAX_EXACT_INTEGER, 2.0**53, 1e20, -1e20, 999999999999999900000.0]
+)
+def test_largest_whole_numbers_read_back(number: float) -> None:
+    assert loads(dumps(number)) == number
+
+
+def test_duplicate_among_very_many_keys_is_found_at_once() -> None:
+    keys = [f'"{number}":1' for number in range(200_000)]
+
+    with pytest.raises(NotJsonError, match="duplicate key '199999'"):
+        loads("{" + ",".join([*keys, keys[-1]]) + "}")
+
+
+@pytest.mark.parametrize("case", SUITE, ids=lambda case: case["name"])
+def test_json_test_suite(case: dict[str, str]) -> None:
+    text = base64.b64decode(case["b64"])
+    try:
+        loads(text)
+        read = True
+    except NotJsonError:
+        read = False
+
+    assert case["verdict"] == "i" or read == (case["verdict"] == "y")
+
+
+@given(text=st.text() | st.binary() | st.text('[]{}":,0123456789.eE+-tru nl\\'))
+@settings(deadline=None, max_examples=300)
+def test_reading_raises_nothing_else(text: str | bytes) -> None:
+    try:
+        value = loads(text)
+    except NotJsonError:
+        return
+
+    assert json.loads(text, parse_int=float) == value

@@ -1,0 +1,366 @@
+"""JSON Schema as tools are checked by it: the standard's own vectors, and nothing fetched."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.json_values.json_schema import (
+    BadSchemaError,
+    InvalidArgumentsError,
+    schema_problems,
+    value_problems,
+)
+from covalt_git.json_values.pointer import json_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+VECTORS = Path(__file__).parents[2].parent / "shared" / "data" / "json-schema" / "draft2020-12"
+FORMATS_ARE_NOTES = "format.json"
+"""Draft 2020-12 takes ``format`` for a note, unless a schema asks for more: all are valid."""
+
+
+def vectors() -> list[Any]:
+    found = []
+    for path in sorted(VECTORS.glob("*.json")) if VECTORS.exists() else ():
+        for group in json.loads(path.read_text(encoding="utf-8")):
+            name = f"{path.stem}: {group['description']}"
+            found.append(pytest.param(group["schema"], group["tests"], id=name))
+    return found
+
+
+@pytest.mark.skipif(not VECTORS.exists(), reason="the vectors are not beside this checkout")
+@pytest.mark.parametrize(("schema", "tests"), vectors())
+def test_the_standard_s_own_vectors_agree(schema: Any, tests: list[Any]) -> None:
+    assert schema_problems(schema) == []
+    told = {test["description"]: value_problems(schema, test["data"]) for test in tests}
+
+    assert {name: not problems for name, problems in told.items()} == {
+        test["description"]: test["valid"] for test in tests
+    }
+
+
+# --- nothing is fetched ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    """Yield the address of a server with a schema, and the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"type": "string"}')
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}", asked
+        listening.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("place", ["$ref", "$dynamicRef", "$schema"])
+def test_no_address_is_ever_asked(server: tuple[str, list[str]], place: str) -> None:
+    address, asked = server
+    schema = {"type": "object", "properties": {"a": {place: f"{address}/a.json#/b"}}}
+
+    found = schema_problems(schema)
+
+    assert asked == []
+    if place != "$schema":
+        assert found == [
+            (
+                ("properties", "a", place),
+                f"'{address}/a.json' is outside this schema, and nothing is fetched",
+            )
+        ]
+        with pytest.raises(BadSchemaError, match="is outside this schema, and nothing is fetched"):
+            value_problems(schema, {"a": 1})
+
+
+def test_no_file_is_ever_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"type": "string"}')
+    address = (tmp_path / "a.json").as_uri()
+
+    assert schema_problems({"items": [], "$ref": address}) != []
+    assert schema_problems({"$ref": address}) == [
+        (("$ref",), f"{address!r} is outside this schema, and nothing is fetched")
+    ]
+
+
+def test_relative_references_lead_nowhere_but_into_the_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.json").write_text('{"type": "string"}')
+    monkeypatch.chdir(tmp_path)
+    inner = {"$defs": {"a": {"$id": "a.json", "type": "string"}}}
+
+    for ref in ("a.json", "./a.json"):
+        ((place, message),) = schema_problems({"anyOf": [{}, {"$ref": ref}]})
+        assert place == ("anyOf", 1, "$ref")
+        assert message.endswith("is outside this schema, and nothing is fetched")
+    assert schema_problems({"$id": "https://example.com/b", "$ref": "a.json", **inner}) == []
+
+
+def test_the_meta_schema_itself_may_be_referred_to() -> None:
+    schema = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
+
+    assert schema_problems(schema) == []
+    assert value_problems(schema, {"type": "objekt"}) != []
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^([a-zA-Z]+)*$", "(.*)*b", "^(.*?,){200}$"],
+)
+def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
+    start = time.process_time()
+
+    assert value_problems({"pattern": pattern}, "a" * 40_000 + "!")
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^(((a{1,1000}){1,1000}){1,1000})$", "(?=a)", r"(a)\1", "(a", "[", "a{2,1}", "(?<!a)"],
+)
+def test_patterns_that_cannot_be_bounded_are_told(pattern: str) -> None:
+    ((place, message),) = schema_problems({"properties": {"a": {"pattern": pattern}}})
+
+    assert place == ("properties", "a", "pattern")
+    assert message.startswith("the pattern ")
+    assert message.endswith(
+        "is no regular expression, or looks around or back, which is not supported"
+    )
+
+
+def nested(depth: int, key: str) -> Any:
+    value: Any = {}
+    for _ in range(depth):
+        value = {key: value}
+    return value
+
+
+@pytest.mark.parametrize("depth", [60, 300, 900])
+def test_depth_of_schemas_and_values_is_a_problem_and_no_crash(depth: int) -> None:
+    told = schema_problems(nested(depth, "items")) + value_problems({}, nested(depth, "a"))
+
+    assert {message for _, message in told} <= {"this is nested too deeply"}
+    assert bool(told) == (depth > 60)
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    loop = {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"}
+    tree = {"properties": {"next": {"$ref": "#"}}, "additionalProperties": False}
+
+    assert schema_problems(loop) == []
+    assert value_problems(loop, 1) == []
+    assert value_problems(tree, {"next": {"next": {"nxt": 1}}}) == [
+        (("next", "next"), "'nxt' is unknown, did you mean 'next'?")
+    ]
+
+
+@pytest.mark.parametrize("bound", [2**53, -(2**53), 2**64])
+def test_numbers_that_json_does_not_keep_are_a_problem_of_the_schema(bound: int) -> None:
+    schema = {"maximum": bound}
+
+    ((_, message),) = schema_problems(schema)
+
+    assert message.startswith(f"$.maximum: {bound} is beyond what JSON numbers hold exactly")
+    with pytest.raises(BadSchemaError):
+        value_problems(schema, 1)
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    ((_, message),) = value_problems({"maxLength": 3}, "x" * 100_000)
+
+    assert message == f'"{"x" * 78}… is longer than 3 characters'
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+KEYWORDS = (
+    *("type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "allOf", "not"),
+    *("$ref", "$defs", "pattern", "minimum", "maxLength", "additionalProperties", "prefixItems"),
+    *("if", "then", "format", "$id", "$anchor", "$schema", "patternProperties", "uniqueItems"),
+)
+schemas = st.recursive(
+    st.sampled_from(
+        [{}, True, False, "string", "#", "#/$defs/a", "(a", 3, ["a"], {"type": "string"}]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2)
+    ),
+    max_leaves=8,
+).filter(lambda schema: isinstance(schema, dict))
+
+
+@given(schema=schemas, value=json_values)
+@settings(max_examples=300, deadline=None)
+def test_any_schema_is_used_or_told_and_any_value_judged(schema: Any, value: Any) -> None:
+    if schema_problems(schema):
+        for place, message in schema_problems(schema):
+            assert message
+            assert all(isinstance(part, str | int) for part in place)
+        return
+
+    for _, message in value_problems(schema, value):
+        assert message
+        assert "\ue000" not in message
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "place", "message"),
+    [
+        ({"type": "str"}, ("type",), "'str' is no type, did you mean 'string'?"),
+        ({"type": ["null", "int"]}, ("type",), "'int' is no type, did you mean 'integer'?"),
+        (
+            {"type": "xyzzy"},
+            ("type",),
+            "'xyzzy' is no type; one of: object, array, string, number, integer, boolean, null",
+        ),
+        (
+            {"properties": {"a": "string"}},
+            ("properties", "a"),
+            "must be a schema, such as {type: string}, not a text",
+        ),
+        (
+            {"type": ["null", "null"]},
+            ("type",),
+            '["null","null"] names no type, or one of them twice',
+        ),
+        ({"required": "a"}, ("required",), "must be a list, not a text"),
+        ({"minLength": -1}, ("minLength",), "-1 is less than the minimum of 0"),
+        (
+            {"$ref": "#/$defs/nam", "$defs": {"name": {}}},
+            ("$ref",),
+            "'#/$defs/nam' is not in this schema, did you mean '#/$defs/name'?",
+        ),
+        ({"items": {"$ref": "#top"}}, ("items", "$ref"), "'#top' is not in this schema"),
+    ],
+)
+def test_words_about_a_schema(schema: Any, place: tuple[str | int, ...], message: str) -> None:
+    assert schema_problems(schema) == [(place, message)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        ({"type": "object"}, [], "must be an object, not a list"),
+        ({"type": "integer"}, True, "must be an integer, not true or false"),
+        ({"type": ["string", "null"]}, 5, "must be a text or null, not an integer"),
+        ({"type": "number"}, None, "must be a number, not null"),
+        (
+            {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "x",
+            "must be an integer or null, not a text",
+        ),
+        ({"anyOf": [{"const": 1}, {"const": 2}]}, "x", '"x" is none of what is allowed here'),
+        ({"anyOf": [{"const": 1}, {"type": "null"}]}, "x", 'must be 1, not "x"'),
+        ({"oneOf": [{}, {}]}, 1, "1 fits several of what is allowed here, not just one"),
+        ({"required": ["a"]}, {}, "'a' is missing"),
+        (
+            {"properties": {"path": {}}, "additionalProperties": False},
+            {"pth": 1},
+            "'pth' is unknown, did you mean 'path'?",
+        ),
+        (
+            {"enum": ["red", "green"]},
+            "gren",
+            '"gren" is none of "red", "green", did you mean "green"?',
+        ),
+        ({"enum": [1, 2]}, 3, "3 is none of 1, 2"),
+        ({"const": 4}, 5, "must be 4, not 5"),
+        ({"minimum": 3}, 2, "2 is less than the minimum of 3"),
+        ({"pattern": "^a"}, "b", '"b" does not match "^a"'),
+        ({"not": {}}, 1, "1 is not allowed here"),
+        (False, 1, "1 is not allowed here"),
+        ({"contains": {"const": 2}}, [1], "[1] lacks an item that has to be there"),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, 'the key "ab" is longer than 1 character'),
+        ({"uniqueItems": True}, [1, 1], "[1,1] has non-unique elements"),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "'b' is missing"),
+    ],
+)
+def test_words_about_a_value(schema: Any, value: Any, message: str) -> None:
+    assert value_problems(schema, value) == [((), message)]
+
+
+def test_a_typo_deep_inside_gets_its_neighbours_name() -> None:
+    inner = {"type": "object", "properties": {"name": {}}, "additionalProperties": False}
+    schema = {"properties": {"rows": {"items": inner}}}
+
+    assert value_problems(schema, {"rows": [{}, {"nmae": 1}]}) == [
+        (("rows", 1), "'nmae' is unknown, did you mean 'name'?")
+    ]
+
+
+def test_all_problems_are_told_at_once_with_their_places() -> None:
+    schema = {
+        "properties": {"a": {"type": "string"}, "rows": {"items": {"type": "integer"}}},
+        "required": ["b"],
+    }
+
+    found = value_problems(schema, {"a": 1, "rows": [1, "x", None]})
+
+    assert sorted((json_path(place), message) for place, message in found) == [
+        ("$", "'b' is missing"),
+        ("$.a", "must be a text, not an integer"),
+        ("$.rows[1]", "must be an integer, not a text"),
+        ("$.rows[2]", "must be an integer, not null"),
+    ]
+
+
+def test_problems_of_a_value_that_may_be_null_are_those_of_what_it_else_has_to_be() -> None:
+    rows = {"items": {"required": ["a"], "properties": {"a": {"type": "integer"}}}}
+    schema = {"properties": {"rows": {"anyOf": [{"type": "array", **rows}, {"type": "null"}]}}}
+
+    assert value_problems(schema, {"rows": [{}, {"a": "x"}]}) == [
+        (("rows", 0), "'a' is missing"),
+        (("rows", 1, "a"), "must be an integer, not a text"),
+    ]
+
+
+def test_invalid_arguments_name_the_tool_and_every_place() -> None:
+    error = InvalidArgumentsError(
+        "a:b", [("$.x", "must be a text, not null"), ("$", "'y' is missing")]
+    )
+
+    assert str(error).splitlines() == [
+        "$.x: invalid_arguments must be a text, not null",
+        "$: invalid_arguments 'y' is missing",
+        "a:b does not take these arguments",
+        "  hint: covalt-git tool show a:b",
+    ]

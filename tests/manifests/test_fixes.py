@@ -1,0 +1,220 @@
+"""What ``validate --fix`` mends, and that it changes nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git import yaml_text
+from covalt_git.manifests.fixes import fix_text, fixable_files
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from covalt_git.toolsets.project_files import read_project
+from tests.examples import examples
+from tests.toolsets.projects import CASES, put_case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.json_values import JsonObject
+
+PATH = "toolsets/hello/toolset.yaml"
+HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'
+
+
+def fixed(more: str) -> str:
+    """Return what is added to a manifest as it is after mending."""
+    text = fix_text(HEAD + more, PATH).text
+    assert text.startswith(HEAD)
+    return text.removeprefix(HEAD)
+
+
+def data(text: str) -> JsonObject:
+    found: JsonObject = yaml_text.load(text, PATH).data
+    return found
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        pytest.param(
+            "tools:\n- id: greet  # first\n  entrypont:   tools.hello:greet  # see there\n",
+            "tools:\n- id: greet  # first\n  entrypoint:   tools.hello:greet  # see there\n",
+            id="one-letter-missing",
+        ),
+        pytest.param(
+            "toolOverrides:\n- {tool_id: greet, 'requiresConfirmation': true}\n",
+            "tool_overrides:\n- {tool_id: greet, 'requires_confirmation': true}\n",
+            id="camel-case-in-quotes-and-braces",
+        ),
+        pytest.param(
+            'tools:\n- id: a\n  entrypoint: m:f\n  "Input-Schema": {}\r\n',
+            'tools:\n- id: a\n  entrypoint: m:f\n  "input_schema": {}\r\n',
+            id="capitals-and-dash",
+        ),
+        pytest.param(
+            "tools:\n- id: a\n  entrypoint: m:f\ntool_overrides:\n- tool_id: a\n  renderer: code\n"
+            "  renderer_config: {langauge: python}",
+            "tools:\n- id: a\n  entrypoint: m:f\ntool_overrides:\n- tool_id: a\n  renderer: code\n"
+            "  renderer_config: {language: python}",
+            id="in-a-renderer's-configuration-and-no-line-end",
+        ),
+        pytest.param(
+            "tools:\n- id: a\n  entrypoint: m:f\n  renderer: {type: code, langauge: python}\n",
+            "tools:\n- id: a\n  entrypoint: m:f\n  renderer: {type: code, language: python}\n",
+            id="in-a-renderer-of-the-old-place-which-stays",
+        ),
+    ],
+)
+def test_a_key_that_can_only_be_one_is_written_so(wrong: str, right: str) -> None:
+    assert fixed(wrong) == right
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("descripton: a\ndescriptio: b\n", id="two-that-mean-one"),
+        pytest.param("colour: red\n", id="nothing-near"),
+        pytest.param("sources:\n- {id: a, type: openapi, schema_file: b}\n", id="another-word"),
+        pytest.param("description: a\ndescriptio: b\n", id="the-right-one-is-there"),
+        pytest.param("extensions: {vendor: {entrypont: 1}}\n", id="somebody-else's-key"),
+        pytest.param("tools: [\n", id="not-yaml"),
+        pytest.param(
+            "python: &p {dependancies: []}\nextensions: {p: *p}\n", id="repeated-elsewhere"
+        ),
+    ],
+)
+def test_what_is_not_sure_stays(more: str) -> None:
+    assert fix_text(HEAD + more, PATH) == (HEAD + more, ())
+
+
+def test_of_two_mends_the_one_that_would_change_something_else_is_left_out() -> None:
+    more = "descripton: x\npython: &p {dependancies: []}\nextensions: {p: *p}\n"
+
+    assert fixed(more) == more.replace("descripton", "description")
+
+
+def test_covalt_yaml_is_mended_and_a_state_file_is_not(tmp_path: Path) -> None:
+    put_case(CASES / "config-approval-keys", tmp_path / "a")
+    put_case(CASES / "state-values", tmp_path / "b")
+
+    assert fixable_files(read_project(tmp_path / "a").problems) == ["covalt.yaml"]
+    assert fixable_files(read_project(tmp_path / "b").problems) == []
+    assert fix_text("version: 1\nroels: {}\n", "covalt.yaml").text == "version: 1\nroles: {}\n"
+
+
+def test_a_byte_order_mark_stays() -> None:
+    assert fix_text(f"\ufeff{HEAD}descripton: a", PATH).text == f"\ufeff{HEAD}description: a"
+
+
+def test_what_was_mended_is_told_at_its_place() -> None:
+    (told,) = fix_text(f"{HEAD}tools:\n- id: a\n  entrypont: m:f\n", PATH).mended
+
+    assert str(told) == f"{PATH}:6:3: CG201 tools[a]: 'entrypont' is now 'entrypoint'"
+
+
+# --- laws -----------------------------------------------------------------------------------------
+
+TOOL_KEYS = sorted(set(ToolDeclaration.model_fields) - {"id", "entrypoint", "http", "renderer"})
+TEXTS = st.sampled_from(["a", "$return.text", "two words", "yes", "x: y", "# no", "{", "ä\n b"])
+CONFIGS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["code", "document"])},
+    optional={"content": TEXTS | st.lists(TEXTS, max_size=2), "file": TEXTS},
+)
+RENAMED = st.sampled_from(["renderer", "Renderer", "rendrer"])
+COMMENTS = st.sampled_from(["", "  # a comment", "  # with } and type: code"])
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> str:
+    """Return a manifest with old renderers and misspelt keys, laid out in many ways."""
+    lines = [draw(st.sampled_from(["# top", "", "descripton: x", "description: x"]))]
+    step = draw(st.sampled_from(["", "  ", "    "]))
+    lines.append(f"tools:{draw(COMMENTS)}")
+    for number in range(draw(st.integers(1, 3))):
+        keys = [f"id: t{number}", f"entrypoint: m:f{draw(COMMENTS)}"]
+        if draw(st.booleans()):
+            config = draw(CONFIGS)
+            name = draw(RENAMED)
+            if draw(st.booleans()):
+                keys.append(f"{name}: {json.dumps(config)}{draw(COMMENTS)}")
+            else:
+                deep = draw(st.sampled_from(["  ", "   "]))
+                inner = [
+                    f"\n{step}  {deep}{key}: {json.dumps(value)}{draw(COMMENTS)}"
+                    for key, value in draw(st.permutations(list(config.items())))
+                ]
+                keys.append(f"{name}:{draw(COMMENTS)}{''.join(inner)}")
+        keys = draw(st.permutations(keys))
+        lines.append(f"{step}- " + f"\n{step}  ".join(keys))
+        lines += draw(st.sampled_from([[], [""], ["# between"]]))
+    if draw(st.booleans()):
+        override = draw(st.sampled_from(["t0", "hello:t1", "other"]))
+        lines += ["tool_overrides:", f"{step}- tool_id: {override}{draw(COMMENTS)}"]
+    end = draw(st.sampled_from(["", "\n", "\n\n# end\n"]))
+    return HEAD + "\n".join(lines) + end
+
+
+def with_right_names(found: JsonObject) -> JsonObject:
+    """Return a manifest's data with keys as they should be."""
+    right = {"descripton": "description", "Renderer": "renderer", "rendrer": "renderer"}
+    found = {right.get(key, key): value for key, value in found.items()}
+    tools = [{right.get(key, key): value for key, value in tool.items()} for tool in found["tools"]]
+    return found | {"tools": tools}
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(manifests())
+def test_mending_changes_nothing_but_what_is_mended(text: str) -> None:
+    after = fix_text(text, PATH)
+
+    assert data(after.text) == with_right_names(data(text))
+    assert fix_text(after.text, PATH) == (after.text, ())
+    for comment in ("# a comment", "# with } and type: code", "# top", "# between", "# end"):
+        assert after.text.count(comment) == text.count(comment)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.sampled_from(TOOL_KEYS), st.data())
+def test_a_slip_in_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
+    at = draw.draw(st.integers(0, len(key) - 1))
+    wrong = draw.draw(
+        st.sampled_from([key[:at] + key[at + 1 :], key[: at + 1] + key[at:], key.upper()])
+    )
+    before = f"{HEAD}tools:\n- id: a\n  entrypoint: m:f\n  {wrong}: x\n"
+
+    after = fix_text(before, PATH).text
+
+    if after != before:
+        changed = [
+            (old, new)
+            for old, new in zip(before.splitlines(), after.splitlines(), strict=True)
+            if old != new
+        ]
+        assert changed == [(f"  {wrong}: x", f"  {key}: x")]
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.text(alphabet="abid:{}[]-\n \"'#&*|>\r\t,?!é", max_size=80))
+def test_any_text_is_left_as_it_is_or_mended_once(text: str) -> None:
+    once = fix_text(text, PATH).text
+
+    assert fix_text(once, PATH).text == once
+
+
+@pytest.mark.parametrize("model", [ToolsetManifest, ToolDeclaration, ProjectConfig])
+def test_no_key_is_taken_for_a_slip_in_another(model: type[ToolsetManifest]) -> None:
+    """Else the key of a later version would be mended into one of today."""
+    from covalt_git.manifests.fixes import _surely_meant  # noqa: PLC0415
+
+    names = sorted(model.model_fields)
+
+    for name in names:
+        assert _surely_meant(name, [one for one in names if one != name]) is None

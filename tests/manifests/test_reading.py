@@ -1,0 +1,307 @@
+"""Reading YAML as a model: never a crash, every problem at its place, in plain words."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git import yaml_text
+from covalt_git.json_values import canonical_json
+from covalt_git.manifests.reading import check, read_yaml
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.toolsets.toolset import read_toolset
+from tests.examples import examples
+from tests.toolsets.projects import HEAD, MANIFEST, put_hello
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.errors import Problem
+    from covalt_git.models.base import StrictModel
+
+
+def told(text: str, model: type[StrictModel] = ToolsetManifest) -> list[str]:
+    """Return the problems of a text as people read them, without its path."""
+    problems = check(yaml_text.load(text, "f"), model).problems
+    return [str(problem).removeprefix("f:") for problem in problems]
+
+
+def words(text: str, model: type[StrictModel] = ToolsetManifest) -> str:
+    """Return the one problem of a text, without place and code."""
+    (problem,) = check(yaml_text.load(text, "f"), model).problems
+    return f"{problem.message} | {problem.hint}"
+
+
+def test_a_sound_file_gives_its_model_and_its_places(tmp_path: Path) -> None:
+    (tmp_path / "toolset.yaml").write_text(MANIFEST)
+
+    reading = read_yaml(tmp_path / "toolset.yaml", "toolset.yaml", ToolsetManifest)
+
+    assert reading.value is not None
+    assert reading.value.tools[0].entrypoint == "tools.hello:greet"
+    assert reading.problems == ()
+    problem = reading.problem("CG999", ("tools", 0, "entrypoint"), "so so", hint="do")
+    assert str(problem) == ("toolset.yaml:10:17: CG999 tools[greet].entrypoint: so so\n  hint: do")
+
+
+def test_a_file_that_is_not_there_has_no_line(tmp_path: Path) -> None:
+    reading = read_yaml(tmp_path / "covalt.yaml", "covalt.yaml", ProjectConfig)
+
+    assert [str(one) for one in reading.problems] == [
+        "covalt.yaml: CG101 cannot be read: no such file or directory"
+    ]
+
+
+def test_list_items_are_named_by_their_id_where_that_is_a_text() -> None:
+    tools = "tools:\n  - {id: [a], x: 1}\n  - {id: b, x: 1}\n  - {x: 1, entrypoint: 'a:b'}\n"
+    overrides = "tool_overrides:\n  - {tool_id: c, x: 1}\n"
+
+    places = [line.split(" ", 2)[2].split(":")[0] for line in told(f"{HEAD}\n{tools}{overrides}")]
+
+    unknown = [place for place in places if not place.endswith(".id")]
+    assert unknown == ["tools[0]", "tools[b]", "tools[2]", "tools[2]", "tool_overrides[c]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(
+            f"{HEAD}\nenabled: true\n",
+            "unknown key 'enabled' | known keys: auth, defaults, description, extensions, icon, id, "
+            "manifest_version, mcp_servers, name, prompts, python, resources, secrets, sources, "
+            "tool_overrides, tools, version",
+            id="nothing-near",
+        ),
+        pytest.param(
+            f"{HEAD}\ndefaults: {{enabled: 'true'}}\n",
+            "defaults.enabled: must be true or false, not 'true' | write true",
+            id="true-in-quotes",
+        ),
+        pytest.param(
+            f"{HEAD}\ndefaults: {{enabled: 0}}\n",
+            "defaults.enabled: must be true or false, not 0 | write false",
+            id="zero",
+        ),
+        pytest.param(
+            f"{HEAD}\ndefaults: yes please\n",
+            "defaults: must be a mapping, not 'yes please' | ",
+            id="text-for-mapping",
+        ),
+        pytest.param(
+            f"{HEAD}\ndescription:\n",
+            "description: must be a text, not nothing | write a value, or remove the line",
+            id="nothing",
+        ),
+        pytest.param(
+            f"{HEAD}\ndescription: true\n",
+            'description: must be a text, not true | put it in quotes: "true"',
+            id="true-for-text",
+        ),
+        pytest.param(
+            f"{HEAD}\nsecrets: WEATHER_KEY\n",
+            "secrets: must be a list, not 'WEATHER_KEY' | write a list: [\"WEATHER_KEY\"]",
+            id="text-for-list",
+        ),
+        pytest.param(
+            f"{HEAD}\nextensions: [a]\n", "extensions: must be a mapping, not a list | ", id="list"
+        ),
+        pytest.param(
+            f"{HEAD}\ntools: [{{id: a, http: {{url: 'https://a.b', parameters: "
+            "{x: {in: path, location: query}}}}]\n",
+            "tools[a].http.parameters.x: unknown key 'location' | "
+            "known keys: file, in, name, style",
+            id="a-name-of-python's",
+        ),
+        pytest.param(
+            f"{HEAD}\nmcp_servers: [{{id: a, url: example.com}}]\n",
+            "mcp_servers[a].url: must be an address, not 'example.com' | "
+            "such as https://example.com/; ${NAME} may stand for one that is set outside",
+            id="address",
+        ),
+        pytest.param(
+            f"{HEAD}\nmcp_servers: [{{id: a, url: 'https://me:word@example.com/@x'}}]\n",
+            "mcp_servers[a].url: the address names a user | "
+            'write headers: {Authorization: "Bearer ${NAME}"}',
+            id="address-with-a-user",
+        ),
+        pytest.param(
+            f"{HEAD}\nsources: [{{id: a, type: OpenAPI}}]\n",
+            "sources[a].type: 'OpenAPI' is not allowed | "
+            "write openapi; one of: openapi, graphql, mcp, plugin",
+            id="other-case",
+        ),
+    ],
+)
+def test_words_of_a_manifest(text: str, expected: str) -> None:
+    assert words(text) == expected
+
+
+def test_words_of_union_members_are_one_problem_with_the_right_keys() -> None:
+    grant = "kind: network, digest: sha256:%s, granted_at: '2026-01-01T00:00:00Z'" % ("0" * 64)
+
+    said = words(f"grants:\n  a: {{{grant}, granted_by: me, hosts: [], port: 1}}\n", ToolsetState)
+
+    assert said == (
+        "grants.a: unknown key 'port' | known keys: digest, granted_at, granted_by, hosts, kind"
+    )
+
+
+@pytest.mark.parametrize("version", ["true", "1.0", '"1"', "2", "null", "[1]"])
+def test_version_of_covalt_yaml_is_the_integer_one(version: str) -> None:
+    (problem,) = told(f"version: {version}\n", ProjectConfig)
+
+    assert problem.startswith("1:10: CG203 version: ")
+    assert told("version: 1\n", ProjectConfig) == []
+
+
+@pytest.mark.parametrize("version", ['"1"', "1", "'1'"])
+def test_manifest_version_may_be_text_or_integer(version: str) -> None:
+    text = MANIFEST.replace('manifest_version: "1"', f"manifest_version: {version}")
+    reading = check(yaml_text.load(text, "f"), ToolsetManifest)
+
+    assert reading.value is not None
+    assert reading.value.manifest_version == "1"
+
+
+@pytest.mark.parametrize("version", ['"2"', "2", "1.0", "true", "null", '""', "[1]"])
+def test_no_other_manifest_version_is_read(version: str) -> None:
+    text = MANIFEST.replace('manifest_version: "1"', f"manifest_version: {version}")
+
+    assert [line[:12] for line in told(text)] == ["2:19: CG203 "]
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "9007199254740992",
+        "-9007199254740992",
+        "1" + 300 * "0",
+        "0x20000000000000",
+        "0xffffffffffffffffffff",
+        "0o400000000000000000",
+    ],
+)
+def test_integers_that_json_readers_change_are_refused_anywhere(number: str) -> None:
+    (problem,) = told(f"{HEAD}\nextensions:\n  deep: [{{x: {number}}}]\n")
+
+    assert problem.startswith("9:14: CG108 extensions.deep[0].x: an integer beyond 2^53")
+
+
+def test_the_largest_exact_integers_are_kept() -> None:
+    assert told(f"{HEAD}\nextensions: {{a: 9007199254740991, b: -9007199254740991}}\n") == []
+
+
+# --- laws ----------------------------------------------------------------------------------------
+
+KEYS = sorted(
+    {
+        name
+        for schema in [ToolsetManifest.model_json_schema()]
+        for one in [schema, *schema["$defs"].values()]
+        for name in one.get("properties", {})
+    }
+    | {"type", "file", "artifact", "port", "properties", "$ref", "required", "pattern", "enum"}
+)
+TEXTS = st.sampled_from(
+    (
+        *(
+            "",
+            "hello",
+            "greet",
+            "code",
+            "html",
+            "tools.hello:greet",
+            "..",
+            "/etc/passwd",
+            "$args.x",
+        ),
+        *("string", "object", "https://a.b/{c}", "#/$defs/a", "(a", "a" * 200, "hello:x", "\n"),
+    )
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 2**60) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYS) | TEXTS, inner, max_size=5)
+    ),
+    max_leaves=25,
+)
+SOUND: dict[str, Any] = {"id": "hello", "name": "Hello", "version": "1"}
+GREET = {"id": "greet", "entrypoint": "tools.hello:greet"}
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Any:
+    """Something like a manifest: a sound one with parts of it replaced."""
+    data = SOUND | draw(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4))
+    tool = GREET | draw(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3))
+    override = {"tool_id": "greet"} | draw(
+        st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3)
+    )
+    whole = st.sampled_from(
+        [
+            data,
+            data | {"tools": [tool, GREET]},
+            SOUND | {"tools": [tool]},
+            SOUND | {"tools": [GREET], "tool_overrides": [override]},
+        ]
+    )
+    return draw(whole | VALUES)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("any")
+    put_hello(folder)
+    return folder
+
+
+@given(data=manifests())
+@settings(max_examples=examples(150), deadline=None)
+def test_reading_never_raises_and_every_problem_has_its_place(data: Any, root: Path) -> None:
+    text = json.dumps(data, indent=1)
+    (root / "toolsets" / "hello" / "toolset.yaml").write_text(text)
+
+    toolset = read_toolset(root, "hello")
+
+    for problem in toolset.problems:
+        _check_place(problem, text)
+    # What the index stores of it is JSON in any case.
+    canonical_json.dumps([problem.as_json() for problem in toolset.problems])
+    canonical_json.dumps([tool.model_dump(mode="json", by_alias=True) for tool in toolset.tools])
+
+
+def _check_place(problem: Problem, text: str) -> None:
+    assert problem.message
+    assert len(problem.message) < 1_000
+    if problem.path.endswith("toolset.yaml"):
+        lines = text.splitlines()
+        assert 1 <= problem.line <= len(lines)
+        assert 1 <= problem.col <= len(lines[problem.line - 1]) + 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(HEAD + "".join(f"\nk{n}: 1" for n in range(4_000)), id="unknown-keys"),
+        pytest.param(HEAD + "\nsecrets:" + "\n- a-b" * 9_000, id="bad-items"),
+        pytest.param(HEAD + f"\ndescription: {'x' * 900_000}\ncolour: {'y' * 90_000}", id="texts"),
+        pytest.param(
+            HEAD + "\nx: &a {" + ", ".join(f"k{n}: 1" for n in range(99)) + "}\ntools:\n- *a" * 100,
+            id="aliases",
+        ),
+    ],
+)
+def test_a_file_full_of_mistakes_is_told_within_seconds(text: str, tmp_path: Path) -> None:
+    put_hello(tmp_path, text)
+    start = time.process_time()
+
+    assert read_toolset(tmp_path, "hello").problems
+    assert time.process_time() - start < 10

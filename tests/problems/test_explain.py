@@ -1,0 +1,106 @@
+"""Every code is explained, and its examples are what they say."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import pytest
+
+from covalt_git.errors import UnknownNameError
+from covalt_git.problems.explain import SECTIONS, all_in_one, explanation, titles
+from covalt_git.toolsets.project_files import read_project
+from tests.toolsets.projects import REPOSITORY, put_hello
+
+FOLDER = REPOSITORY / "covalt_git" / "problems" / "explanations"
+HEAD = 'id: hello\nname: Hello\nversion: "1.0.0"\n'
+USUAL_PLACES = {"yaml": "toolset.yaml", "python": "tools/hello.py", "html": "artifacts/page.html"}
+
+each_code = pytest.mark.parametrize("code", [*titles()])
+
+
+class Example(NamedTuple):
+    """A fenced text: its language, whether it is bad or good, and where it would stand."""
+
+    language: str
+    kind: str
+    place: str
+    text: str
+
+
+def examples(code: str) -> list[Example]:
+    """Return the examples of a code; of two without a word the first is the bad one."""
+    found = re.findall(
+        r"^```([^\n]*)\n(.*?)^```$",
+        explanation(code).sections["How to mend"],
+        re.MULTILINE | re.DOTALL,
+    )
+    read = []
+    for position, (info, text) in enumerate(found):
+        language, *words = info.split()
+        kind = next((one for one in words if one in {"bad", "good"}), ["bad", "good"][position > 0])
+        place = next((one for one in words if one not in {"bad", "good"}), "")
+        read.append(Example(language, kind, place or USUAL_PLACES.get(language, ""), text))
+    return read
+
+
+def codes_of(kind: str, code: str, root: Path) -> set[str]:
+    """Put the examples of one kind into a project with the toolset ``hello``; return what it finds."""
+    put_hello(root)
+    for example in examples(code):
+        if example.kind != kind:
+            continue
+        if example.language == "sh":
+            subprocess.run(["sh", "-euc", example.text], cwd=root, check=True)
+            continue
+        place = PurePosixPath(example.place)
+        whole = place.parts[0] == "toolsets" or example.place == "covalt.yaml"
+        file = root / place if whole else root / "toolsets/hello" / place
+        text = example.text
+        if example.place == "toolset.yaml" and not re.search(r"^id:", text, re.MULTILINE):
+            text = HEAD + text
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return {problem.code for problem in read_project(root).problems}
+
+
+def test_every_code_has_a_file_and_no_file_is_of_another() -> None:
+    assert {file.stem for file in FOLDER.glob("*.md")} == set(titles())
+
+
+@each_code
+def test_an_explanation_has_its_title_and_all_sections(code: str) -> None:
+    explained = explanation(code)
+
+    assert explained.markdown.startswith(f"# {code}: {explained.title}\n\n## What\n")
+    assert tuple(explained.sections) == SECTIONS
+    assert all(explained.sections.values())
+    assert {one.kind for one in examples(code)} == {"bad", "good"}
+
+
+@each_code
+def test_the_bad_example_gives_the_code_and_the_good_one_nothing(code: str, tmp_path: Path) -> None:
+    assert codes_of("bad", code, tmp_path / "bad") == {code}
+    assert codes_of("good", code, tmp_path / "good") == set()
+
+
+@each_code
+def test_an_explanation_fits_a_terminal_and_is_plain_text(code: str) -> None:
+    markdown = explanation(code).markdown
+
+    assert markdown.endswith("\n")
+    assert not re.search(r"[ \t]$|\t", markdown, re.MULTILINE)
+
+
+def test_a_code_in_small_letters_is_found_and_an_unknown_one_names_the_nearest() -> None:
+    assert explanation("cg101").code == "CG101"
+    with pytest.raises(UnknownNameError) as caught:
+        explanation("CG4O2")
+    assert "did you mean 'CG402'?" in caught.value.hint
+
+
+def test_the_document_of_problems_is_up_to_date() -> None:
+    """Make it anew with ``covalt-git explain --markdown > docs/problems.md``."""
+    assert (REPOSITORY / "docs/problems.md").read_text(encoding="utf-8") == all_in_one()

@@ -1,0 +1,205 @@
+"""The OpenAPI document: valid, whole, and true of what the operations answer.
+
+``COVALT_API_EXAMPLES`` sets how many requests are made up for each operation.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.schemas import APIOperation, BaseSchema
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from covalt_git.json_values import json_schema
+from covalt_server.app import OPERATIONS
+from tests.server.api_client import BEARER, HOME, Api
+
+EXAMPLES = int(os.environ.get("COVALT_API_EXAMPLES", "8"))
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def used(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+    """The API of a project in which something has happened, and anything may."""
+    api = Api.of(Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("api") / "it")))
+    api.post("create_chat", chat_id="c1")
+    api.write("a.txt", "one\n")
+    api.upload(("b.bin", bytes(range(256))))
+    api.post("create_branch", chat_id="c1", name="idea")
+    return api
+
+
+@pytest.fixture(scope="module")
+def schema(used: Api) -> BaseSchema:
+    return schemathesis.openapi.from_wsgi(
+        "/api/openapi.json", used.app, base_url=HOME, headers=BEARER
+    )
+
+
+@pytest.fixture(scope="module")
+def known(used: Api) -> dict[str, list[Any]]:
+    """What means something here, by the name that a request gives it."""
+    call = used.call("app-builder:list_files")
+    oid = used.files()["a.txt"]["oid"]
+    return {
+        "chat_id": ["c1"],
+        "toolset_id": ["app-builder", "data-lab"],
+        "tool_id": ["app-builder:list_files", "app-builder:read_file", "data-lab:summarize"],
+        "manifest": ["HEAD", "main", call["post_manifest_id"], call["id"]],
+        "from_manifest": ["idea"],
+        "before": [call["post_manifest_id"], call["id"]],
+        "old": ["", "HEAD"],
+        "new": ["", "idea"],
+        "args": [{}, {"path": "a.txt"}],
+        "path": ["a.txt", "b.bin", "new/file.txt"],
+        "base": [oid],
+        "branch": ["main", "idea"],
+        "name": ["try"],
+        "hosts": [["api.example.com"]],
+        "key": ["network"],
+        "call_id": [call["id"]],
+    }
+
+
+def test_the_document_tells_of_every_operation_and_nothing_else(used: Api) -> None:
+    document = used.get("openapi.json")
+    routes = {
+        (rule.rule.replace("<", "{").replace(">", "}"), method.lower())
+        for rule in used.app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+        if rule.rule.startswith("/api/") and rule.rule != "/api/openapi.json"
+    }
+
+    assert document["openapi"] == "3.1.0"
+    assert document["servers"] == [{"url": HOME}]
+    assert {(path, method) for path, it in document["paths"].items() for method in it} == routes
+    assert len(routes) == len(OPERATIONS) == len({one.name for one in OPERATIONS})
+
+
+def test_the_specifications_operations_are_there(used: Api) -> None:
+    wanted = {
+        "list_toolsets": "get",
+        "get_toolset": "get",
+        "import_toolset": "post",
+        "export_toolset": "get",
+        "enable_toolset": "post",
+        "uninstall_toolset": "post",
+        "list_tools": "get",
+        "get_tool": "get",
+        "get_workspace_files": "get",
+        "get_workspace_file": "get",
+        "get_workspace_manifest": "get",
+        "stream": "post",
+        "get_available_tools": "get",
+    }
+    paths = used.get("openapi.json")["paths"]
+
+    assert {name: method for name, method in wanted.items() if method in paths[f"/api/{name}"]} == (
+        wanted
+    )
+
+
+def test_every_schema_is_one_and_refers_to_others_that_are_there(used: Api) -> None:
+    components = used.get("openapi.json")["components"]
+
+    for name in components["schemas"]:
+        whole = {"$ref": f"#/components/schemas/{name}", "components": components}
+        assert json_schema.schema_problems(whole) == [], name
+
+
+def test_every_operation_says_what_it_does_and_what_its_values_mean(used: Api) -> None:
+    document = used.get("openapi.json")
+
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            assert operation["summary"].endswith((".", ":")), path
+            assert operation["operationId"] in {one.name for one in OPERATIONS if one.path == path}
+            assert {"200", "400", "401", "403", "421"} <= operation["responses"].keys()
+
+
+@st.composite
+def sense(draw: st.DrawFn, said: Any, meant: dict[str, list[Any]]) -> None:
+    """Put what means something into most of what was made up, which leads nowhere."""
+    for name in sorted(said.keys() & meant.keys()) if isinstance(said, dict) else ():
+        if draw(st.integers(0, 5)):
+            said[name] = draw(st.sampled_from(meant[name]))
+
+
+def operation_of(schema: BaseSchema, name: str) -> APIOperation[Any, Any, Any, Any]:
+    (one,) = (one for one in OPERATIONS if one.name == name)
+    operation = schema.find_operation_by_label(f"{one.method} {one.path}")
+    assert operation is not None
+    return operation
+
+
+@pytest.mark.parametrize("name", [one.name for one in OPERATIONS])
+def test_answers_are_as_documented(
+    used: Api, schema: BaseSchema, known: dict[str, list[Any]], name: str
+) -> None:
+    for toolset_id in known["toolset_id"]:  # another operation may have switched it off
+        used.post("enable_toolset", toolset_id=toolset_id, enabled=True)
+    waiting = used.call("app-builder:run_command", command="true")
+    meant = known | {"execution_id": [waiting["execution_id"]]}
+    if name == "delete_chat":  # the other operations need theirs
+        used.post("create_chat", chat_id="spare")
+        meant["chat_id"] = ["spare"]
+    if name == "uninstall_toolset":
+        shutil.copytree(used.root / "toolsets/data-lab", used.root / "toolsets/spare")
+        meant["toolset_id"] = ["spare"]
+    operation = operation_of(schema, name)
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(case=operation.as_strategy(), data=st.data())
+    def answers(case: schemathesis.Case[Any], data: st.DataObject) -> None:
+        for said in (case.path_parameters, case.query, case.body):
+            data.draw(sense(said, meant))
+        case.call_and_validate(base_url=HOME, headers=BEARER, checks=CHECKS)
+
+    answers()
+
+
+@pytest.mark.parametrize("name", [one.name for one in OPERATIONS])
+def test_what_the_document_does_not_allow_is_refused(schema: BaseSchema, name: str) -> None:
+    operation = operation_of(schema, name)
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(case=operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    def refuses(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(
+            base_url=HOME, headers=BEARER, checks=[*CHECKS, negative_data_rejection]
+        )
+
+    refuses()

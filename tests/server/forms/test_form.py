@@ -1,0 +1,591 @@
+"""What a form gives back: the value that it shows, what was typed, and what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+from werkzeug.datastructures import MultiDict
+
+from covalt_git.json_values import canonical_json
+from covalt_git.json_values.json_schema import BadSchemaError, schema_problems, value_problems
+from covalt_git.models.toolset_manifest import Example
+from covalt_server.forms.form import opened, submitted
+from covalt_server.forms.problems import FieldProblem
+from tests.json_values.test_json_schema import json_values, schemas
+from tests.server.sent_form import html, sent
+
+if TYPE_CHECKING:
+    from covalt_git.json_values import JsonObject
+
+# --- showing a value and reading it back -----------------------------------------------------------
+
+texts = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
+    [
+        "",
+        " ",
+        "a\nb",
+        "\n",
+        "\nx",
+        "a\r\nb",
+        "\r",
+        "\0",
+        "<b>&amp;\"'",
+        "null",
+        "5",
+        "{{ x }}",
+        "\u2028",
+    ]
+)
+names = st.text(st.characters(codec="utf-8"), max_size=4) | st.sampled_from(
+    ["a", "b", "c", "", "a/b", "~", "~0", "~1", "~set", "0", "a b", "a\nb", "%0A", "é", "content"]
+)
+integers = st.integers(-(2**53) + 1, 2**53 - 1)
+numbers = integers | st.floats(allow_nan=False, allow_infinity=False)
+TYPES = ["string", "number", "integer", "boolean", "array", "object"]
+
+Place = tuple[Any, st.SearchStrategy[Any]]
+"""A schema, and values that satisfy it."""
+
+
+def place(schema: Any, values: st.SearchStrategy[Any]) -> Place:
+    return schema, values
+
+
+def chosen_of(options: list[Any]) -> Place:
+    return {"enum": options}, st.sampled_from(options)
+
+
+def set_of(options: list[Any]) -> Place:
+    schema = {"type": "array", "uniqueItems": True, "items": {"enum": options}}
+    return schema, st.lists(st.sampled_from(options), unique_by=canonical_json.dumps)
+
+
+def list_of(item: Place) -> Place:
+    return {"type": "array", "items": item[0]}, st.lists(item[1], max_size=3)
+
+
+def tuple_of(items: list[Place], *, is_closed: bool) -> Place:
+    values = st.tuples(*(item[1] for item in items)).map(list)
+    schema: JsonObject = {"type": "array", "prefixItems": [item[0] for item in items]}
+    return (schema | {"items": False} if is_closed else schema), values
+
+
+def object_of(parts: dict[str, Place], required: set[str], others: Place | None) -> Place:
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {name: part[0] for name, part in parts.items()},
+        "required": sorted(required & set(parts)),
+        "additionalProperties": others[0] if others else False,
+    }
+    known = st.fixed_dictionaries(
+        {name: part[1] for name, part in parts.items() if name in required},
+        optional={name: part[1] for name, part in parts.items() if name not in required},
+    )
+    if others is None:
+        return schema, known
+    more = st.dictionaries(names.filter(lambda name: name not in parts), others[1], max_size=2)
+    return schema, st.tuples(known, more).map(lambda both: both[0] | both[1])
+
+
+def optional_of(part: Place, key: str) -> Place:
+    schema, values = part
+    if key == "type" and isinstance(schema, dict) and schema.get("type") in TYPES:
+        return {**schema, "type": [schema["type"], "null"]}, values | st.none()
+    return {key if key != "type" else "anyOf": [schema, {"type": "null"}]}, values | st.none()
+
+
+def union_of(parts: list[Place], key: str) -> Place:
+    return {key: [part[0] for part in parts]}, st.one_of([part[1] for part in parts])
+
+
+def with_default(part: Place, default: Any) -> Place:
+    return ({**part[0], "default": default} if isinstance(part[0], dict) else part[0]), part[1]
+
+
+simple = st.sampled_from(
+    [
+        place({"type": "string"}, texts),
+        place({"type": "string", "minLength": 1}, texts.filter(bool)),
+        place({"type": "string", "maxLength": 500}, texts),
+        place({"type": "string", "format": "date"}, texts | st.dates().map(str)),
+        place({"type": "integer"}, integers),
+        place({"type": "number"}, numbers),
+        place({"type": "boolean"}, st.booleans()),
+        place({"type": "null"}, st.none()),
+        place({"const": "fixed"}, st.just("fixed")),
+        place({"const": 5}, st.just(5)),
+        place({}, json_values),
+        place(True, json_values),
+        place({"type": "object"}, st.dictionaries(names, json_values, max_size=2)),
+        place({"minimum": 3}, st.integers(3, 9) | texts | st.none()),
+        chosen_of(["red", "green", ""]),
+        chosen_of([1, "1", None, True, 1.5, [1], {"a": ""}]),
+        set_of(["red", "green", "", "blue"]),
+    ]
+)
+
+
+def composed(inner: st.SearchStrategy[Place]) -> st.SearchStrategy[Place]:
+    keys = st.sampled_from(["anyOf", "oneOf", "type"])
+    return st.one_of(
+        inner.map(list_of),
+        st.builds(tuple_of, st.lists(inner, min_size=1, max_size=3), is_closed=st.booleans()),
+        st.builds(
+            object_of, st.dictionaries(names, inner, max_size=4), st.sets(names), st.none() | inner
+        ),
+        st.builds(optional_of, inner, keys),
+        st.builds(
+            union_of,
+            st.lists(inner, min_size=1, max_size=3),
+            keys.map({"anyOf": "anyOf", "oneOf": "oneOf", "type": "anyOf"}.get),
+        ),
+        st.builds(with_default, inner, json_values),
+    )
+
+
+places = st.recursive(simple, composed, max_leaves=8)
+
+
+def read_back(schema: JsonObject, value: Any) -> Any:
+    page = html(opened(schema, value))
+    again = submitted(schema, sent(page))
+
+    assert again.problems == ()
+    assert again.wants == "run"
+    return again.value
+
+
+@given(given_place=places, choose=st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_value_that_is_right_is_read_back_as_it_was_shown(
+    given_place: Place, choose: st.DataObject
+) -> None:
+    schema, values = given_place
+    schema = {"type": "object", "properties": {"a": schema}} if isinstance(schema, bool) else schema
+    value = choose.draw(values)
+    assume(not value_problems(schema, value))
+    note(f"{schema!r}\n{value!r}")
+
+    assert canonical_json.dumps(read_back(schema, value)) == canonical_json.dumps(value)
+
+
+@given(schema=schemas, value=json_values)
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_so_is_one_of_any_schema_that_fits_it(schema: JsonObject, value: Any) -> None:
+    assume(not schema_problems(schema) and not value_problems(schema, value))
+
+    assert canonical_json.dumps(read_back(schema, value)) == canonical_json.dumps(value)
+
+
+typed = st.sampled_from(["", " ", "abc", "5", " 5.0", "1e400", "9" * 30, "{", "null", '"x"'])
+
+
+@given(given_place=places, choose=st.data())
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_drawing_a_form_again_loses_nothing_that_was_typed(
+    given_place: Place, choose: st.DataObject
+) -> None:
+    schema = {"type": "object", "properties": {"a": given_place[0]}}
+    form = sent(html(opened(schema, {"a": choose.draw(given_place[1])})))
+    for name in [name for name in form if not re.search(r"^_|/~(set|item)$", name)]:
+        if choose.draw(st.booleans()):
+            # A list or an object as JSON that was emptied starts anew, as fields.
+            form[name] = choose.draw(typed.filter(str.strip) if name.endswith("~json") else typed)
+    again = sent(html(submitted(schema, with_button(form, "_use", "form"))))
+
+    before = submitted(schema, with_button(form, "_check", "1")).answer()
+    assert submitted(schema, with_button(again, "_check", "1")).answer() == before
+
+
+form_names = st.lists(
+    st.sampled_from([*("args", "a", "b", "0", "1", "~set", "~item", "~json")]),
+    max_size=5,
+).map(lambda parts: "/".join(["args", *parts]))
+
+
+@given(
+    schema=schemas,
+    form=st.lists(st.tuples(form_names, typed), max_size=8),
+    button=st.tuples(
+        st.sampled_from(["_add", "_remove", "_use", "_check", "_example"]), form_names
+    ),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_nothing_that_may_be_sent_fails(
+    schema: JsonObject, form: list[tuple[str, str]], button: tuple[str, str]
+) -> None:
+    assume(not schema_problems(schema))
+    got = submitted(schema, MultiDict([*form, button]))
+
+    assert got.wants in {"redraw", "check"}
+    assert sent(html(got))
+
+
+def with_button(form: MultiDict[str, str], name: str, value: str) -> MultiDict[str, str]:
+    return MultiDict([*form.items(multi=True), (name, value)])
+
+
+# --- what the boxes mean --------------------------------------------------------------------------
+
+
+def given_form(schema: JsonObject, value: Any = None, **texts: str) -> MultiDict[str, str]:
+    """Return what is sent by the form of ``{a: schema}`` once ``texts`` were typed."""
+    form = sent(html(opened(schema) if value is None else opened(schema, value)))
+    for name, text in texts.items():
+        form[name.replace("__", "/")] = text
+    return form
+
+
+def one(schema: Any, *, required: bool = True) -> JsonObject:
+    needed = ["a"] if required else []
+    return {"type": "object", "properties": {"a": schema}, "required": needed}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("integer", "5", 5),
+        ("integer", " +5 ", 5),
+        ("integer", "5.0", 5),
+        ("integer", "1e3", 1000),
+        ("integer", "9007199254740991", 9007199254740991),
+        ("integer", "-0", 0),
+        ("number", "5", 5),
+        ("number", "5.50", 5.5),
+        ("number", ".5", 0.5),
+        ("number", "1e22", 1e22),
+    ],
+)
+def test_numbers_are_as_exact_as_they_were_typed(kind: str, text: str, value: Any) -> None:
+    schema = one({"type": kind})
+    got = submitted(schema, given_form(schema, args__a=text))
+
+    assert got.wants == "run"
+    assert got.value == {"a": value}
+    assert isinstance(got.value["a"], type(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "message"),
+    [
+        ("integer", "abc", 'must be an integer, not "abc"'),
+        ("integer", "1,5", 'must be an integer, not "1,5"'),
+        ("integer", "\u0665", 'must be an integer, not "\u0665"'),
+        ("number", "0x10", 'must be a number, not "0x10"'),
+        ("number", "NaN", 'must be a number, not "NaN"'),
+        ("number", "1e400", "1e400 is beyond what JSON numbers hold exactly"),
+        (
+            "integer",
+            "9007199254740993",
+            "9007199254740993 is beyond what JSON numbers hold exactly",
+        ),
+        ("integer", "9" * 5000, f"{'9' * 79}… is beyond what JSON numbers hold exactly"),
+        ("integer", "1.5", "must be an integer, not a number"),
+        ("integer", "", "this is required"),
+    ],
+)
+def test_what_is_no_number_is_kept_and_told(kind: str, text: str, message: str) -> None:
+    schema = one({"type": kind})
+    got = submitted(schema, given_form(schema, args__a=text))
+
+    assert got.wants == "redraw"
+    assert got.problems == (FieldProblem("args/a", message),)
+    (shown,) = got.fields.children
+    assert (shown.text, shown.problems, shown.focus) == (text, (message,), True)
+
+
+def test_an_integer_beyond_json_is_not_rounded_but_refused() -> None:
+    schema = one({"type": "integer"})
+    got = submitted(schema, given_form(schema, args__a=str(2**64 + 1)))
+
+    assert got.wants == "redraw"
+    assert got.fields.children[0].text == "18446744073709551617"
+
+
+@pytest.mark.parametrize(
+    ("part", "required", "value"),
+    [
+        ({"type": "string"}, False, {}),
+        ({"type": "string"}, True, {"a": ""}),
+        ({"type": ["string", "null"]}, False, {}),
+        ({"type": ["string", "null"]}, True, {"a": None}),
+        ({"type": "string", "default": "x"}, False, {}),
+        ({"type": "integer"}, False, {}),
+        ({"type": ["integer", "null"]}, True, {"a": None}),
+        ({"type": "boolean"}, False, {}),
+        ({"type": "boolean"}, True, {"a": False}),
+        ({"enum": ["x"]}, False, {}),
+        ({}, False, {}),
+        ({"type": "array", "items": {}}, False, {}),
+        ({"type": "array", "items": {}}, True, {"a": []}),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, False, {}),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, True, {"a": []}),
+        ({"type": "object", "properties": {"b": {}}}, False, {}),
+        ({"type": "object", "properties": {"b": {}}}, True, {"a": {}}),
+        (
+            {"anyOf": [{"type": "object", "properties": {"b": {}}}, {"type": "null"}]},
+            True,
+            {"a": None},
+        ),
+        ({"const": "x"}, False, {}),
+        ({"const": "x"}, True, {"a": "x"}),
+    ],
+)
+def test_a_form_that_nobody_fills_in_gives_the_least(
+    part: Any, *, required: bool, value: JsonObject
+) -> None:
+    schema = one(part, required=required)
+
+    assert submitted(schema, given_form(schema)).value == value
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ({"type": "string"}, {"a": ""}),
+        ({"type": ["string", "null"], "default": "x"}, {"a": None}),
+        ({"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}, {"a": None}),
+        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, {"a": []}),
+    ],
+)
+def test_an_empty_value_that_an_empty_box_does_not_mean_is_read_back(
+    part: Any, value: JsonObject
+) -> None:
+    assert read_back(one(part, required=False), value) == value
+
+
+def test_which_kind_a_value_has_is_not_for_the_sender_to_say() -> None:
+    schema = one({"type": "string"})
+    form = given_form(schema, args__a="5", **{"args__a__~item": "0"})
+
+    assert submitted(schema, form).value == {"a": "5"}
+    form = given_form(schema, **{"args__a__~json": "5"})
+    assert submitted(schema, form).problems == (
+        FieldProblem("args/a", "must be a text, not an integer"),
+    )
+
+
+def test_a_request_made_by_hand_needs_no_marks() -> None:
+    schema = one(one({"type": "integer"}))
+
+    assert submitted(schema, MultiDict({"args/a/a": "5"})).value == {"a": {"a": 5}}
+
+
+# --- adding and removing --------------------------------------------------------------------------
+
+ROWS = one({"type": "array", "items": {"type": "integer"}}, required=False)
+
+
+def pressed(
+    schema: JsonObject, form: MultiDict[str, str], name: str, value: str
+) -> MultiDict[str, str]:
+    """Return what the form sends that is drawn when a button of it was pressed."""
+    got = submitted(schema, with_button(form, name, value))
+    assert got.wants == "redraw"
+    return sent(html(got))
+
+
+def test_items_are_added_and_removed_without_losing_what_was_typed() -> None:
+    form = pressed(ROWS, given_form(ROWS), "_add", "args/a")
+    form["args/a/0"] = "abc"
+    form = pressed(ROWS, form, "_add", "args/a")
+    form["args/a/1"] = "7"
+    form = pressed(ROWS, form, "_add", "args/a")
+
+    assert [form[f"args/a/{at}"] for at in range(3)] == ["abc", "7", ""]
+    form["args/a/2"] = "x"
+    form = pressed(ROWS, form, "_remove", "args/a/1")
+    assert [form[f"args/a/{at}"] for at in range(2)] == ["abc", "x"]
+    assert form.getlist("args/a/~item") == ["0", "1"]
+    form = pressed(ROWS, form, "_remove", "args/a/0")
+    form["args/a/0"] = "3"
+    assert submitted(ROWS, form).value == {"a": [3]}
+
+
+def test_a_list_can_be_empty_or_left_out() -> None:
+    form = pressed(ROWS, given_form(ROWS, {"a": [1]}), "_remove", "args/a/0")
+
+    assert submitted(ROWS, form).value == {"a": []}
+    assert submitted(ROWS, pressed(ROWS, form, "_remove", "args/a")).value == {}
+
+
+def test_an_item_that_nobody_filled_in_is_missing_when_the_tool_is_to_run_and_not_before() -> None:
+    added = submitted(ROWS, with_button(given_form(ROWS, {"a": [1]}), "_add", "args/a"))
+    got = submitted(ROWS, sent(html(added)))
+
+    assert added.problems == ()
+    assert got.problems == (FieldProblem("args/a/1", "this is required"),)
+
+
+def test_the_keyboard_goes_on_where_something_was_added() -> None:
+    def focus(schema: JsonObject, form: MultiDict[str, str], button: str, value: str) -> list[str]:
+        got = submitted(schema, with_button(form, button, value))
+        return [shown.name for shown in got.fields.walk() if shown.focus]
+
+    nested = one({"type": "array", "items": one({"type": "integer"})}, required=False)
+    assert focus(nested, given_form(nested), "_add", "args/a") == ["args/a/0/a"]
+    assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_add", "args/a") == ["args/a/1"]
+    assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_remove", "args/a/0") == ["args/a"]
+
+
+def test_objects_are_filled_in_and_left_out() -> None:
+    schema = one(one({"type": "string", "default": "x"}), required=False)
+    form = pressed(schema, given_form(schema), "_add", "args/a")
+
+    assert submitted(schema, form).value == {"a": {"a": "x"}}
+    assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == {}
+
+
+def test_a_needed_object_that_may_be_null_can_become_null_again() -> None:
+    schema = one({"anyOf": [one({"type": "string"}), {"type": "null"}]})
+    form = pressed(schema, given_form(schema), "_add", "args/a")
+
+    assert submitted(schema, form).value == {"a": {"a": ""}}
+    assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == {"a": None}
+
+
+# --- problems -------------------------------------------------------------------------------------
+
+
+def test_a_problem_is_told_at_the_field_that_can_mend_it() -> None:
+    filters = {
+        "type": "object",
+        "properties": {"column": {"type": "string"}, "value": {"type": "integer", "maximum": 9}},
+        "required": ["column", "value"],
+    }
+    schema = one({"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/F"}}, {"type": "null"}]})
+    schema["$defs"] = {"F": filters}
+    schema["properties"] |= {"mode": {"enum": ["x"]}, "any": {"type": "object"}}
+    schema["properties"]["any"]["properties"] = {}
+    schema["required"] = ["mode"]
+    form = given_form(
+        schema, {"a": [{"column": "b", "value": 10}, {"column": "c"}], "any": {"k": []}}
+    )
+
+    assert submitted(schema, form).problems == (
+        FieldProblem("args/mode", "this is required"),
+        FieldProblem("args/a/0/value", "10 is greater than the maximum of 9"),
+        FieldProblem("args/a/1/value", "this is required"),
+    )
+
+
+def test_a_problem_within_json_names_its_place() -> None:
+    schema = one({"type": "object", "patternProperties": {"^x": {"items": {"type": "string"}}}})
+    form = given_form(schema, {"a": {"x": ["a", 1]}})
+
+    assert submitted(schema, form).problems == (
+        FieldProblem("args/a", "$.x[1]: must be a text, not an integer"),
+    )
+
+
+def test_a_value_that_fits_no_branch_of_a_union_is_refused_at_its_box() -> None:
+    schema = one({"anyOf": [{"type": "string"}, {"type": "integer"}]})
+    form = given_form(schema, {"a": 5})
+    form["args/a/~json"] = "[5]"
+
+    assert submitted(schema, form).problems == (
+        FieldProblem("args/a", "must be a text or an integer, not a list"),
+    )
+
+
+def test_an_opened_form_tells_what_is_wrong_with_its_value_and_an_empty_one_nothing() -> None:
+    schema = one({"type": "integer", "maximum": 3})
+
+    assert opened(schema).problems == ()
+    assert opened(schema, {"a": 4}).problems == (
+        FieldProblem("args/a", "4 is greater than the maximum of 3"),
+    )
+
+
+def test_a_schema_that_cannot_be_used_is_told() -> None:
+    with pytest.raises(BadSchemaError):
+        submitted({"type": "nonsense"}, MultiDict())
+
+
+# --- the JSON side, examples and checks -----------------------------------------------------------
+
+NAMED = one({"type": "integer"}, required=True)
+
+
+def test_the_json_side_has_the_value_of_the_fields_and_gives_it_back() -> None:
+    form = pressed(NAMED, given_form(NAMED, args__a="5"), "_use", "json")
+
+    assert dict(form) == {"_side": "json", "_json": '{\r\n  "a": 5\r\n}'}
+    assert submitted(NAMED, form).value == {"a": 5}
+    form["_json"] = '{"a": 7}'
+    assert pressed(NAMED, form, "_use", "form")["args/a"] == "7"
+    form["_json"] = '{"a": 7, "b": "x"}'
+    form = pressed(NAMED, form, "_use", "form")
+    assert submitted(NAMED, form).value == {"a": 7, "b": "x"}
+
+
+def test_a_text_that_is_no_json_stays_where_it_is() -> None:
+    form = MultiDict({"_side": "json", "_json": '{"a": 5,'})
+
+    for name, value in (("_use", "form"), ("_use", "json"), ("nothing", "")):
+        got = submitted(NAMED, with_button(form, name, value))
+        assert (got.wants, got.side, got.text, got.value) == ("redraw", "json", '{"a": 5,', None)
+        ((path, message),) = [(told.path, told.message) for told in got.problems]
+        assert path == "_json"
+        assert message.startswith("this is not JSON: 1:")
+        assert sent(html(got))["_json"] == '{"a": 5,'
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}', "9" * 30])
+def test_what_json_cannot_hold_is_not_read_from_it(text: str) -> None:
+    got = submitted(NAMED, MultiDict({"_side": "json", "_json": text}))
+
+    assert got.value is None
+    assert got.problems[0].path == "_json"
+    assert sent(html(got))["_json"] == text
+
+
+def test_problems_of_the_json_side_name_their_places() -> None:
+    got = submitted(NAMED, MultiDict({"_side": "json", "_json": '{"a": "x", "b": 1}'}))
+
+    assert got.wants == "redraw"
+    assert got.value == {"a": "x", "b": 1}
+    assert got.problems == (FieldProblem("_json", "$.a: must be an integer, not a text"),)
+
+
+def test_text_that_is_no_value_does_not_vanish_into_json() -> None:
+    got = submitted(NAMED, with_button(given_form(NAMED, args__a="abc"), "_use", "json"))
+
+    assert got.side == "form"
+    assert got.fields.children[0].text == "abc"
+    assert got.fields.children[0].problems == ('must be an integer, not "abc"',)
+
+
+def test_an_example_is_one_click_away() -> None:
+    examples = [Example(description="five", args={"a": 5}), Example(args={"a": 6})]
+    form = opened(NAMED, examples=examples)
+
+    assert [(shown.sent, shown.label) for shown in form.examples] == [
+        ("0", "five"),
+        ("1", '{"a": 6}'),
+    ]
+    got = submitted(NAMED, with_button(given_form(NAMED), "_example", "1"), examples=examples)
+    assert (got.wants, got.side, sent(html(got))["args/a"]) == ("redraw", "form", "6")
+    assert got.examples == form.examples
+    for wrong in ("2", "-1", "x"):
+        got = submitted(NAMED, with_button(given_form(NAMED), "_example", wrong), examples=examples)
+        assert got.wants == "redraw"
+
+
+def test_a_check_answers_with_the_value_and_all_problems() -> None:
+    def answer(text: str) -> Any:
+        got = submitted(NAMED, with_button(given_form(NAMED, args__a=text), "_check", "1"))
+        assert got.wants == "check"
+        return got.answer()
+
+    assert answer("5") == {"args": {"a": 5}, "problems": []}
+    assert answer("abc") == {
+        "args": None,
+        "problems": [{"path": "args/a", "message": 'must be an integer, not "abc"'}],
+    }
+    got = submitted(NAMED, MultiDict({"_side": "json", "_json": '{"a": 5}', "_check": "1"}))
+    assert (got.wants, got.answer()) == ("check", {"args": {"a": 5}, "problems": []})

@@ -1,0 +1,435 @@
+"""``/git/<chat_id>`` as stock git clones and fetches it, and who may."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from covalt_git.git_objects.pkt_lines import DELIMITER, FLUSH, line
+from tests.server.api_client import TOKEN, Api, configure
+from tests.server.git.git_served import (
+    FETCH,
+    NONE,
+    VERSIONS,
+    GitServed,
+    chat_with_files,
+    commit,
+    git,
+    git_served,
+    lines_of,
+    run,
+)
+
+EVERY_VERSION = pytest.mark.parametrize("version", VERSIONS)
+
+
+@pytest.fixture(scope="module")
+def served(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
+    """A served project with a chat of two branches and a waiting call; nobody pushes to it."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("fetch") / "project"))
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1", title="A chat")
+    chat_with_files(api)
+    api.post("create_branch", chat_id="c1", name="try/blue")
+    api.write("big.txt", "0123456789\n" * 9_000)  # beyond 16 KiB, so its argument is kept beside
+    api.call("app-builder:run_command", command="echo hello")
+    api.post("create_chat", chat_id="empty")
+    with git_served(root) as served:
+        yield served
+
+
+@EVERY_VERSION
+def test_a_clone_is_the_chat(served: GitServed, tmp_path: Path, version: str) -> None:
+    work = served.clone(tmp_path / "work", version=version)
+
+    assert git(work, "rev-parse", "--abbrev-ref", "HEAD") == "main"
+    files = set(git(work, "ls-files").splitlines())
+    assert files == {"a.txt", "sub/deep/d.txt", "big.txt"}
+    assert (work / "a.txt").read_text() == "one\n"
+    assert git(work, "fsck", "--strict", "--full") == ""
+    heads = {name.removeprefix("refs/heads/"): oid for name, oid in served.refs().items()}
+    assert set(heads) == {"main", "try/blue"}
+    for name, oid in heads.items():
+        assert git(work, "rev-parse", f"origin/{name}") == oid
+    assert git(work, "log", "--format=%B") == git(served.store(), "log", "--format=%B", "main")
+
+
+@EVERY_VERSION
+def test_a_chat_in_which_nothing_happened_clones_as_empty(
+    served: GitServed, tmp_path: Path, version: str
+) -> None:
+    work = served.clone(tmp_path / "work", chat_id="empty", version=version)
+
+    if version == "2":  # earlier ones cannot tell of a branch without a commit
+        assert git(work, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert run(work, "rev-parse", "HEAD").code != 0
+
+
+@EVERY_VERSION
+def test_a_clone_may_have_the_last_state_only(
+    served: GitServed, tmp_path: Path, version: str
+) -> None:
+    work = served.clone(tmp_path / "work", "--depth", "1", version=version)
+
+    assert git(work, "rev-list", "--count", "HEAD") == "1"
+    assert (work / "sub/deep/d.txt").read_text() == "deep\n"
+    git(work, "-c", f"protocol.version={version}", "fetch", "--quiet", "--unshallow")
+    assert git(work, "rev-list", "HEAD") == git(served.store(), "rev-list", "main")
+    assert git(work, "fsck", "--strict", "--full") == ""
+
+
+@EVERY_VERSION
+def test_refs_are_listed(served: GitServed, tmp_path: Path, version: str) -> None:
+    listed = git(
+        tmp_path, "-c", f"protocol.version={version}", "ls-remote", "--symref", served.url()
+    )
+    rows = [row.split("\t") for row in listed.splitlines()]
+
+    assert rows[0] == ["ref: refs/heads/main", "HEAD"]
+    names = [name for _, name in rows[1:]]
+    records = ["refs/covalt/chat", "refs/covalt/records"]
+    assert names == ["HEAD", *records, "refs/heads/main", "refs/heads/try/blue"]
+
+
+def test_records_are_fetched_by_their_refspec(served: GitServed, tmp_path: Path) -> None:
+    work = served.clone(tmp_path / "work")
+    git(work, "fetch", "--quiet", "origin", "refs/covalt/*:refs/covalt/*")
+    told = git(work, "for-each-ref", "--format=%(refname)", "refs/covalt")
+
+    assert told.splitlines() == ["refs/covalt/chat", "refs/covalt/records"]
+    assert '"title":"A chat"' in git(work, "show", "refs/covalt/chat")
+    (kept,) = git(work, "ls-tree", "-r", "--name-only", "refs/covalt/records").splitlines()
+    assert "0123456789" in git(work, "show", f"refs/covalt/records:{kept}")
+    assert git(work, "fsck", "--strict", "--full") == ""
+
+
+def test_a_mirror_has_nothing_that_waits(served: GitServed, tmp_path: Path) -> None:
+    mirror = served.clone(tmp_path / "mirror", "--mirror")
+    hidden = git(served.store(), "for-each-ref", "--format=%(objectname)", "refs/covalt/calls")
+
+    assert hidden
+    assert "refs/covalt/calls" not in git(mirror, "for-each-ref")
+    assert "refs/covalt/approvals" not in git(mirror, "for-each-ref")
+    assert run(mirror, "cat-file", "-e", hidden.splitlines()[0]).code != 0
+
+
+def test_what_no_ref_shows_cannot_be_wanted(served: GitServed) -> None:
+    hidden = git(served.store(), "for-each-ref", "--format=%(objectname)", "refs/covalt/calls")
+    for oid in (hidden.splitlines()[0], "1" * 40):
+        (told,) = fetched(served, f"want {oid}", "done")
+
+        assert told == f"ERR upload-pack: not our ref {oid}"
+
+
+def fetched(served: GitServed, *arguments: str, **headers: str) -> list[str]:
+    """Return the first lines of an answer to a fetch in version 2."""
+    lines = b"".join(line(text) for text in arguments)
+    body = line("command=fetch") + DELIMITER + lines + FLUSH
+    answer = served.send(FETCH, body, Git_Protocol="version=2", **headers)
+    assert answer.status == 200
+    stop = answer.body.find(line("packfile\n"))
+    return lines_of(answer.body + FLUSH) if stop < 0 else lines_of(answer.body[: stop + 13] + FLUSH)
+
+
+def test_a_tip_that_was_left_behind_may_still_be_wanted(served: GitServed) -> None:
+    older = git(served.store(), "rev-parse", "main~1")
+
+    assert fetched(served, f"want {older}", "done") == ["packfile"]
+
+
+def test_a_fetch_brings_only_what_is_new(root: Path, api: Api, tmp_path: Path) -> None:
+    chat_with_files(api)
+    with git_served(root) as served:
+        for version in VERSIONS:
+            work = served.clone(tmp_path / f"work{version}", version=version)
+            mine = [commit(work, f"mine {number}", mine=f"{number}") for number in range(20)]
+            api.write(f"new-{version}.txt", "new\n")
+            protocol = ("-c", f"protocol.version={version}")
+            told = run(work, *protocol, "fetch", "--progress").text
+
+            # The call's commit, its tree and the file.
+            assert "sending 3 objects" in told, told
+            assert git(work, "fsck", "--strict", "--full", "--no-dangling") == ""
+            assert mine[-1] == git(work, "rev-parse", "HEAD")
+
+
+@EVERY_VERSION
+def test_a_change_that_was_taken_back_comes_whole(api: Api, tmp_path: Path, version: str) -> None:
+    with git_served(api.root) as served:
+        work = served.clone(tmp_path / "work")
+        (work / "sub").mkdir()
+        commit(work, "first", **{"sub/same": "same\n", "sub/other": "one\n"})
+        commit(work, "changed", **{"sub/other": "two\n"})
+        commit(work, "taken back", **{"sub/other": "one\n"})
+        git(work, "push", "--quiet", "origin", "HEAD:main")
+        assert served.fsck() == ""
+        again = served.clone(tmp_path / "again", version=version)
+
+        assert git(again, "fsck", "--strict", "--full") == ""
+
+
+def test_a_request_may_be_compressed(served: GitServed) -> None:
+    tip = served.refs()["refs/heads/main"]
+    body = line(f"want {tip} side-band-64k ofs-delta") + FLUSH + line("done")
+    answer = served.send(FETCH, gzip.compress(body), Content_Encoding="gzip")
+
+    assert (answer.status, answer.body[:8]) == (200, b"0008NAK\n")
+    broken = served.send(FETCH, gzip.compress(body)[:-9], Content_Encoding="gzip")
+    assert broken.status == 400
+    assert broken.text.startswith("the request was not compressed as it says")
+
+
+def test_a_compressed_request_may_not_be_endless(served: GitServed) -> None:
+    endless = gzip.compress(line(f"want {NONE}") * 350_000)
+    answer = served.send(FETCH, endless, Content_Encoding="gzip")
+
+    assert (answer.status, len(endless) < 1 << 20) == (413, True)
+
+
+@EVERY_VERSION
+def test_what_is_cut_off_is_told(served: GitServed, version: str) -> None:
+    for body in (b"0032want", b"zzzz", b"0003", b"0040want 12\n"):
+        answer = served.send(FETCH, body, Git_Protocol=f"version={version}")
+
+        assert answer.status == 400
+        assert answer.headers.get_content_type() == "text/plain"
+
+
+def test_a_fetch_that_is_broken_off_lets_go_of_the_store(api: Api) -> None:
+    chance = random.Random(4)
+    api.upload(*((f"noise{number}", chance.randbytes(1 << 20)) for number in range(12)))
+    with git_served(api.root) as served:
+        body = line(f"want {served.refs()['refs/heads/main']}") + FLUSH + line("done")
+        head = (
+            f"POST /git/c1/{FETCH} HTTP/1.1\r\nHost: {served.place}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}\r\n"
+            f"Content-Type: application/x-{FETCH}-request\r\n\r\n"
+        )
+        with socket.create_connection(("127.0.0.1", served.port)) as client:
+            client.sendall(head.encode() + body)
+            assert client.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+            assert is_held(served.store())
+        while is_held(served.store()):  # until the server has seen that nobody reads
+            time.sleep(0.01)
+
+
+def is_held(store: Path) -> bool:
+    """Tell whether this process, in which the server runs, has a file of a store open."""
+    opened = set()
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            opened.add(os.readlink(handle))  # noqa: PTH115 - some lead to what is no path
+    return any(path.startswith(str(store)) for path in opened)
+
+
+# A graph of any form, as git itself would serve it
+
+
+@pytest.fixture(scope="module")
+def tangled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitServed]:
+    """A served project with a chat of many branches and merges, some packed by stock git."""
+    root = tmp_path_factory.mktemp("tangled") / "project"
+    root.mkdir()
+    configure(root)
+    Api.of(root).post("create_chat", chat_id="c1")
+    with git_served(root) as served:
+        work = served.clone(tmp_path_factory.mktemp("work") / "work")
+        git(work, "fast-import", "--quiet", given=tangle(random.Random(7)))
+        git(work, "push", "--quiet", "origin", "refs/heads/*:refs/heads/*")
+        assert served.fsck() == ""
+        yield served
+
+
+def tangle(chance: random.Random, commits: int = 60) -> bytes:
+    """Return a history for fast-import: some 60 commits a minute apart, on five branches."""
+    parts = []
+    for number in range(1, commits + 1):
+        parents = chance.sample(range(max(1, number - 6), number), k=min(number - 1, 2))
+        if chance.random() < 0.6:
+            parents = parents[:1]
+        content = b"%d\n" % chance.randrange(9) * chance.randrange(1, 400)
+        path = b"%s/f%d" % (chance.choice([b"a", b"a/b", b"c"]), chance.randrange(5))
+        parts += [
+            b"commit refs/heads/%s\n" % (b"main" if number == commits else b"b%d" % (number % 4)),
+            b"mark :%d\n" % number,
+            b"committer A <a@example.com> %d +0000\n" % (1_700_000_000 + 60 * number),
+            b"data 2\nc\n",
+            b"from :%d\n" % parents[0] if parents else b"",
+            *(b"merge :%d\n" % parent for parent in parents[1:]),
+            b"M 100644 inline %s\ndata %d\n%s\n" % (path, len(content), content),
+            b"deleteall\nM 100644 inline only\ndata 2\nx\n" if chance.random() < 0.1 else b"",
+        ]
+    # A branch that git forgets between two commits of it is made to go on from elsewhere.
+    return b"feature force\n" + b"".join(parts)
+
+
+SHALLOW = [
+    *(("--depth", str(depth)) for depth in (1, 2, 3, 7, 50)),
+    *(("--shallow-since", str(1_700_000_000 + 60 * number)) for number in (1, 20, 45, 60)),
+    *(("--shallow-exclude", name) for name in ("b0", "b2")),
+]
+
+
+def shape(work: Path) -> tuple[list[str], str]:
+    """Return the commits of a clone, and where its history begins."""
+    shallow = work / ".git" / "shallow"
+    begins = sorted(shallow.read_text().split()) if shallow.exists() else []
+    return begins, git(work, "rev-list", "--all", "--parents", "--date-order")
+
+
+@pytest.mark.parametrize("version", ["0", "2"])
+@pytest.mark.parametrize("options", SHALLOW, ids=" ".join)
+def test_a_shallow_clone_is_what_git_would_have_given(
+    tangled: GitServed, tmp_path: Path, version: str, options: tuple[str, ...]
+) -> None:
+    ours = tangled.clone(tmp_path / "ours", "--no-single-branch", *options, version=version)
+    theirs = tmp_path / "theirs"
+    store = f"file://{tangled.store()}"
+    git(tmp_path, "clone", "--quiet", "--no-single-branch", *options, store, str(theirs))
+
+    assert shape(ours) == shape(theirs)
+    assert git(ours, "fsck", "--strict", "--full") == ""
+    if "--shallow-exclude" in options:
+        return  # such a clone cannot go on from there: git forgets to fetch where it ends
+    for work in (ours, theirs):
+        git(work, "fetch", "--quiet", "--deepen", "2")
+    assert shape(ours) == shape(theirs)
+    if shape(ours)[0]:
+        git(ours, "fetch", "--quiet", "--unshallow")
+    assert shape(ours) == (
+        [],
+        git(tangled.store(), "rev-list", "--all", "--parents", "--date-order"),
+    )
+    assert git(ours, "fsck", "--strict", "--full") == ""
+
+
+@EVERY_VERSION
+def test_branches_come_one_after_another(tangled: GitServed, tmp_path: Path, version: str) -> None:
+    git(tmp_path, "init", "--quiet", "work")
+    for name in ("b2", "b0", "main", "b1", "b3"):
+        git(
+            tmp_path / "work",
+            *("-c", f"protocol.version={version}", "fetch", "--quiet"),
+            *(tangled.url(), f"refs/heads/{name}:refs/heads/{name}"),
+        )
+        said = git(tmp_path / "work", "fsck", "--strict", "--full")
+        assert said == "notice: HEAD points to an unborn branch (master)"
+        assert git(tmp_path / "work", "rev-parse", name) == tangled.refs()[f"refs/heads/{name}"]
+
+
+# Who may
+
+
+def test_without_a_token_git_is_asked_for_one(served: GitServed, tmp_path: Path) -> None:
+    refused = run(tmp_path, "clone", served.url(user=""), "work")
+    answer = served.ask("GET", f"/git/c1/info/refs?service={FETCH}", Authorization="")
+
+    assert "could not read Username" in refused.text
+    assert answer.status == 401
+    assert answer.headers["WWW-Authenticate"] == 'Basic realm="covalt-git", charset="UTF-8"'
+    assert TOKEN not in answer.text
+
+
+def test_a_credential_helper_opens_it(served: GitServed, tmp_path: Path) -> None:
+    helper = f"!f() {{ echo username=anyone; echo password={TOKEN}; }}; f"
+    git(
+        tmp_path,
+        *("-c", f"credential.helper={helper}", "clone", "--quiet", served.url(user=""), "work"),
+    )
+
+    assert (tmp_path / "work" / "a.txt").exists()
+
+
+def test_a_bearer_token_opens_it(served: GitServed, tmp_path: Path) -> None:
+    header = f"http.extraHeader=Authorization: Bearer {TOKEN}"
+
+    assert "refs/heads/main" in git(tmp_path, "-c", header, "ls-remote", served.url(user=""))
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    ["Basic eDp3cm9uZw==", "Basic ???", "Bearer wrong", "Bearer ", "Negotiate abc"],
+)
+def test_a_wrong_token_does_not(served: GitServed, authorization: str) -> None:
+    path = f"/git/c1/info/refs?service={FETCH}"
+
+    assert served.ask("GET", path, Authorization=authorization).status == 401
+
+
+def test_neither_the_cookie_nor_the_query_opens_it(served: GitServed) -> None:
+    path = f"/git/c1/info/refs?service={FETCH}"
+    cookie = f"covalt_git_{served.port}={TOKEN}"
+
+    assert served.ask("GET", path, Authorization="", Cookie=cookie).status == 401
+    assert served.ask("GET", f"{path}&token={TOKEN}", Authorization="").status == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+    ],
+    ids=str,
+)
+def test_foreign_hosts_and_pages_are_refused(
+    served: GitServed, headers: dict[str, str], status: int
+) -> None:
+    for path in (f"/git/c1/info/refs?service={FETCH}", "/git/c1", "/git/nothing/at/all"):
+        assert served.ask("GET", path, **headers).status == status
+    assert served.send(FETCH, FLUSH, **headers).status == status
+
+
+def test_an_unknown_chat_is_told(served: GitServed, tmp_path: Path) -> None:
+    told = run(tmp_path, "clone", served.url("c7"), "work")
+
+    assert "remote: no chat 'c7'" in told.text
+    for chat_id in ("c7", "..", "C1", "c1.git"):
+        assert served.ask("GET", f"/git/{chat_id}/info/refs?service={FETCH}").status == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["HEAD", "objects/info/packs", "objects/12/34", "info/refs", "info/refs?service=git-archive"],
+)
+def test_dumb_http_is_not_spoken(served: GitServed, path: str) -> None:
+    answer = served.ask("GET", f"/git/c1/{path}")
+
+    assert answer.status == 403
+    assert answer.text.startswith("this speaks git's smart HTTP only\n")
+    assert answer.headers.get_content_type() == "text/plain"
+
+
+def test_a_browser_is_told_what_it_is(served: GitServed) -> None:
+    answer = served.ask("GET", "/git/c1")
+
+    assert answer.status == 404
+    assert f"git clone http://{served.place}/git/c1" in answer.text
+
+
+def test_requests_are_of_gits_own_type(served: GitServed) -> None:
+    for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data", ""):
+        assert served.send(FETCH, FLUSH, Content_Type=kind).status == 415
+    assert served.send(FETCH, FLUSH, Content_Encoding="br").status == 415
+    assert served.ask("PUT", "/git/c1/info/refs").status == 405
+
+
+def test_nothing_is_kept_on_the_way(served: GitServed) -> None:
+    answer = served.ask("GET", f"/git/c1/info/refs?service={FETCH}")
+
+    assert answer.headers.get_content_type() == f"application/x-{FETCH}-advertisement"
+    assert answer.headers["Cache-Control"] == "no-cache, max-age=0, must-revalidate"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")

@@ -1,0 +1,453 @@
+"""``git push`` to a chat: what it makes, what it moves, and what it may not."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from covalt_git.git_objects.pkt_lines import FLUSH, line
+from covalt_git.git_objects.receive_pack import Command, PushRequest
+from covalt_git.workspaces import pushing
+from covalt_git.workspaces.writing import writing
+from tests.server.api_client import TOKEN, Api, configure
+from tests.server.api_client import refused as api_refused
+from tests.server.git.git_served import (
+    FETCH,
+    NONE,
+    PUSH,
+    GitServed,
+    chat_with_files,
+    commit,
+    commit_content,
+    entry,
+    git,
+    git_served,
+    oid_of,
+    open_store,
+    pack_of,
+    run,
+)
+
+
+@pytest.fixture
+def served(api: Api) -> Iterator[GitServed]:
+    """A served project with the chat c1, in which are two states."""
+    chat_with_files(api)
+    with git_served(api.root) as served:
+        yield served
+
+
+@pytest.fixture
+def work(served: GitServed, tmp_path: Path) -> Path:
+    """A clone of that chat."""
+    return served.clone(tmp_path / "work")
+
+
+# What it makes
+
+
+def test_a_new_branch_comes_with_its_states(served: GitServed, api: Api, work: Path) -> None:
+    git(work, "checkout", "--quiet", "-b", "try/green")
+    tip = commit(work, "paint it green", colour="green\n")
+    git(work, "push", "--quiet", "origin", "try/green")
+
+    assert served.refs()["refs/heads/try/green"] == tip
+    assert served.fsck() == ""
+    state = api.get("get_workspace_manifest", chat_id="c1", manifest="try/green")
+    assert (state["source"], state["id"], state["by"]) == ("push", tip, "Ann")
+    assert not (served.workspace() / "colour").exists()
+    api.post("switch_branch", chat_id="c1", branch="try/green")
+    assert (served.workspace() / "colour").read_text() == "green\n"
+
+
+def test_pages_and_index_show_it_at_once(served: GitServed, api: Api, work: Path) -> None:
+    commit(work, "what Ann did", ann="1\n")
+    git(work, "push", "--quiet", "origin", "main:anns")
+    page = served.ask("GET", "/chats/c1?branch=anns", Accept="text/html")
+
+    assert page.status == 200
+    assert "anns" in page.text
+    assert "what Ann did" in served.ask("GET", "/chats/c1/states/anns", Accept="text/html").text
+    branches = api.get("get_chat", chat_id="c1")["branches"]
+    assert {one["name"] for one in branches} == {"main", "anns"}
+
+
+def test_a_branch_that_the_folder_is_not_on_moves_forward(served: GitServed, work: Path) -> None:
+    git(work, "push", "--quiet", "origin", "main:idea")
+    tip = commit(work, "more", more="1\n")
+    git(work, "push", "--quiet", "origin", "main:idea")
+
+    assert served.refs()["refs/heads/idea"] == tip
+    assert not (served.workspace() / "more").exists()
+
+
+def test_the_folder_follows_the_branch_that_it_is_on(served: GitServed, work: Path) -> None:
+    (work / "a.txt").unlink()
+    (work / "run.sh").write_text("#!/bin/sh\n")
+    (work / "run.sh").chmod(0o755)
+    (work / "link").symlink_to("sub/deep")
+    tip = commit(work, "much", b="new\n")
+    git(work, "push", "--quiet", "origin", "main")
+
+    assert served.refs() == {"refs/heads/main": tip}
+    folder = served.workspace()
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"b", "run.sh", "link", "sub"}
+    assert (folder / "run.sh").stat().st_mode & 0o111
+    assert (folder / "link").readlink() == Path("sub/deep")
+
+
+def test_a_first_push_fills_an_empty_chat(served: GitServed, api: Api, tmp_path: Path) -> None:
+    api.post("create_chat", chat_id="c2")
+    git(tmp_path, "init", "--quiet", "-b", "main", "mine")
+    tip = commit(tmp_path / "mine", "mine", file="content\n")
+    git(tmp_path / "mine", "push", "--quiet", served.url("c2"), "main")
+
+    assert served.refs("c2") == {"refs/heads/main": tip}
+    assert (served.workspace("c2") / "file").read_text() == "content\n"
+    assert served.fsck("c2") == ""
+
+
+def test_what_a_person_changed_meanwhile_is_saved_first(
+    served: GitServed, api: Api, work: Path
+) -> None:
+    (served.workspace() / "notes.txt").write_text("unsaved\n")
+    commit(work, "too late", late="1\n")
+    told = run(work, "push", "origin", "main")
+
+    assert told.code == 1
+    assert re.search(r"! \[rejected\] +main -> main \(fetch first\)", told.text)
+    assert "hint: git pull, and push again" in told.text
+    assert (served.workspace() / "notes.txt").read_text() == "unsaved\n"
+    git(work, "pull", "--quiet", "--rebase")
+    git(work, "push", "--quiet")
+    assert {path.name for path in served.workspace().iterdir()} == {
+        *("a.txt", "late", "notes.txt", "sub")
+    }
+    sources = [one["source"] for one in api.get("list_manifests", chat_id="c1")["manifests"]]
+    assert sources == ["push", "edit", "user_upload", "user_upload"]
+
+
+def test_a_push_from_a_shallow_clone_goes_on(served: GitServed, tmp_path: Path) -> None:
+    work = served.clone(tmp_path / "shallow", "--depth", "1")
+    tip = commit(work, "on top", top="1\n")
+    git(work, "push", "--quiet", "origin", "main")
+
+    assert served.refs()["refs/heads/main"] == tip
+    assert served.fsck() == ""
+
+
+def test_a_push_may_be_large_and_come_in_chunks(served: GitServed, work: Path) -> None:
+    chance = random.Random(3)
+    for number in range(20):
+        (work / f"big{number}").write_bytes(chance.randbytes(1 << 20))
+    tip = commit(work, "20 MiB")
+    git(work, "push", "--quiet", "origin", "main:big")
+
+    assert served.refs()["refs/heads/big"] == tip
+    assert served.fsck() == ""
+    again = served.clone(work.parent / "again", "--branch", "big")
+    assert (again / "big19").read_bytes() == (work / "big19").read_bytes()
+
+
+def test_a_push_may_ask_whether_to_go_on(served: GitServed, work: Path) -> None:
+    tip = commit(work, "asked", asked="1\n")
+    options = ("-c", "http.extraHeader=Expect: 100-continue", "-c", "http.postBuffer=65536")
+    git(work, *options, "push", "--quiet", "origin", "main:asked")
+
+    assert served.refs()["refs/heads/asked"] == tip
+
+
+def test_the_question_that_goes_before_a_large_push_is_answered(served: GitServed) -> None:
+    answer = served.send(PUSH, FLUSH)
+
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_sha256_chats_are_cloned_and_pushed(api: Api, tmp_path: Path) -> None:
+    config = "workspace: {durability: fast, max_file_mb: 1, object_format: sha256}\n"
+    (api.root / "covalt.yaml").write_text(f"version: 1\n{config}")
+    api.post("create_chat", chat_id="wide")
+    with git_served(api.root) as served:
+        git(tmp_path, "init", "--quiet", "--object-format=sha256", "-b", "main", "mine")
+        tip = commit(tmp_path / "mine", "mine", file="content\n")
+        git(tmp_path / "mine", "push", "--quiet", served.url("wide"), "main")
+        for version in ("0", "2"):
+            work = served.clone(tmp_path / f"v{version}", chat_id="wide", version=version)
+            assert git(work, "rev-parse", "HEAD") == tip
+        tip = commit(work, "again", file="other\n")
+        git(work, "push", "--quiet", "origin", "main")
+
+        assert served.refs("wide") == {"refs/heads/main": tip}
+        assert served.fsck("wide") == ""
+        sha1 = tmp_path / "sha1"
+        git(tmp_path, "init", "--quiet", "sha1")
+        commit(sha1, "other", file="content\n")
+        assert run(sha1, "push", served.url("wide"), "HEAD:refs/heads/x").code != 0
+
+
+# What it may not
+
+
+def refused(served: GitServed, folder: Path, *arguments: str) -> str:
+    """Push what is refused, see that it changed nothing, and return what git says."""
+    before = served.refs(), served.files_of_store()
+    told = run(folder, "push", "origin", *arguments)
+    assert told.code != 0, told.text
+    assert (served.refs(), served.files_of_store()) == before
+    assert served.fsck() == ""
+    return told.text
+
+
+def test_nothing_is_overwritten(served: GitServed, work: Path) -> None:
+    git(work, "push", "--quiet", "origin", "main:idea")
+    git(work, "commit", "--quiet", "--amend", "-m", "another past")
+    for name in ("idea", "main"):
+        told = refused(served, work, f"+main:{name}")
+
+        assert f"[remote rejected] main -> {name} (non-fast-forward)" in told
+        assert (
+            f"hint: what a chat has is not overwritten; push it as a new branch: git push origin HEAD:{name}-2"
+            in told
+        )
+
+
+def test_nothing_is_deleted(served: GitServed, work: Path) -> None:
+    git(work, "push", "--quiet", "origin", "main:idea")
+    told = refused(served, work, "--delete", "idea")
+
+    assert "[remote rejected] idea (a push deletes no branch)" in told
+    assert "hint: covalt-git chat branch delete c1 idea" in told
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "refs/tags/v1",
+        "refs/covalt/records",
+        "refs/covalt/calls/1",
+        "refs/covalt/chat",
+        "refs/notes/commits",
+        "refs/heads",
+    ],
+)
+def test_only_branches_are_pushed(served: GitServed, work: Path, ref: str) -> None:
+    commit(work, "more", more="1\n")
+
+    assert "only branches are pushed to a chat, no " in refused(served, work, f"+main:{ref}")
+
+
+@pytest.mark.parametrize("ref", ["HEAD", "main", "../heads/x", "refs/heads/../../HEAD"])
+def test_refs_have_their_whole_names(served: GitServed, ref: str) -> None:
+    tip = served.refs()["refs/heads/main"]
+    report = served.send_push(ref, tip, pack_of())
+
+    assert report.startswith(f"unpack ok\nng {ref} ")
+    assert set(served.refs()) == {"refs/heads/main"}
+
+
+@pytest.mark.parametrize("name", ["HEAD", "ünder", "a:b", "a..b", "x.lock", "a//b", "-x", "a b"])
+def test_branches_have_names_that_every_system_can_have(served: GitServed, name: str) -> None:
+    tip = served.refs()["refs/heads/main"]
+    before = served.files_of_store()
+    report = served.send_push(f"refs/heads/{name}", tip, pack_of())
+
+    assert report == f"unpack ok\nng refs/heads/{name} {name!r} cannot be a branch name"
+    assert served.files_of_store() == before
+
+
+def test_a_branch_cannot_stand_in_anothers_place(served: GitServed, work: Path) -> None:
+    assert "there is a branch 'main', so 'main/x' cannot be one" in refused(
+        served, work, "main:refs/heads/main/x"
+    )
+    told = run(work, "push", "origin", "main:refs/heads/a", "main:refs/heads/a/b")
+    assert "'a' comes with it, so 'a/b' cannot be a branch" in told.text
+    assert set(served.refs()) == {"refs/heads/main", "refs/heads/a"}
+
+
+def test_one_branch_that_is_refused_does_not_hold_up_another(served: GitServed, work: Path) -> None:
+    tip = commit(work, "good", good="1\n")
+    git(work, "checkout", "--quiet", "-b", "bad", "origin/main")
+    (work / "out").symlink_to("/etc/passwd")
+    commit(work, "bad")
+    told = run(work, "push", "origin", "main:good", "bad", "main:refs/tags/t")
+
+    assert told.code == 1
+    assert "[new branch]      main -> good" in told.text
+    assert "[remote rejected] bad -> bad (out: it is a link that may lead outside" in told.text
+    assert served.refs()["refs/heads/good"] == tip
+    assert run(served.store(), "cat-file", "-e", git(work, "rev-parse", "bad")).code != 0
+    assert served.fsck() == ""
+
+
+def test_of_two_pushes_at_once_one_wins(served: GitServed, tmp_path: Path) -> None:
+    works = [served.clone(tmp_path / f"w{number}") for number in range(4)]
+    tips = [commit(work, f"{work.name} was here", mine=work.name) for work in works]
+    told: list[str] = []
+
+    def push(work: Path) -> None:
+        told.append(run(work, "push", "origin", "main", "main:new").text)
+
+    threads = [threading.Thread(target=push, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refs = served.refs()
+
+    assert refs["refs/heads/main"] in tips
+    assert refs["refs/heads/new"] in tips
+    assert sum(bool(re.search(r"  main -> main\n", text)) for text in told) == 1
+    assert sum(bool(re.search(r"branch\] +main -> new\n", text)) for text in told) == 1
+    winner = works[tips.index(refs["refs/heads/main"])].name
+    assert (served.workspace() / "mine").read_text() == winner
+    assert served.fsck() == ""
+
+
+def test_atomic_pushes_and_options_are_not_promised(work: Path) -> None:
+    for options in (["--atomic"], ["--push-option=x"], ["--signed=true"]):
+        told = run(work, "push", *options, "origin", "main:x")
+
+        assert told.code != 0
+        assert "does not support" in told.text
+
+
+def test_a_chat_that_somebody_writes_to_is_waited_for_and_then_told(
+    served: GitServed, api: Api
+) -> None:
+    tip = served.refs()["refs/heads/main"]
+    asked = PushRequest((Command("refs/heads/x", None, tip),), frozenset({"report-status"}))
+    with (
+        open_store(served, api) as chat,
+        open_store(served, api) as other,
+        writing(other),
+        memoryview(pack_of()) as content,
+    ):
+        report = pushing.push(chat, asked, _Stream(content), timeout_s=0)
+
+    assert "is busy" in report.refused["refs/heads/x"]
+    assert set(served.refs()) == {"refs/heads/main"}
+
+
+class _Stream:
+    def __init__(self, content: memoryview) -> None:
+        self._content = content.tobytes()
+
+    def read(self, size: int = -1, /) -> bytes:
+        part, self._content = self._content[:size], self._content[size:]
+        return part
+
+
+def test_a_call_that_waits_is_asked_about_again(served: GitServed, api: Api, work: Path) -> None:
+    asked = api.call("app-builder:run_command", command="echo hello > said.txt")
+    tip = commit(work, "moves the branch", moved="1\n")
+    git(work, "push", "--quiet", "origin", "main")
+    api_refused(api.tell("approve_call", execution_id=asked["execution_id"]), 409, "asked_again")
+
+    assert served.refs()["refs/heads/main"] == tip
+    (waiting,) = api.get("list_approvals")["approvals"]
+    assert waiting["base"] == tip
+    done = api.post("approve_call", execution_id=waiting["execution_id"])
+    assert done["status"] == "success"
+    assert {path.name for path in served.workspace().iterdir()} >= {"moved", "said.txt"}
+
+
+def test_copies_of_our_commits_are_calls_only_once(served: GitServed, api: Api, work: Path) -> None:
+    api.write("b.txt", "one\n")
+    git(work, "pull", "--quiet")
+    git(work, "commit", "--quiet", "--amend", "--no-edit", "--date", "2030-01-01T00:00:00Z")
+    git(work, "push", "--quiet", "origin", "main:copy")
+    calls = api.get("list_calls", chat_id="c1")["calls"]
+
+    assert len(calls) == 1
+    assert served.refs()["refs/heads/copy"] != served.refs()["refs/heads/main"]
+
+
+def test_a_role_of_the_server_pushes_as_the_person_at_this_machine(
+    served: GitServed, api: Api, work: Path
+) -> None:
+    configure(api.root, "roles: {worker: {allow: ['app-builder.**']}}\ndefault_role: worker\n")
+    commit(work, "still", still="1\n")
+    git(work, "push", "--quiet", "origin", "main:still")
+
+    assert "refs/heads/still" in served.refs()
+
+
+# A client that goes away
+
+
+def test_a_push_that_is_broken_off_leaves_nothing(served: GitServed) -> None:
+    content = entry("blob", random.Random(1).randbytes(1 << 19))
+    tip = oid_of("commit", commit_content("1" * 40))
+    whole = pack_of(content, content)
+    before = served.files_of_store()
+    for end in (0, 1, 11, 12, 13, 500, len(whole) - 21, len(whole) - 1):
+        report = served.send_push("refs/heads/x", tip, whole[:end])
+
+        assert report.startswith("unpack the pack is cut off")
+        assert report.endswith("ng refs/heads/x unpacker error")
+        assert served.files_of_store() == before
+    assert served.send(FETCH, FLUSH).status == 200
+    assert NONE not in served.refs().values()
+
+
+def test_a_server_that_is_killed_in_a_push_leaves_nothing(root: Path, api: Api) -> None:
+    chat_with_files(api)
+    served = GitServed(root, 0)
+    before = served.files_of_store()
+    content = pack_of(entry("blob", random.Random(1).randbytes(1 << 20)))
+    command = line(f"{NONE} {oid_of('blob', b'')} refs/heads/x\0report-status".encode())
+    serving = [
+        sys.executable,
+        "-m",
+        "covalt_git",
+        "-C",
+        str(root),
+        "serve",
+        "--port",
+        "0",
+        "--json",
+    ]
+    with subprocess.Popen(
+        serving,
+        env=os.environ | {"COVALT_GIT_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as program:
+        assert program.stdout is not None
+        port = json.loads(program.stdout.readline())["port"]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(
+                f"POST /git/c1/{PUSH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+                f"Authorization: Bearer {TOKEN}\r\nContent-Length: {1 << 30}\r\n"
+                f"Content-Type: application/x-{PUSH}-request\r\n\r\n".encode()
+            )
+            client.sendall(command + FLUSH + content)
+            held = Path(f"/proc/{program.pid}/fd")
+            while not any(is_of(one, root) for one in held.iterdir()):
+                assert program.poll() is None
+            program.kill()
+
+    assert served.files_of_store() == before
+    with git_served(root) as served:
+        assert set(served.refs()) == {"refs/heads/main"}
+        assert served.fsck() == ""
+
+
+def is_of(handle: Path, root: Path) -> bool:
+    """Tell whether an open file of another process lies in the project and has no name there."""
+    try:
+        where = os.readlink(handle)  # noqa: PTH115 - what it leads to is no path
+    except FileNotFoundError:
+        return False
+    return where.startswith(str(root)) and where.endswith("(deleted)")

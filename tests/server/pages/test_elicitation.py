@@ -1,0 +1,239 @@
+"""What a call asks over the API and on its page, where nothing but the keyboard is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from covalt_git.names import new_id
+from tests.server.api.test_streams import coming, events, follow, names, resume, until
+from tests.server.api.test_toolsets import write
+from tests.server.api_client import Api, refused
+from tests.server.live import Live, live
+from tests.server.visitor import Visitor
+
+QUIZ = """\
+id: quiz
+name: Quiz
+version: "1"
+tools:
+  - {id: order, entrypoint: tools.quiz:order}
+  - {id: two, entrypoint: tools.quiz:two}
+  - {id: page, entrypoint: tools.quiz:page}
+  - {id: odd, entrypoint: tools.quiz:odd}
+  - {id: careful, entrypoint: tools.quiz:page, requires_confirmation: true}
+"""
+QUIZ_PYTHON = """\
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from covalt_toolset import Address, Form, get_context
+
+
+class Order(BaseModel):
+    name: str = Field(min_length=2, description="Whose it is")
+    size: int = Field(3, ge=1)
+    gift: bool = False
+
+
+COLORS = {
+    "type": "object",
+    "properties": {
+        "color": {
+            "type": "string",
+            "title": "Which color",
+            "oneOf": [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}],
+        },
+        "extras": {"type": "array", "items": {"type": "string", "enum": ["bow", "card"]}},
+    },
+    "required": ["color"],
+}
+
+
+def order() -> dict:
+    answer = get_context().elicit("What should we <b>pack</b>?", Order)
+    if not answer.accepted:
+        return {"did": answer.action}
+    more = get_context().elicit(f"And the paper for {answer.content.name}?", COLORS)
+    return {**answer.content.model_dump(), **(more.content or {})}
+
+
+def two() -> list:
+    found = get_context().ask(
+        {"who": Form("Who?", Order), "there": Address("Go", "https://example.com/in")}
+    )
+    return [found["who"].action, found["there"].action]
+
+
+def page() -> str:
+    return get_context().elicit_url("Sign in at Example", "https://example.com/in?a=1").action
+
+
+def odd() -> str:
+    return get_context().elicit_url("Look", "javascript:alert(1)").action
+"""
+
+
+@pytest.fixture
+def quiz(api: Api) -> Api:
+    write(api.root, "quiz/toolset.yaml", QUIZ)
+    write(api.root, "quiz/tools/quiz.py", QUIZ_PYTHON)
+    return api
+
+
+# The API
+
+
+def asked(api: Api, tool_id: str, **body: Any) -> tuple[Iterator[Any], str, Any]:
+    """Call a tool; return what it tells further, its id, and what it asks."""
+    call_id = new_id()
+    how = {"call_id": call_id, "can_ask": ["form", "url"], **body}
+    told = coming(follow(api, tool_id, body=how))
+    return told, call_id, until(told, "Question")
+
+
+def test_a_question_is_told_and_answered(quiz: Api) -> None:
+    told, call_id, question = asked(quiz, "quiz:two")
+    where = {"call_id": call_id, "question_id": question["question_id"]}
+    who = {"action": "accept", "content": {"name": "Ada"}}
+
+    assert question["questions"]["there"] == {
+        "method": "elicitation/create",
+        "params": {"mode": "url", "message": "Go", "url": "https://example.com/in"},
+    }
+    wrong = {"who": {"action": "accept", "content": {"name": 7}}}
+    refused(quiz.tell("answer_question", **where, answers=wrong), 400, "invalid_answer")
+    left = quiz.post("answer_question", **where, answers={"who": who})
+    assert left == {"open": ["there"]}
+    refused(quiz.tell("answer_question", **where, answers={"who": who}), 409, "not_asked")
+    done = quiz.post("answer_question", **where, answers={"there": {"action": "decline"}})
+    assert done == {"open": []}
+
+    rest = [*told]
+    assert names(rest) == ["QuestionClosed", "ToolCallCompleted"]
+    assert rest[-1][2]["call"]["result"] == ["accept", "decline"]
+    refused(quiz.tell("answer_question", **where, answers={"who": who}), 409, "not_asked")
+
+
+def test_a_client_that_did_not_say_that_it_can_is_not_asked(quiz: Api) -> None:
+    told = events(follow(quiz, "quiz:page"))
+
+    assert "Question" not in names(told)
+    assert told[-1][2]["call"]["error"].startswith("cannot_ask: ")
+
+
+@pytest.mark.parametrize("made_up", ["call_id", "question_id"])
+def test_an_answer_to_nothing_is_refused(quiz: Api, made_up: str) -> None:
+    told, call_id, question = asked(quiz, "quiz:page")
+    where = {"call_id": call_id, "question_id": question["question_id"], made_up: new_id()}
+    answer = {"answer": {"action": "accept"}}
+    response = quiz.tell("answer_question", **where, answers=answer)
+    assert response.status_code == (404 if made_up == "call_id" else 409)
+
+    where = {"call_id": call_id, "question_id": question["question_id"]}
+    quiz.post("answer_question", **where, answers=answer)
+    assert [*told][-1][2]["call"]["result"] == "accept"
+
+
+# The page
+
+
+@pytest.fixture
+def served(quiz: Api) -> Iterator[Live]:
+    with live(quiz.root) as own:
+        yield own
+
+
+def run(page: Page, served: Live, name: str) -> None:
+    page.goto(f"{served.url}/tools/quiz:{name}?chat=c1")
+    page.get_by_role("button", name="Run", exact=True).last.click()
+
+
+def test_a_person_answers_with_the_keyboard_alone(page: Page, served: Live) -> None:
+    run(page, served, "order")
+    expect(page.get_by_role("heading", level=1)).to_have_text("quiz:order asks")
+    expect(page.get_by_text("What should we <b>pack</b>?")).to_be_visible()
+    expect(page.get_by_text("default: 3")).to_be_visible()
+
+    page.get_by_label("name").focus()
+    page.keyboard.type("A")
+    expect(page.get_by_text("shorter than 2")).to_be_visible()
+    page.keyboard.type("da")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_text("And the paper for Ada?")).to_be_visible()
+    page.get_by_label("Which color").focus()
+    page.keyboard.type("b")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    page.get_by_role("button", name="Answer").focus()
+    page.keyboard.press("Enter")
+
+    expect(page.locator("main")).to_contain_text('"color": "b"')
+    expect(page.locator("main")).to_contain_text('"name": "Ada"')
+
+
+def test_a_person_declines(page: Page, served: Live) -> None:
+    run(page, served, "order")
+    page.get_by_role("button", name="Decline").click()
+
+    expect(page.locator("main")).to_contain_text('"did": "decline"')
+
+
+def test_an_address_is_shown_whole_and_opened_by_the_person(page: Page, served: Live) -> None:
+    run(page, served, "page")
+    link = page.get_by_role("link", name="https://example.com/in?a=1")
+    assert link.get_attribute("rel") == "noopener noreferrer"
+    asked_at = page.url
+    page.get_by_role("button", name="Agree").click()
+    expect(page.locator("main")).to_contain_text('"accept"')
+
+    page.goto(asked_at)  # it is not asked any more: what became of the call
+    expect(page.locator("main")).to_contain_text('"accept"')
+
+
+def test_an_address_of_no_page_is_no_link(page: Page, served: Live) -> None:
+    run(page, served, "odd")
+
+    expect(page.get_by_text("javascript:alert(1)")).to_be_visible()
+    expect(page.get_by_role("link", name="javascript")).to_have_count(0)
+    page.get_by_role("button", name="Decline").click()
+    expect(page.locator("main")).to_contain_text('"decline"')
+
+
+def test_several_questions_are_asked_one_after_the_other(page: Page, served: Live) -> None:
+    run(page, served, "two")
+    page.get_by_label("name").fill("Ada")
+    page.get_by_role("button", name="Answer").click()
+    page.get_by_role("button", name="Agree").click()
+
+    expect(page.locator("main")).to_contain_text('"accept",')
+
+
+def test_a_call_that_was_approved_asks_on_the_next_page(page: Page, served: Live) -> None:
+    page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
+    page.get_by_role("button", name="Ask to run").click()
+    page.get_by_role("button", name="Approve and run").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("quiz:careful asks")
+    page.get_by_role("button", name="Agree").click()
+
+    expect(page.get_by_role("heading", level=1)).to_contain_text("success")
+    expect(page.locator("main")).to_contain_text('"accept"')
+
+
+def test_an_approval_that_was_refused_is_not_the_end_of_the_call(quiz: Api) -> None:
+    call_id = new_id()
+    told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))
+    quiz.write("other.txt", "so that what was asked about has changed")
+    visitor = Visitor(quiz.app)
+    waits = visitor.open(f"/approvals/{told[-1][2]['call']['execution_id']}")
+    again = visitor.send(waits.form("/approve"), "Approve and run")
+    resumed = events(resume(quiz, call_id))
+
+    assert "what was asked about has changed" in again.text
+    assert [name for _, name, _ in resumed] == ["ApprovalRequired"]
+    assert resumed[-1][2]["call"]["execution_id"] in again.address

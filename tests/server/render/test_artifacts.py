@@ -1,0 +1,376 @@
+"""Artifacts: what is answered to whom, with which headers, and what a page can do in its frame."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from playwright.sync_api import BrowserContext, ConsoleMessage
+from werkzeug.test import TestResponse
+
+from covalt_git.models.calls import FileReference, RenderPlan
+from covalt_server.render.artifacts import (
+    ARTIFACT_HEADERS,
+    NoPageError,
+    artifact_page,
+    artifact_source,
+)
+from tests.server.api_client import BEARER, HOME, Api, refused
+from tests.server.live import live
+
+IN_A_FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"}
+CHART = Path(__file__).parents[3] / "toolsets" / "data-lab" / "artifacts" / "chart.html"
+TABLE = b"day,celsius\n2026-01-01,3.5\n2026-01-02,4.5\n2026-01-03,1.0\n"
+
+
+def ask(api: Api, call_id: str, chat_id: str = "c1", **headers: str) -> TestResponse:
+    """Ask for an artifact as a frame of our page does."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return api.client().get(
+        f"/artifacts/{chat_id}/{call_id}",
+        base_url=HOME,
+        headers=BEARER | IN_A_FRAME | {"Accept": "application/json"} | named,
+    )
+
+
+@pytest.fixture(scope="module")
+def charted(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A project in which a call shows a chart, and that call's id; not to be changed."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("chart") / "project"))
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1")
+    api.post("create_chat", chat_id="c2")
+    assert api.upload(("days.csv", TABLE)).status_code == 200
+    return root, str(api.call("data-lab:summarize", path="days.csv")["id"])
+
+
+@pytest.fixture
+def api(charted: tuple[Path, str]) -> Api:
+    """The API of that project."""
+    return Api.of(charted[0])
+
+
+@pytest.fixture
+def chart(charted: tuple[Path, str]) -> str:
+    """The call's id."""
+    return charted[1]
+
+
+@pytest.fixture
+def own(charted: tuple[Path, str], tmp_path: Path) -> Api:
+    """The API of a copy of that project, which a test may change."""
+    return Api.of(Path(shutil.copytree(charted[0], tmp_path / "project", symlinks=True)))
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def no_record(_: FileReference) -> bytes:
+    raise AssertionError("the page stands in the plan")
+
+
+def test_a_page_is_the_kept_artifact_with_its_data() -> None:
+    kept = FileReference(ref=f"sha256:{'0' * 64}", size=9)
+    plan = RenderPlan(renderer="html", config={"data": {"a": "<"}}, artifact=kept)
+    read = {kept: b"<head></head>caf\xe9"}
+
+    assert artifact_page(plan, read.__getitem__) == (
+        b'<head><script>window.__TOOL_DATA__ = {"a":"\\u003c"};</script></head>caf\xe9'
+    )
+    assert artifact_source(plan, read.__getitem__) == b"<head></head>caf\xe9"
+
+
+def test_a_page_may_be_a_text_of_the_plan() -> None:
+    plan = RenderPlan(renderer="html", config={"content": "<p>é", "data": None})
+
+    assert artifact_page(plan, no_record) == (
+        "<script>window.__TOOL_DATA__ = null;</script><p>é".encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        RenderPlan(renderer="html"),
+        RenderPlan(renderer="html", config={"content": {"no": "text"}}),
+        RenderPlan(renderer="code", config={"content": "<p>"}),
+    ],
+)
+def test_a_plan_that_shows_no_page_has_none(plan: RenderPlan) -> None:
+    with pytest.raises(NoPageError, match="not a page"):
+        artifact_page(plan, no_record)
+
+
+# --- the answer -----------------------------------------------------------------------------------
+
+
+def test_a_call_is_shown_with_what_it_returned_then(own: Api, chart: str) -> None:
+    before = ask(own, chart).get_data()
+    artifact = own.root / "toolsets" / "data-lab" / "artifacts" / "chart.html"
+    artifact.write_text("<p>edited</p>")
+    (own.workspace / "days.csv").write_text("nothing\n")
+
+    after = ask(own, chart)
+
+    assert after.status_code == 200
+    assert after.get_data() == before
+    assert after.get_data().replace(b"\n", b"").endswith(b"</html>")
+    assert b'window.__TOOL_DATA__ = {"columns":' in after.get_data()
+    assert len(after.get_data()) > len(CHART.read_bytes())
+
+
+def test_every_header_that_holds_a_page_is_there(api: Api, chart: str) -> None:
+    answer = ask(api, chart)
+
+    assert ARTIFACT_HEADERS.items() <= dict(answer.headers).items()
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = answer.headers.getlist("Content-Security-Policy")
+    assert len(policy) == 1
+    assert {one.strip() for one in policy[0].split(";")} == {
+        "sandbox allow-scripts",
+        "default-src 'none'",
+        "script-src 'unsafe-inline'",
+        "style-src 'unsafe-inline'",
+        "img-src data: blob:",
+        "font-src data:",
+        "media-src data: blob:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'self'",
+    }
+    assert "Set-Cookie" not in answer.headers
+
+
+@pytest.mark.parametrize("dest", ["document", "empty", "embed", "object", "frame", "script", ""])
+def test_a_page_is_shown_in_a_frame_only(api: Api, chart: str, dest: str) -> None:
+    told = refused(ask(api, chart, Sec_Fetch_Dest=dest), 403, "not_in_a_frame")
+
+    assert told["hint"] == f"open /chats/c1/calls/{chart}"
+
+
+def test_who_does_not_say_where_it_is_shown_is_refused(api: Api, chart: str) -> None:
+    answer = api.client().get(
+        f"/artifacts/c1/{chart}", base_url=HOME, headers=BEARER | {"Accept": "application/json"}
+    )
+
+    refused(answer, 403, "not_in_a_frame")
+
+
+def test_a_frame_of_another_origin_gets_nothing(api: Api, chart: str) -> None:
+    refused(ask(api, chart, Sec_Fetch_Site="cross-site"), 403, "wrong_origin")
+    refused(ask(api, chart, Sec_Fetch_Site="same-site"), 403, "wrong_origin")
+    refused(ask(api, chart, Origin="null"), 403, "wrong_origin")
+
+
+def test_without_the_token_there_is_no_page(api: Api, chart: str) -> None:
+    refused(ask(api, chart, Authorization="Bearer wrong"), 401, "no_token")
+
+
+@pytest.mark.parametrize("call_id", ["0", "..", "01a1fa31-e4a0-7281-b2ab-859e374964b9", "é"])
+def test_an_unknown_call_has_no_page(api: Api, call_id: str) -> None:
+    assert ask(api, call_id).status_code in {404, 308}
+
+
+def test_a_call_of_another_chat_has_no_page_here(api: Api, chart: str) -> None:
+    refused(ask(api, chart, "c2"), 404, "unknown_call")
+    refused(ask(api, chart, "c3"), 404, "unknown_chat")
+
+
+def test_a_call_that_shows_something_else_has_no_page(own: Api) -> None:
+    refused(ask(own, own.write("a.txt", "a")["id"]), 404, "no_page")
+
+
+def test_a_call_that_waits_has_no_page(own: Api) -> None:
+    call = own.call("app-builder:run_command", command="ls")
+
+    told = refused(ask(own, call["id"]), 404, "no_page")
+
+    assert call["status"] == "pending"
+    assert "not finished" in told["error_description"]
+
+
+def test_a_page_that_was_shown_is_gone_with_its_branch_and_with_its_chat(own: Api) -> None:
+    own.post("create_branch", chat_id="c1", name="idea")
+    own.post("switch_branch", chat_id="c1", branch="idea")
+    chart = own.call("data-lab:summarize", path="days.csv")["id"]
+    own.post("switch_branch", chat_id="c1", branch="main")
+    for _ in range(2):
+        time.sleep(0.05)  # what changed just now is not remembered
+        assert ask(own, chart).status_code == 200
+
+    (own.store / "refs" / "heads" / "idea").unlink()
+    refused(ask(own, chart), 404, "unknown_call")
+    shutil.rmtree(own.store)
+    refused(ask(own, chart), 404, "unknown_chat")
+
+
+def test_a_call_that_does_not_exist_for_the_role_has_no_page(own: Api, chart: str) -> None:
+    (own.root / "covalt.yaml").write_text(
+        dedent("""\
+            version: 1
+            roles:
+              builder: {allow: ["app-builder.**"]}
+              lab: {allow: ["data-lab.**"]}
+            """)
+    )
+
+    refused(ask(Api.of(own.root, role="builder"), chart), 404, "unknown_call")
+    assert ask(Api.of(own.root, role="lab"), chart).status_code == 200
+
+
+def test_a_page_that_the_browser_has_is_not_sent_again(api: Api, chart: str) -> None:
+    first = ask(api, chart)
+
+    again = ask(api, chart, If_None_Match=first.headers["ETag"])
+    outside_a_frame = ask(
+        api, chart, If_None_Match=first.headers["ETag"], Sec_Fetch_Dest="document"
+    )
+
+    assert (
+        first.headers["ETag"]
+        == f'"{api.get("get_call", chat_id="c1", call_id=chart)["post_manifest_id"]}"'
+    )
+    assert (again.status_code, again.get_data()) == (304, b"")
+    assert ARTIFACT_HEADERS.items() <= dict(again.headers).items()
+    assert outside_a_frame.status_code == 403
+
+
+# --- in the browser -------------------------------------------------------------------------------
+
+
+def test_the_chart_of_data_lab_is_drawn_without_a_complaint(
+    api: Api, chart: str, context: BrowserContext
+) -> None:
+    with live(api.root) as server:
+        page = context.new_page()
+        said: list[str] = []
+
+        def hear(message: ConsoleMessage) -> None:
+            if "Unrecognized feature" not in message.text:  # each version knows other names
+                said.append(message.text)
+
+        page.on("console", hear)
+        page.goto(server.door)
+        page.goto(f"{server.url}/chats/c1/calls/{chart}")
+        frame = page.frame_locator("iframe.artifact")
+
+        frame.locator("svg text").first.wait_for()
+
+        assert frame.locator("h1").inner_text() == "days.csv"
+        assert page.locator("details.refused").count() == 0
+        assert said == []
+
+
+PROBES = {
+    "fetch()": "fetch('data:,x')",
+    "new XMLHttpRequest": "new Promise((ok, no) => { const x = new XMLHttpRequest(); x.onload = ok; x.onerror = no; x.open('GET', 'data:,x'); x.send() })",
+    "new WebSocket": "new Promise((ok, no) => { const s = new WebSocket('ws://127.0.0.1:1'); s.onopen = ok; s.onerror = no })",
+    "new EventSource": "new Promise((ok, no) => { const s = new EventSource('/'); s.onopen = ok; s.onerror = no })",
+    "import": "import('data:text/javascript,')",
+    "new Worker": "new Promise((ok, no) => { const w = new Worker(URL.createObjectURL(new Blob(['postMessage(1)']))); w.onmessage = ok; w.onerror = no })",
+    "new SharedWorker": "new Promise((ok, no) => { const w = new SharedWorker('/x.js'); w.onerror = no })",
+    "navigator.serviceWorker": "navigator.serviceWorker.register('/x.js')",
+    "eval()": "eval('1')",
+    "new Function": "new Function('return 1')()",
+    "WebAssembly": "WebAssembly.compile(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))",
+    "confirm()": "confirm('x') || Promise.reject('nothing')",
+    "prompt()": "prompt('x') ?? Promise.reject('nothing')",
+    "navigator.clipboard": "navigator.clipboard.writeText('x')",
+    "navigator.geolocation": "new Promise((ok, no) => navigator.geolocation.getCurrentPosition(ok, no))",
+    "navigator.mediaDevices": "navigator.mediaDevices.getUserMedia({ audio: true })",
+    "localStorage": "localStorage.length",
+    "sessionStorage": "sessionStorage.length",
+    "indexedDB": "new Promise((ok, no) => { const r = indexedDB.open('x'); r.onsuccess = ok; r.onerror = no })",
+    "document.cookie": "document.cookie",
+    "window.open()": "window.open('about:blank') ?? Promise.reject('nothing')",
+    "top.document": "top.document",
+    "parent.document": "parent.document",
+    "top.location": "top.location.href",
+    "parent.location": "parent.location.href",
+}
+"""What the frame of a page refuses, and JavaScript that succeeds where it is not."""
+
+WORKS = {
+    "a style": "getComputedStyle(document.body).marginTop === '7px' || Promise.reject()",
+    "a module": "document.body.dataset.module === 'ran' || Promise.reject()",
+    "an event handler": "(document.querySelector('button').click(), document.body.dataset.clicked === 'yes') || Promise.reject()",
+    "an image of data": "new Promise((ok, no) => { const i = new Image(); i.onload = ok; i.onerror = no; i.src = 'data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7' })",
+    "an image of a canvas": "new Promise((ok, no) => document.createElement('canvas').toBlob((b) => { const i = new Image(); i.onload = ok; i.onerror = no; i.src = URL.createObjectURL(b) }))",
+    "its data": "'a style' in window.__TOOL_DATA__ || Promise.reject()",
+    "an address in it": "(location.hash = 'there', location.hash === '#there') || Promise.reject()",
+    "a message": "parent.postMessage('hello', '*')",
+    "copying": "document.execCommand('copy')",
+    "a chart": "new ResizeObserver(() => 0).observe(document.body)",
+}
+"""What a page can do, and JavaScript that fails where it can not."""
+
+TRYING = """<!doctype html><html><head><style>body { margin: 7px }</style></head>
+<body><button onclick="document.body.dataset.clicked = 'yes'">x</button>
+<script type="module">document.body.dataset.module = "ran"</script>
+<script>
+function attempt(code) {
+  return new Promise((told) => {
+    window.answers = window.answers || [];
+    const number = window.answers.push(told) - 1;
+    const script = document.createElement("script");
+    script.textContent = `(async () => { try { await (${code}); answers[${number}]("works") }
+      catch { answers[${number}]("refused") } })()`;
+    document.body.append(script);
+  });
+}
+addEventListener("load", async () => {
+  const found = {};
+  for (const [name, code] of Object.entries(window.__TOOL_DATA__)) found[name] = await attempt(code);
+  const told = document.createElement("pre");
+  told.id = "told";
+  told.textContent = JSON.stringify(found);
+  document.body.append(told);
+});
+</script></body></html>"""
+
+
+def found_out(context: BrowserContext, root: Path, probes: dict[str, str]) -> dict[str, str]:
+    """Return what becomes of each probe in an artifact: ``works`` or ``refused``."""
+    toolset = root / "toolsets" / "probe"
+    (toolset / "tools").mkdir(parents=True)
+    (toolset / "tools" / "probe.py").write_text(f"def show() -> object:\n    return {probes!r}\n")
+    (toolset / "artifacts").mkdir()
+    (toolset / "artifacts" / "page.html").write_text(TRYING)
+    (toolset / "toolset.yaml").write_text(
+        dedent("""\
+            id: probe
+            name: Probe
+            version: "1"
+            tools: [{id: show, entrypoint: "tools.probe:show"}]
+            tool_overrides:
+              - {tool_id: show, renderer: html, renderer_config: {artifact: artifacts/page.html}}
+            """)
+    )
+    with live(root) as server:
+        call_id = Api.of(root).call("probe:show")["id"]
+        page = context.new_page()
+        page.goto(server.door)
+        page.goto(f"{server.url}/chats/c1/calls/{call_id}")
+        told = page.frame_locator("iframe.artifact").locator("#told").inner_text()
+    answers: dict[str, str] = json.loads(told)
+    return answers
+
+
+def test_the_frame_refuses_network_storage_dialogs_and_other_windows(
+    own: Api, context: BrowserContext
+) -> None:
+    answers = found_out(context, own.root, PROBES)
+
+    assert answers == dict.fromkeys(PROBES, "refused")
+
+
+def test_the_frame_permits_scripts_and_styles_of_the_page(
+    own: Api, context: BrowserContext
+) -> None:
+    answers = found_out(context, own.root, WORKS)
+
+    assert answers == dict.fromkeys(WORKS, "works")

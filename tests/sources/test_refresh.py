@@ -1,0 +1,281 @@
+"""Servers asked for their tools: a real one over standard input and output, asked by the SDK's own client."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from covalt_git.access.grants import GrantNeededError
+from covalt_git.calls.mcp_listing import listed
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.grants.grants import grant_process, revoke_all
+from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import (
+    NoLockError,
+    Refreshed,
+    ToolSource,
+    accept,
+    find_source,
+    refresh,
+    sources,
+)
+from covalt_git.toolsets.toolset import read_toolset
+from tests.killing import killed_at
+from tests.toolsets.projects import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.models.tool_lock import LockedTool
+
+SERVER = REPOSITORY / "fixtures/servers/changing.py"
+
+READ = {
+    "name": "read file",
+    "description": "Reads a file.\nNothing else.",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    "annotations": {"readOnlyHint": True},
+}
+WIPE = {"name": "wipe", "inputSchema": {"type": "object"}}
+LIST = {"name": "list", "inputSchema": {"type": "object"}}
+READ_FILE = "read_file-1214148e"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a project with a server that offers three tools, on two pages, and is granted."""
+    root = tmp_path / "project"
+    (root / "toolsets/gear").mkdir(parents=True)
+    (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    declare(root)
+    offer(root, READ, WIPE, LIST)
+    grant_process(root, "gear", "disk", by="me")
+    return root
+
+
+def declare(root: Path, more: str = "", toolset: str = "gear") -> None:
+    args = json.dumps([str(SERVER), str(root.parent / "tools.json")])
+    text = f"id: {toolset}\nname: Gear\nversion: '1'\nmcp_servers:\n"
+    text += f"  - {{id: disk, command: {sys.executable}, args: {args}{more}}}\n"
+    (root / f"toolsets/{toolset}/toolset.yaml").write_text(text, encoding="utf-8")
+
+
+def offer(root: Path, *definitions: dict[str, Any]) -> None:
+    (root.parent / "tools.json").write_text(json.dumps(definitions), encoding="utf-8")
+
+
+def source(root: Path) -> ToolSource:
+    return find_source(root, "gear", "disk")
+
+
+def asked(root: Path, *, write: bool = True) -> Refreshed:
+    ask = partial(listed, root=root, tell=lambda _: None)
+    return refresh(root, source(root), ask, write=write)
+
+
+def accepted_all(root: Path) -> ToolSource:
+    return accept(root, "gear", "disk", {one.name: one.digest for one in source(root).to_accept})
+
+
+def lock_text(root: Path) -> str:
+    file = root / "toolsets/locks/disk.yaml"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def enabled(root: Path) -> dict[str, bool]:
+    return {tool.tool_id: tool.enabled for tool in read_toolset(root, "gear").tools}
+
+
+def test_every_page_is_listed_and_nothing_is_on_until_it_is_accepted(root: Path) -> None:
+    found = asked(root)
+
+    assert [(one.name, one.kind) for one in found.drift] == [
+        ("list", "new"),
+        (READ_FILE, "new"),
+        ("wipe", "new"),
+    ]
+    assert enabled(root) == {"disk:list": False, f"disk:{READ_FILE}": False, "disk:wipe": False}
+    assert accepted_all(root).to_accept == ()
+    assert set(enabled(root).values()) == {True}
+
+    before = lock_text(root)
+    assert asked(root).drift == ()  # asked again: not a byte is another
+    assert lock_text(root) == before
+
+
+def test_what_changed_is_off_and_told_part_by_part_until_it_is_accepted(root: Path) -> None:
+    asked(root)
+    accepted_all(root)
+    offer(
+        root,
+        READ | {"description": "Reads a file.\nAnd sends it\u200b on."},
+        LIST,
+        {**WIPE, "name": "w"},
+    )
+
+    looked = asked(root, write=False)
+    assert {one.name: one.kind for one in looked.drift} == {
+        READ_FILE: "changed",
+        "w": "new",
+        "wipe": "gone",
+    }
+    assert source(root).to_accept == ()  # nothing was written
+
+    found = asked(root)
+    assert found.drift == looked.drift
+    assert found.source.to_accept == source(root).to_accept == found.drift
+    assert enabled(root) == {"disk:list": True, f"disk:{READ_FILE}": False, "disk:w": False}
+    changed = next(one for one in found.drift if one.kind == "changed")
+    assert [f"{line.mark}{line.text}" for line in definition_lines(changed)] == [
+        "@description",
+        " Reads a file.",
+        "-Nothing else.",
+        "+And sends it\\u{200b} on.",
+    ]
+
+    accept(root, "gear", "disk", {READ_FILE: changed.digest})
+    assert enabled(root) == {"disk:list": True, f"disk:{READ_FILE}": True, "disk:w": False}
+    assert [one.name for one in accepted_all(root).to_accept] == []
+    assert "replaced" not in lock_text(root)
+    assert "disk:wipe" not in read_toolset(root, "gear").state.accepted
+
+
+def test_what_was_accepted_is_kept_to_compare_with_however_often_it_changes(root: Path) -> None:
+    asked(root)
+    accepted_all(root)
+    first = source(root).lock
+    assert first is not None
+    for words in ("second", "third"):
+        offer(root, READ | {"description": words}, WIPE, LIST)
+        asked(root)
+
+    (changed,) = source(root).to_accept
+    assert changed.before == first.tools[READ_FILE]
+    assert changed.fields["description"] == (READ["description"], "third")
+
+    offer(root, READ, WIPE, LIST)
+    asked(root)
+    assert source(root).to_accept == ()
+    assert set(enabled(root).values()) == {True}
+    assert source(root).lock == first
+
+
+def test_only_what_was_shown_is_accepted(root: Path) -> None:
+    asked(root)
+    shown = {one.name: one.digest for one in source(root).to_accept}
+    offer(root, READ | {"description": "Another one."}, WIPE, LIST)
+    asked(root)
+
+    with pytest.raises(StaleError, match=f"disk:{READ_FILE} is not what was shown"):
+        accept(root, "gear", "disk", shown)
+    assert set(enabled(root).values()) == {False}
+
+    with pytest.raises(UnknownNameError, match="no tool 'wip'"):
+        accept(root, "gear", "disk", {"wip": shown["wipe"]})
+    with pytest.raises(StaleError):
+        accept(root, "gear", "disk", {"wipe": None})
+
+
+def test_killed_anywhere_a_tool_is_as_it_was_or_accepted(root: Path) -> None:
+    """Accepting is two files, the state and the lock; after any step, each says what it said or says now."""
+    asked(root)
+    accepted_all(root)
+    offer(root, READ | {"description": "Another."}, WIPE)
+    asked(root)
+    shown = {one.name: one.digest for one in source(root).to_accept}
+    kept = {file: file.read_bytes() for file in (root / "toolsets").glob("*/*.yaml")}
+
+    ends = set()
+    for step in range(1, 1000, 2):
+        for file, content in kept.items():
+            file.write_bytes(content)
+        killed = killed_at(step, lambda: accept(root, "gear", "disk", shown))
+        toolset = read_toolset(root, "gear")
+        assert toolset.problems == ()
+        ends.add(enabled(root)[f"disk:{READ_FILE}"])
+        accepted_all(root)
+        assert source(root).to_accept == ()
+        if not killed:
+            break
+
+    assert ends == {True, False}
+    assert "replaced" not in lock_text(root)
+
+
+def test_a_lock_that_was_edited_is_accepted_as_what_it_says(root: Path) -> None:
+    asked(root)
+    accepted_all(root)
+    file = root / "toolsets/locks/disk.yaml"
+    file.write_text(lock_text(root).replace("Nothing else.", "Or more."), encoding="utf-8")
+
+    (changed,) = source(root).to_accept
+    assert changed.kind == "changed"
+    assert changed.after is not None
+    assert changed.digest != changed.after.digest
+    assert [one.name for one in asked(root).drift] == [READ_FILE]
+    assert source(root).to_accept == ()
+
+
+def test_nothing_is_asked_without_a_grant_or_of_a_server_that_is_off(root: Path) -> None:
+    revoke_all(root, "gear")
+    with pytest.raises(GrantNeededError, match="may not start"):
+        asked(root)
+    declare(root, ", enabled: false")
+    with pytest.raises(CovaltError, match="the MCP server 'disk' is off") as off:
+        asked(root)
+    assert "under mcp_servers in toolsets/gear/toolset.yaml" in off.value.hint
+    assert lock_text(root) == ""
+    with pytest.raises(NoLockError, match="nobody asked the MCP server 'disk'") as refused:
+        accept(root, "gear", "disk", {})
+    assert refused.value.hint == "covalt-git source refresh gear/disk"
+
+
+def test_a_server_that_was_declared_otherwise_meanwhile_gives_nothing(root: Path) -> None:
+    before = source(root)
+    asking: list[str] = []
+
+    def ask(*_: object) -> tuple[LockedTool, ...]:
+        declare(root, ", requires_confirmation: false")
+        asking.append("asked")
+        return ()
+
+    with pytest.raises(StaleError, match="declared otherwise"):
+        refresh(root, before, ask)
+    assert asking == ["asked"]
+    assert lock_text(root) == ""
+
+
+def test_the_lock_of_another_toolset_is_left_as_it_is(root: Path) -> None:
+    asked(root)
+    text = lock_text(root)
+    shutil.copytree(root / "toolsets/gear", root / "toolsets/other")
+    declare(root, toolset="other")
+    grant_process(root, "other", "disk", by="me")
+
+    other = find_source(root, "other", "disk")
+    ask = partial(listed, root=root, tell=lambda _: None)
+    with pytest.raises(CovaltError, match="has a lock of the toolset 'gear'") as refused:
+        refresh(root, other, ask)
+    assert refused.value.hint.endswith("toolsets/state/other.yaml: aliases: {disk: other-disk}")
+    assert lock_text(root) == text
+
+
+def test_a_server_that_lists_a_name_twice_is_refused(root: Path) -> None:
+    offer(root, READ, WIPE, READ | {"description": "Another."})
+
+    with pytest.raises(CovaltError, match="lists the tool 'read file' twice"):
+        asked(root)
+
+
+def test_sources_are_named_by_toolset_and_namespace(root: Path) -> None:
+    (one,) = sources(root, "gear")
+
+    assert one.shown_id == "gear/disk"
+    assert one.lock is None
+    with pytest.raises(UnknownNameError, match="no source 'dsk'"):
+        find_source(root, "gear", "dsk")

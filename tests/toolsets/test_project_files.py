@@ -1,0 +1,256 @@
+"""The project as a whole: where it is, what may be believed of it, and what its parts share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from covalt_git.problems import codes
+from covalt_git.toolsets.project_files import (
+    BrokenConfigError,
+    CheckedToolset,
+    NotAProjectError,
+    find_root,
+    read_around,
+    read_config,
+    read_project,
+)
+from covalt_git.toolsets.toolset import read_toolset
+from tests.toolsets.projects import HEAD, put_hello
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def put(root: Path, **toolsets: str) -> None:
+    """Make a project of toolsets that have a head and what is given, ``-`` written as ``__``."""
+    (root / "covalt.yaml").write_text("version: 1\n")
+    for name, more in toolsets.items():
+        toolset = root / "toolsets" / name.replace("__", "-")
+        toolset.mkdir(parents=True)
+        head = HEAD.replace("id: hello", f"id: {toolset.name}")
+        (toolset / "toolset.yaml").write_text(f"{head}\n{more}\n")
+
+
+def put_state(root: Path, toolset_id: str, text: str) -> None:
+    (root / "toolsets" / "state").mkdir(exist_ok=True)
+    (root / "toolsets" / "state" / f"{toolset_id}.yaml").write_text(text)
+
+
+def taken(root: Path) -> list[str]:
+    """Return who is told that a namespace is somebody else's."""
+    found = read_project(root).problems
+    assert {one.code for one in found} <= {codes.NAMESPACE_TAKEN}
+    return [f"{one.path}:{one.line}" for one in found]
+
+
+# --- the root ---------------------------------------------------------------------------------------
+
+
+def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> None:
+    put_hello(tmp_path)
+    inner = tmp_path / "toolsets" / "hello" / "tools"
+
+    assert find_root(tmp_path) == tmp_path
+    assert find_root(inner) == tmp_path
+    assert find_root(inner / "not" / "there") == tmp_path
+    (inner / "covalt.yaml").write_text("version: 1\n")
+    assert find_root(inner) == inner
+
+
+def test_a_folder_named_covalt_yaml_marks_nothing(tmp_path: Path) -> None:
+    (tmp_path / "covalt.yaml").mkdir()
+
+    with pytest.raises(NotAProjectError) as caught:
+        find_root(tmp_path)
+
+    assert caught.value.message == f"there is no covalt.yaml in {str(tmp_path)!r} or above it"
+    assert caught.value.hint == "covalt-git init demo && cd demo"
+    assert caught.value.exit_code == 2
+
+
+def test_a_relative_start_is_looked_up_from_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toolset = put_hello(tmp_path)
+    monkeypatch.chdir(toolset)
+
+    assert find_root(type(tmp_path)()) == tmp_path
+
+
+# --- covalt.yaml --------------------------------------------------------------------------------------
+
+
+def test_config_that_is_broken_is_never_guessed_at(tmp_path: Path) -> None:
+    (tmp_path / "covalt.yaml").write_text("version: 1\nroels: {}\nlimits: {timeout_s: no}\n")
+
+    with pytest.raises(BrokenConfigError) as caught:
+        read_config(tmp_path)
+
+    assert [one.line for one in caught.value.problems] == [2, 3]
+    assert str(caught.value).splitlines()[-2:] == [
+        "covalt.yaml cannot be used",
+        "  hint: covalt-git validate",
+    ]
+
+
+def test_config_needs_a_version_only(tmp_path: Path) -> None:
+    (tmp_path / "covalt.yaml").write_text("version: 1\n")
+
+    config = read_config(tmp_path)
+
+    assert config.roles == {}
+    assert config.workspace.ignore == ("__pycache__/", "node_modules/", ".venv/")
+    assert config.workspace.durability == "full"
+    assert config.limits.approval_expires_s == 86_400
+
+
+def test_a_project_without_toolsets_is_sound(tmp_path: Path) -> None:
+    (tmp_path / "covalt.yaml").write_text("version: 1\n")
+
+    reading = read_project(tmp_path)
+
+    assert (reading.toolsets, reading.problems) == ((), ())
+
+
+def test_a_broken_config_does_not_hide_the_toolsets(tmp_path: Path) -> None:
+    put_hello(tmp_path)
+    (tmp_path / "covalt.yaml").write_text("version: 1\nroels: {}\n")
+
+    reading = read_project(tmp_path)
+
+    assert reading.config is None
+    assert [one.id for one in reading.toolsets] == ["hello"]
+
+
+# --- namespaces ---------------------------------------------------------------------------------------
+
+
+def test_a_server_may_not_be_called_as_another_toolset(tmp_path: Path) -> None:
+    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
+
+    assert taken(tmp_path) == ["toolsets/hello/toolset.yaml:8"]
+
+
+def test_two_toolsets_may_not_declare_one_namespace(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        a="mcp_servers: [{id: github, command: npx}]",
+        b="sources: [{id: github, type: mcp, server: x}]",
+    )
+
+    assert taken(tmp_path) == ["toolsets/b/toolset.yaml:8"]
+
+
+def test_dash_and_underscore_are_one_name(tmp_path: Path) -> None:
+    put(tmp_path, my__tools="", my_tools="")
+    put_state(tmp_path, "my_tools", "aliases: {my_tools: other}\n")
+
+    assert taken(tmp_path) == ["toolsets/my_tools/toolset.yaml:4"]
+
+
+def test_an_alias_of_the_project_settles_it(tmp_path: Path) -> None:
+    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
+    put_state(tmp_path, "hello", "aliases: {shop: hello-shop}\n")
+
+    assert taken(tmp_path) == []
+
+
+def test_an_alias_that_is_taken_settles_nothing(tmp_path: Path) -> None:
+    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="", third="")
+    put_state(tmp_path, "hello", "aliases: {shop: third}\n")
+
+    assert taken(tmp_path) == ["toolsets/hello/toolset.yaml:8"]
+
+
+def test_a_toolset_shares_its_name_with_its_own_servers_and_sources(tmp_path: Path) -> None:
+    put(tmp_path, shop="mcp_servers: [{id: shop, command: npx}]")
+
+    assert taken(tmp_path) == []
+
+
+def test_a_broken_toolset_still_owns_its_name(tmp_path: Path) -> None:
+    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
+    (tmp_path / "toolsets" / "shop" / "toolset.yaml").write_text("tools: [\n")
+
+    found = {one.code for one in read_project(tmp_path).problems}
+
+    assert found == {codes.SYNTAX, codes.NAMESPACE_TAKEN}
+
+
+# --- what belongs to nothing ----------------------------------------------------------------------------
+
+
+def test_a_state_without_a_toolset_warns_and_no_more(tmp_path: Path) -> None:
+    put_hello(tmp_path)
+    put_state(tmp_path, "gone", "enabled: false\n")
+
+    (problem,) = read_project(tmp_path).problems
+
+    assert (problem.severity, problem.code) == ("warning", codes.ORPHAN_STATE)
+    assert problem.hint == "remove it: rm toolsets/state/gone.yaml"
+
+
+def test_a_toolset_called_toolset_has_a_state_file_as_any_other(tmp_path: Path) -> None:
+    put(tmp_path, toolset="")
+    put_state(tmp_path, "toolset", "enabled: false\n")
+
+    reading = read_project(tmp_path)
+
+    assert reading.problems == ()
+    assert not reading.toolsets[0].enabled
+
+
+@pytest.mark.parametrize("name", ["state", "locks"])
+def test_a_toolset_in_a_folder_of_the_machine_is_told(tmp_path: Path, name: str) -> None:
+    put(tmp_path, **{name: ""})
+
+    (problem,) = read_project(tmp_path).problems
+
+    assert problem.path == f"toolsets/{name}"
+    assert problem.code == codes.BAD_ID
+    assert problem.hint == f"rename it: mv toolsets/{name} toolsets/my-{name}"
+
+
+MANY = """
+import resource, sys
+from pathlib import Path
+from covalt_git.toolsets.project_files import read_project
+print(read_project(Path(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0)
+"""
+
+
+def test_many_toolsets_are_read_in_other_processes_and_nothing_is_lost(tmp_path: Path) -> None:
+    names = [f"t{number:03}" for number in range(150)]
+    put(tmp_path, **dict.fromkeys(names[::3], "tools: [{id: a, entrypoint: nowhere:a}]\n"))
+    put(tmp_path, **dict.fromkeys(names[1::3], "mcp_servers: [{id: things, command: npx}]"))
+    put(tmp_path, **dict.fromkeys(names[2::3], ""))
+    told: list[tuple[int, int]] = []
+
+    reading = read_project(tmp_path, lambda done, total: told.append((done, total)))
+    # A process of its own has no thread of another test, which would keep it from forking.
+    argv = [sys.executable, "-c", MANY, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+
+    alone = tuple(CheckedToolset.of(read_toolset(tmp_path, name)) for name in names)
+    assert reading == read_around(tmp_path, alone)
+    several = len(os.sched_getaffinity(0)) > 1
+    assert done.stdout == f"{reading}\n{several}\n"
+    assert len(reading.problems) == len(names[::3]) + len(names[1::3]) - 1
+    assert told == [(number + 1, len(names)) for number in range(len(names))]
+
+
+def test_problems_are_sorted_and_each_is_told_once(tmp_path: Path) -> None:
+    put(tmp_path, b="colour: red", a="colour: red")
+    shutil.copytree(tmp_path / "toolsets" / "a", tmp_path / "toolsets" / "c")
+
+    found = read_project(tmp_path).problems
+
+    assert list(found) == sorted(set(found))
+    assert [one.path for one in found] == [f"toolsets/{name}/toolset.yaml" for name in "abc"]

@@ -1,0 +1,127 @@
+"""The law of reading: whatever the files hold, it ends, names problems, and changes and starts nothing."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.toolsets.project_files import read_project
+from proof.nasty_toolsets import PIECES, put_toolset, sources
+from proof.validate_touches_nothing import _more_than_reading
+from tests.toolsets.projects import MANIFEST, put_hello
+
+SOURCES = sources()
+CHANGES = frozenset(
+    {
+        *("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod"),
+        *("os.truncate", "os.utime", "os.setxattr", "os.system", "os.exec", "os.fork", "os.spawn"),
+        *("os.posix_spawn", "os.putenv", "os.kill", "subprocess.Popen", "socket.connect"),
+        *(
+            "socket.bind",
+            "socket.getaddrinfo",
+            "socket.__new__",
+            "shutil.rmtree",
+            "tempfile.mkstemp",
+        ),
+    }
+)
+_watched: list[str] | None = None
+
+
+def _look(event: str, args: tuple[Any, ...]) -> None:
+    if _watched is None:
+        return
+    if event in CHANGES:
+        _watched.append(event)
+    elif event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        _watched.append(f"open {args[0]} {args[1]}")
+    elif (
+        event == "exec"
+    ):  # a module of a toolset: no code object of ours lies in a temporary folder
+        name = getattr(args[0], "co_filename", "")
+        if name.startswith(tempfile.gettempdir()):
+            _watched.append(f"exec {name}")
+
+
+sys.addaudithook(_look)
+
+
+@contextmanager
+def watched() -> Iterator[list[str]]:
+    """Note what this process changes and starts; an audit hook cannot be taken off again."""
+    global _watched  # noqa: PLW0603 - the hook has to see it
+    seen: list[str] = []
+    _watched = seen
+    try:
+        yield seen
+    finally:
+        _watched = None
+
+
+def test_the_watch_sees_what_it_has_to(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text("x = 1\n")
+    with watched() as seen:
+        (tmp_path / "file").write_text("")
+        (tmp_path / "file").unlink()
+        exec(compile("x = 1", str(tmp_path / "tool.py"), "exec"), {})
+
+    assert len(seen) == 3
+
+
+def test_the_proof_sees_what_it_has_to() -> None:
+    trace = """\
+1 execve("/usr/bin/python", ["python"], 0x1) = 0
+1 openat(AT_FDCWD, "a.yaml", O_RDONLY|O_CLOEXEC) = 3
+1 clone3({flags=CLONE_VM|CLONE_THREAD, stack=0x1}, 88) = 2
+1 openat(AT_FDCWD, "a.yaml", O_WRONLY|O_CREAT, 0666) = 3
+2 execve("/bin/sh", ["sh"], 0x1) = 0
+2 clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 3
+1 unlink("a.yaml") = 0
+1 socket(AF_INET, SOCK_STREAM, 0) = 4
+"""
+
+    assert [line.split("(")[0].split()[-1] for line in _more_than_reading(trace)] == [
+        *("openat", "execve", "clone", "unlink", "socket")
+    ]
+
+
+@given(seed=st.integers(0, 2**64))
+@settings(max_examples=100, deadline=None)
+def test_no_nasty_toolset_breaks_the_reader(seed: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        put_toolset(root / "toolsets" / "hello", Random(seed), SOURCES)
+        (root / "covalt.yaml").write_text("version: 1\n")
+
+        with watched() as seen:
+            problems = read_project(root).problems
+            again = read_project(root).problems
+
+        assert seen == []
+        assert problems == again
+
+
+@pytest.mark.parametrize(
+    "name", ["toolset.yaml", "tools/hello.py", "artifacts/a.html", "notes.txt"]
+)
+@given(content=st.binary(max_size=400) | st.lists(st.sampled_from(PIECES)).map(b"".join))
+@settings(max_examples=60, deadline=None)
+def test_no_bytes_break_the_reader(name: str, content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        toolset = put_hello(Path(folder), MANIFEST)
+        (toolset / name).parent.mkdir(exist_ok=True)
+        (toolset / name).write_bytes(content)
+
+        with watched() as seen:
+            read_project(Path(folder))
+
+        assert seen == []

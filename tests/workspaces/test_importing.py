@@ -1,0 +1,489 @@
+"""An import takes in a chat of ours, or a history of stock git's, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import struct
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.errors import CovaltError
+from covalt_git.models.commit_record import CommitRecord, MessageRecord
+from covalt_git.names import new_id
+from covalt_git.workspaces import commits, records
+from covalt_git.workspaces.admission import NotAdmittedError
+from covalt_git.workspaces.chat_folders import ChatExistsError
+from covalt_git.workspaces.deleting import delete
+from covalt_git.workspaces.exporting import export, export_to
+from covalt_git.workspaces.importing import Imported, import_bundle, import_path, left_out
+from covalt_git.workspaces.writing import writing
+from tests.killing import killed_at
+from tests.workspaces.stores import (
+    FAST,
+    branch_off,
+    checkout,
+    fsck,
+    git,
+    layout_of,
+    open_chats,
+    run_git,
+    save,
+    scratch,
+    upload,
+)
+from tests.workspaces.test_admission import put_blob, put_commit, put_object, put_tree
+
+if TYPE_CHECKING:
+    from covalt_git.workspaces.chats import Chats, ChatStore
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+LONG = "a long text, a record of its own " * 1000
+
+
+@pytest.fixture
+def bundle(chat: ChatStore, tmp_path: Path) -> Path:
+    """An export of a chat with two branches and a record, on the branch idea."""
+    upload(chat, "a.txt", b"a")
+    with writing(chat) as writer:
+        message = MessageRecord(role="user", text=LONG)
+        record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
+        writer.commit("message", record, writer.look().tree, subject="long")
+    branch_off(chat, "idea")
+    (chat.workspace / "empty").mkdir()
+    upload(chat, "b.txt", b"b")
+    path = tmp_path / "chat.bundle"
+    export_to(chat, path)
+    return path
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A repository of stock git with a history, a merge, a tag and a branch."""
+    path = tmp_path / "work"
+    git(tmp_path, "init", "-q", "-b", "trunk", str(path))
+    (path / "src").mkdir()
+    (path / "src/run.sh").write_text("#!/bin/sh\n")
+    (path / "src/run.sh").chmod(0o755)
+    (path / "link").symlink_to("src/run.sh")
+    (path / "con").write_text("a device on Windows\n")
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "-m", "first: the subject\n\na body\n\nand more")
+    git(path, "checkout", "-q", "-b", "topic")
+    (path / "topic.txt").write_text("topic\n")
+    git(path, "add", "-A")
+    git(path, "commit", "-q", "-m", "on a topic")
+    git(path, "checkout", "-q", "trunk")
+    git(path, "merge", "-q", "--no-ff", "-m", "join them", "topic")
+    git(path, "tag", "-a", "v1", "-m", "a tag")
+    return path
+
+
+def stock_bundle(store: Path, path: Path, *refs: str) -> Path:
+    git(store, "bundle", "create", "-q", str(path), *(refs or ("--all",)))
+    return path
+
+
+def brought(chats: Chats, source: Path, **options: str) -> tuple[Imported, ChatStore]:
+    found = import_path(chats, source, **options)
+    opened = chats.open(found.chat_id)
+    with writing(opened):
+        pass
+    return found, opened
+
+
+def nothing_came(chats: Chats) -> bool:
+    return not chats.folder.exists() or [path.name for path in chats.folder.iterdir()] in (
+        [],
+        ["c1"],
+    )
+
+
+def test_an_export_comes_back_alike(bundle: Path, chat: ChatStore, tmp_path: Path) -> None:
+    found, again = brought(open_chats(tmp_path / "elsewhere"), bundle)
+    with again:
+        assert found == Imported("c1", "c1", ("idea", "main"), 4, (), ())
+        assert again.head() == chat.head()
+        was = layout_of(chat.workspace)
+        assert was.pop("empty") == ("folder", b"")  # a record says it, which is not believed here
+        assert layout_of(again.workspace) == was
+        assert fsck(again) == ""
+        assert [one.title for one in again.log(again.head())] == [
+            f"push (made elsewhere): {subject}"
+            for subject in (
+                "user_upload: b.txt",
+                "edit: empty folders",
+                "message: long",
+                "user_upload: a.txt",
+            )
+        ]
+        assert again.card().created_at == chat.card().created_at
+
+
+def test_who_made_it_elsewhere_is_nobody_here(tmp_path: Path) -> None:
+    with replace(open_chats(tmp_path / "there"), maker="agent:one").new() as made:
+        upload(made, "a.txt", b"a")
+        bundle = tmp_path / "made.bundle"
+        export_to(made, bundle)
+
+    _, again = brought(open_chats(tmp_path / "here"), bundle)
+    with again:
+        assert again.card().made_by is None
+
+
+def test_an_id_that_is_taken_becomes_the_next_free_one(bundle: Path, chats: Chats) -> None:
+    found, again = brought(chats, bundle)
+    with again:
+        assert (found.chat_id, found.was) == ("c2", "c1")
+        assert again.card().id == "c2"
+    other, named = brought(chats, bundle, chat_id="mine", title="my own")
+    with named:
+        assert (other.chat_id, named.card().title) == ("mine", "my own")
+    with pytest.raises(ChatExistsError):
+        import_path(chats, bundle, chat_id="c1")
+
+
+def test_export_of_an_import_has_the_same_history(
+    bundle: Path, chats: Chats, tmp_path: Path
+) -> None:
+    _, again = brought(chats, bundle)
+    with again:
+        export_to(again, tmp_path / "again.bundle")
+
+    def heads(path: Path) -> list[str]:
+        listed = git(tmp_path, "bundle", "list-heads", str(path)).splitlines()
+        return [line for line in listed if "refs/covalt/chat" not in line]
+
+    assert heads(tmp_path / "again.bundle") == heads(bundle)
+
+
+@pytest.mark.parametrize("kind", ["bundle", "repository", "bare"])
+def test_a_history_of_stock_git_becomes_a_chat(
+    work: Path, chats: Chats, tmp_path: Path, kind: str
+) -> None:
+    source = work
+    if kind == "bundle":
+        source = stock_bundle(work, tmp_path / "work.bundle")
+    elif kind == "bare":
+        git(tmp_path, "clone", "-q", "--bare", str(work), "bare.git")
+        source = tmp_path / "bare.git"
+
+    found, chat = brought(chats, source)
+
+    with chat:
+        assert found == Imported(
+            "c1",
+            None,
+            ("topic", "trunk"),
+            3,
+            found.unportable,
+            ("refs/tags/v1",),
+        )
+        assert [note.path for note in found.unportable] == ["con"]
+        assert chat.active_branch() == "trunk"
+        assert layout_of(chat.workspace) == {
+            path: what for path, what in layout_of(work).items() if not path.startswith(".git/")
+        }
+        top, first = chat.log(chat.head())
+        assert (top.source, top.title, len(top.parents)) == (
+            "push",
+            "push (made elsewhere): join them",
+            2,
+        )
+        assert (first.title, first.record.by) == (
+            "push (made elsewhere): first: the subject",
+            "Ann",
+        )
+        assert fsck(chat) == ""
+        assert upload(chat, "more.txt", b"more") == "more.txt"
+        assert chat.read_file(chat.head(), "src/run.sh") == b"#!/bin/sh\n"
+
+
+def test_git_packs_with_deltas_come_in_as_they_are(work: Path, chats: Chats) -> None:
+    text = [f"line {number} of a long text\n" for number in range(3000)]
+    for number in range(10):
+        text[number * 100] = "changed\n"
+        (work / "text").write_text("".join(text))
+        git(work, "add", "-A")
+        git(work, "commit", "-q", "-m", f"{number}")
+    git(work, "gc", "-q", "--aggressive")
+    size = sum(path.stat().st_size for path in (work / ".git/objects/pack").glob("*.pack"))
+
+    _, chat = brought(chats, work)
+
+    with chat:
+        assert chat.store.usage().size < size + 20_000
+        assert chat.read_file(chat.head(), "text") == "".join(text).encode()
+        assert fsck(chat) == ""
+
+
+def test_a_branch_out_of_nothing_but_head_is_main(work: Path, chats: Chats, tmp_path: Path) -> None:
+    found, chat = brought(chats, stock_bundle(work, tmp_path / "head", "HEAD"))
+    with chat:
+        assert (found.branches, chat.active_branch()) == (("main",), "main")
+
+
+def test_ignored_files_stay_in_the_history_and_are_named(work: Path, chats: Chats) -> None:
+    (work / "node_modules").mkdir()
+    (work / "node_modules/x.js").write_text("x")
+    git(work, "add", "-f", "-A")
+    git(work, "commit", "-q", "-m", "vendored")
+    _, chat = brought(chats, work)
+
+    with chat, writing(chat) as writer:
+        (note,) = left_out(writer)
+
+    assert (note.path, "workspace.ignore" in note.reason) == ("node_modules/x.js", True)
+    assert (chat.workspace / "node_modules/x.js").exists()
+
+
+def test_a_part_of_a_history_is_refused(work: Path, chats: Chats, tmp_path: Path) -> None:
+    part = stock_bundle(work, tmp_path / "part", "topic~1..topic")
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{work}", "shallow")
+    git(work, "worktree", "add", "-q", str(tmp_path / "linked"), "topic")
+
+    for source in (part, tmp_path / "shallow", tmp_path / "linked"):
+        with pytest.raises(CovaltError) as caught:
+            import_path(chats, source)
+        assert caught.value.hint
+        assert nothing_came(chats)
+
+
+def test_what_is_no_history_is_refused(chats: Chats, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    git(tmp_path, "init", "-q", "unborn")
+
+    for name in ("text", "empty", "folder", "unborn", "missing"):
+        with pytest.raises(CovaltError) as caught:
+            import_path(chats, tmp_path / name)
+        assert str(chats.folder) not in caught.value.message
+        assert nothing_came(chats)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "said"),
+    [
+        ("100644", b".git", "git directory"),
+        ("100644", b"a\nb", "control character"),
+        ("160000", b"sub", "submodule"),
+        ("100664", b"file", "mode 100664"),
+    ],
+)
+def test_what_must_not_come_in_names_path_and_commit(
+    chats: Chats, tmp_path: Path, mode: str, name: bytes, said: str
+) -> None:
+    git(tmp_path, "init", "-q", "--bare", "bad.git")
+    bad = tmp_path / "bad.git"
+    commit = put_commit(bad, put_tree(bad, (mode, name, put_blob(bad))))
+    git(bad, "update-ref", "refs/heads/main", commit)
+    top = put_commit(bad, put_tree(bad), commit)
+    git(bad, "update-ref", "refs/heads/main", top)
+
+    for source in (bad, stock_bundle(bad, tmp_path / "bad.bundle")):
+        with pytest.raises(NotAdmittedError) as caught:
+            import_path(chats, source)
+        (problem,) = caught.value.problems
+        assert said in problem.message
+        assert commit[:12] in problem.message
+        assert nothing_came(chats)
+
+
+def test_links_that_lead_outside_are_refused(work: Path, chats: Chats) -> None:
+    (work / "src/out").symlink_to("../../etc/passwd")
+    git(work, "add", "-A")
+    git(work, "commit", "-q", "-m", "out")
+
+    with pytest.raises(NotAdmittedError) as caught:
+        import_path(chats, work)
+
+    assert caught.value.problems[0].path == "src/out"
+
+
+def test_branch_names_that_no_chat_has_are_refused(work: Path, chats: Chats) -> None:
+    git(work, "branch", "what#ever")
+
+    with pytest.raises(CovaltError, match="'what#ever'") as caught:
+        import_path(chats, work)
+
+    assert caught.value.hint == "git branch -m what#ever NAME"
+    assert nothing_came(chats)
+
+
+def test_hooks_and_configuration_of_a_repository_do_nothing(
+    work: Path, chats: Chats, tmp_path: Path
+) -> None:
+    for name in ("post-checkout", "pre-push", "reference-transaction", "post-index-change"):
+        hook = work / ".git/hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        hook.chmod(0o755)
+    git(work, "config", "filter.x.smudge", f"touch {tmp_path}/ran")
+    git(work, "config", "core.fsmonitor", f"touch {tmp_path}/ran")
+    (work / ".gitattributes").write_text("* filter=x\n")
+    git(work, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "add", "-A")
+    git(work, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=", "commit", "-q", "-m", "x")
+    (tmp_path / "ran").unlink(missing_ok=True)
+
+    _, chat = brought(chats, work)
+
+    with chat:
+        assert not (tmp_path / "ran").exists()
+        assert (chat.workspace / ".gitattributes").exists()
+
+
+# Packs that are made to harm
+
+
+def entry(kind: int, content: bytes, *, size: int | None = None) -> bytes:
+    length = len(content) if size is None else size
+    start = bytearray()
+    byte, length = kind << 4 | length & 15, length >> 4
+    while length:
+        start.append(byte | 0x80)
+        byte, length = length & 0x7F, length >> 7
+    start.append(byte)
+    return bytes(start) + zlib.compress(content)
+
+
+def hostile(*entries: bytes, count: int | None = None, refs: str = "") -> io.BytesIO:
+    pack = b"PACK" + struct.pack(">II", 2, len(entries) if count is None else count)
+    pack += b"".join(entries)
+    header = f"# v2 git bundle\n{refs or '12' * 20 + ' refs/heads/main'}\n\n".encode()
+    return io.BytesIO(header + pack + hashlib.sha1(pack).digest())
+
+
+def hostile_bundles() -> dict[str, io.BytesIO]:
+    good = entry(3, b"content")
+    return {
+        "nothing of what its refs name": hostile(good),
+        "more than it says": hostile(good, good, count=1),
+        "less than it says": hostile(good, count=2),
+        "a larger object than it says": hostile(entry(3, b"x" * 100, size=5)),
+        "a smaller object than it says": hostile(entry(3, b"x", size=500)),
+        "a file over the limit": hostile(entry(3, bytes((1 << 20) + 1))),
+        "an object of no kind": hostile(entry(5, b"x")),
+        "a delta of nothing": hostile(entry(6, b"x")),
+        "a checksum of something else": io.BytesIO(hostile(good).getvalue()[:-1] + b"x"),
+        "no pack": io.BytesIO(b"# v2 git bundle\n" + b"12" * 20 + b" refs/heads/main\n\n"),
+        "no refs": hostile(good, refs="nonsense"),
+        "a ref with a newline": hostile(good, refs="12" * 20 + " refs/heads/a b"),
+        "a ref that leads out": hostile(good, refs="12" * 20 + " refs/heads/../../HEAD"),
+        "an endless line": io.BytesIO(b"# v2 git bundle\n" + b"a" * 100_000),
+        "another hash": io.BytesIO(b"# v3 git bundle\n@object-format=md5\n\n"),
+        "a filter": io.BytesIO(b"# v3 git bundle\n@filter=blob:none\n\n"),
+    }
+
+
+@pytest.mark.parametrize("kind", hostile_bundles())
+def test_hostile_bundles_are_refused(tmp_path: Path, kind: str) -> None:
+    chats = open_chats(tmp_path, FAST.model_copy(update={"max_file_mb": 1}))
+
+    with pytest.raises(CovaltError) as caught:
+        import_bundle(chats, hostile_bundles()[kind])
+
+    assert str(chats.folder) not in str(caught.value)
+    assert nothing_came(chats)
+
+
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(0, 2000), byte=st.integers(0, 255), cut=st.booleans())
+def test_a_bundle_that_was_tampered_with_is_refused_or_is_the_same(
+    at: int, byte: int, *, cut: bool
+) -> None:
+    with scratch() as folder:
+        chats = open_chats(folder)
+        with chats.new() as chat:
+            upload(chat, "a.txt", b"a" * 300)
+            upload(chat, "b.txt", b"b")
+            file = io.BytesIO()
+            export(chat, file)
+            head, tree = chat.head(), chat.files(chat.head())
+        content = bytearray(file.getvalue())
+        at %= len(content)
+        content[at] = byte
+        given_file = io.BytesIO(content[:at] if cut else content)
+        try:
+            found = import_bundle(chats, given_file)
+        except CovaltError:
+            assert [path.name for path in chats.folder.iterdir()] == ["c1"]
+            return
+        with chats.open(found.chat_id) as again:
+            assert fsck(again) == ""
+            assert again.head() == head
+            assert again.files(head) == tree
+
+
+def test_records_that_were_altered_are_refused(bundle: Path, chats: Chats, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--mirror", str(bundle), "copy.git")
+    copy = tmp_path / "copy.git"
+    listed = git(copy, "ls-tree", "-r", records.REF).split()
+    folder, name = listed[3].split("/")
+    forged = put_blob(copy, b'"another text"')
+    tree = put_tree(
+        copy, ("40000", folder.encode(), put_tree(copy, ("100644", name.encode(), forged)))
+    )
+    git(copy, "update-ref", records.REF, put_commit(copy, tree))
+
+    with pytest.raises(CovaltError, match="was altered"):
+        import_path(chats, copy)
+
+    assert nothing_came(chats)
+
+
+def test_what_says_nothing_of_a_chat_is_refused(bundle: Path, chats: Chats, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--mirror", str(bundle), "copy.git")
+    copy = tmp_path / "copy.git"
+    git(copy, "update-ref", "refs/covalt/chat", put_object(copy, "blob", b"x"))
+
+    with pytest.raises(CovaltError) as caught:
+        import_path(chats, copy)
+
+    assert str(chats.folder) not in str(caught.value)
+    assert nothing_came(chats)
+
+
+def test_a_killed_import_leaves_a_whole_chat_or_none(bundle: Path, chats: Chats) -> None:
+    delete(chats, "c1")
+    ends = set()
+    for steps in [*range(1, 90, 7), 1000]:
+        killed_at(steps, lambda: import_path(chats, bundle))
+        ids = chats.ids()
+        ends.add(len(ids))
+        for chat_id in ids:
+            with chats.open(chat_id) as chat:
+                save(chat)
+                checkout(chat, "main")
+                assert fsck(chat) == ""
+            delete(chats, chat_id)
+        chats.new("probe").store.close()
+        assert [path.name for path in chats.folder.iterdir()] == ["probe"]
+        delete(chats, "probe")
+    assert ends == {0, 1}
+
+
+def test_a_chat_of_sha256_comes_back_alike(tmp_path: Path) -> None:
+    config = open_chats(tmp_path).config.model_copy(update={"object_format": "sha256"})
+    with open_chats(tmp_path, config).new() as chat:
+        upload(chat, "a.txt", b"a")
+        export_to(chat, tmp_path / "wide.bundle")
+        head = chat.head()
+    git(tmp_path, "init", "-q", "--object-format=sha256", "work")
+    (tmp_path / "work/x").write_text("x")
+    git(tmp_path / "work", "add", "x")
+    git(tmp_path / "work", "commit", "-q", "-m", "x")
+
+    for source in ("wide.bundle", "work"):
+        _, again = brought(open_chats(tmp_path), tmp_path / source)
+        with again:
+            assert again.store.object_format == "sha256"
+            assert source == "work" or again.head() == head
+            assert fsck(again) == ""
+            upload(again, "b.txt", b"b")
+    assert run_git(tmp_path, "bundle", "list-heads", "wide.bundle").returncode == 0
