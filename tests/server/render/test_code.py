@@ -402,7 +402,7 @@ def contrast(one: str, other: str) -> float:
 
 @pytest.mark.parametrize(("scheme", "style"), code.STYLES.items())
 def test_every_colour_can_be_read_on_the_paper_of_code(scheme: str, style: str) -> None:
-    sheet = (Path(code.__file__).parent / "static/style.css").read_text("utf-8")
+    sheet = (Path(code.__file__).parents[1] / "static/style.css").read_text("utf-8")
     paper = re.findall(r"--code-paper: #([0-9a-f]{6});", sheet)[scheme == "dark"]
     # Spaces have no ink, and text.css takes the colour from what a lexer calls an error.
     looks = {token: look for token, look in get_style_by_name(style) if look["color"]}
