@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from covalt_git.calls.mcp_listing import listed
+from covalt_git.calls.mcp_calls import listed
 from covalt_git.sources.refresh import accept, find_source, refresh
 
 

@@ -8,6 +8,7 @@ is nothing that anybody can tell.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.authority.approval_rules import always, judge_rules
 from covalt_git.authority.facts import Fact, Judged, Verdict, unclear
 from covalt_git.authority.pattern_subset import host_within, text_within, tools_within
-from covalt_git.authority.requirements import judge_requirements
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.templating.references import split
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from covalt_git.hosts import Origin
     from covalt_git.json_values import JsonObject
+
 
 OPPOSITE: dict[Verdict, Verdict] = {
     "widening": "narrowing",
@@ -414,3 +415,35 @@ KINDS: dict[str, Kind] = {
     "approvals": Kind("asks a person by {value} rules", ""),
     "default_role": Kind("holds {value}", ""),
 }
+
+
+_REQUIREMENT = re.compile(
+    r"\s*(?P<name>[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(?P<versions>[^;\[@(]*?)\s*"
+)
+"""A name and clauses of versions; with extras, a marker or an address it is not compared (PEP 508)."""
+
+
+def package_of(requirement: str) -> str:
+    """Return the package's name as PyPI compares it (PEP 503); the whole text where it has none."""
+    found = re.match(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)", requirement)
+    return re.sub(r"[-_.]+", "-", found[1]).lower() if found else requirement
+
+
+def judge_requirements(old: str, new: str) -> Judged:
+    """Return whether other versions of a package may be installed than before."""
+    words = f"may install {new.strip()} (was {old.strip()})"
+    one, other = _REQUIREMENT.fullmatch(old), _REQUIREMENT.fullmatch(new)
+    if old.strip() == new.strip():
+        return Judged("neutral", words)
+    if one is None or other is None:
+        return unclear(words)
+    before, now = _clauses(one["versions"]), _clauses(other["versions"])
+    if before == now:
+        return Judged("neutral", words)
+    if before < now:
+        return Judged("narrowing", words)
+    return Judged("widening", words) if now < before else unclear(words)
+
+
+def _clauses(versions: str) -> frozenset[str]:
+    return frozenset("".join(one.split()) for one in versions.split(",") if one.strip())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import holds
 from covalt_git.authority.facts import Fact, Loc, Place
-from covalt_git.authority.requirements import package_of
+from covalt_git.authority.kinds import package_of
 from covalt_git.authority.tool_facts import ToolPlaces, confirmation_fact, tool_facts
 from covalt_git.checks.toolset_checks import module_path
 from covalt_git.json_values import canonical_json

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from concurrent import futures
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
@@ -15,6 +18,7 @@ from covalt_git.models.calls import CallError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.server_definition import references_of
+from covalt_git.models.tool_lock import locked_tool
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime.jobs import Outcome
 from covalt_git.system.file_cache import signature
@@ -22,17 +26,19 @@ from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
-    from pathlib import Path
 
     from covalt_git.calls.background import Follower
     from covalt_git.catalog.catalog import Found
+    from covalt_git.connections.connection import Health
     from covalt_git.connections.definition import Definition
     from covalt_git.credentials.command import SecretCommand
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.tool import Tool
+    from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import Limits, McpServer
     from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
@@ -253,3 +259,54 @@ def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]
         return True
 
     return wanted
+
+
+_LIVE = "covalt_git.connections.pool"
+
+
+def health(root: Path) -> tuple[Health, ...]:
+    """Return the connections of a project that were used in this process: by server, then by chat."""
+    if _LIVE not in sys.modules:  # where nothing loaded the SDK, nothing is connected
+        return ()
+    from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415
+
+    found = CONNECTIONS.health(root)
+    return tuple(sorted(found, key=lambda one: (one.toolset_id, one.server_id, one.chat_id or "")))
+
+
+def listed(
+    toolset: Toolset,
+    server: McpServer,
+    *,
+    root: Path,
+    command: SecretCommand | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+    cancel: threading.Event | None = None,
+) -> tuple[LockedTool, ...]:
+    """Return the tools of a granted server as it gives them now; ``tell`` hears what it says meanwhile.
+
+    It is offered an empty folder as its workspace, and told to end afterwards.
+
+    Raises:
+        GrantNeededError: when it was not granted as it is declared now.
+        BadDefinitionError: when what it gives is no tool.
+        CovaltError: when it cannot be started, reached or understood.
+    """
+    from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
+    from covalt_git.connections.thread_bridge import Hears  # noqa: PLC0415
+
+    # It may still live, and write, when its folder goes.
+    with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
+        defined = definition(
+            toolset,
+            server,
+            root=root,
+            workspace=Path(folder).resolve(),
+            chat_id=None,
+            command=command,
+        )
+        try:
+            said = CONNECTIONS.tools(defined, hears=Hears(starting=tell), cancel=cancel)
+        finally:
+            CONNECTIONS.end(defined.name)
+    return tuple(locked_tool(one) for one in said)

@@ -10,8 +10,8 @@ from covalt_git.calls.approvals import AskedAgainError
 from covalt_git.cli import output
 from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
-from covalt_git.cli.call_progress import following
 from covalt_git.cli.context import indexed, json_option, project, synced, waiting
+from covalt_git.cli.progress import following
 from covalt_git.json_values import canonical_json
 from covalt_git.text import display
 

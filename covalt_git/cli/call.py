@@ -10,8 +10,8 @@ import click
 
 from covalt_git.calls.engine import Request
 from covalt_git.cli import call_batch, output, result_text
-from covalt_git.cli.call_progress import following
 from covalt_git.cli.context import given_text, indexed, json_option, project, waiting, wrong_call
+from covalt_git.cli.progress import following
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan
 from covalt_git.runtime import python_tool

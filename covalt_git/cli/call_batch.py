@@ -11,10 +11,9 @@ import click
 from covalt_git.calls.background import Cancel
 from covalt_git.calls.batch import read_batch
 from covalt_git.cli import output
-from covalt_git.cli.call_progress import following
 from covalt_git.cli.context import given_text, indexed, waiting
 from covalt_git.cli.interrupt import cancelling
-from covalt_git.cli.progress import bar
+from covalt_git.cli.progress import bar, following
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from covalt_git.calls.batch import BatchCall
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.cli.call_progress import Followed
+    from covalt_git.cli.progress import Followed
     from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
 

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from covalt_git.cli import output
+from covalt_git.calls.background import Cancel, Follower, Installing, Started
+from covalt_git.cli import elicitation, output
+from covalt_git.cli.interrupt import cancelling
+from covalt_git.runtime.jobs import Log, Progress
+from covalt_git.runtime.python_tool import KEPT_OUTPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.calls.background import CallEvent
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.elicitation.requests import Respondent
+
 
 _BAR: Final = 20
 _PATIENCE_S: Final = 1.0
@@ -48,3 +62,102 @@ def bar(done: float, total: float | None) -> str:
         return f"{done:g}"
     filled = round(_BAR * min(max(done / total, 0.0), 1.0))
     return f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:g}/{total:g}"
+
+
+_STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}
+
+
+class Followed:
+    """A call that the person at this command line follows, and which of its logs they have seen.
+
+    Attributes:
+        follower: whom the call tells what happens.
+    """
+
+    def __init__(self, person: Respondent, cancel: Cancel, *, shown: bool, name: str) -> None:
+        self.follower = Follower(self._tell, cancel, person)
+        self._shown = shown
+        self._name = f"{name}: " if name else ""
+        self._seen: list[Log] = []
+        self._seen_size = 0
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self.follower.cancel.is_set()
+
+    def rest(self, outcome: CallOutcome) -> CallOutcome:
+        """Return what came of the call for people: what it printed, without the logs that were shown.
+
+        They are part of it: a log of a Python tool is a line with its level, one of others without.
+        """
+        printed = f"\n{outcome.output}"
+        for log in self._seen:
+            for line in (f"\n{log.level}: {log.message}\n", f"\n{log.message}\n"):
+                if line in printed:
+                    printed = printed.replace(line, "\n", 1)
+                    break
+        return replace(outcome, output=printed[1:])
+
+    def _tell(self, event: CallEvent) -> None:
+        """Show an event; an installation always, because it takes long."""
+        if isinstance(event, Started) or not (self._shown or isinstance(event, Installing)):
+            return
+        try:
+            self._show(event)
+        except BrokenPipeError:  # as of `call --follow 2>&1 | head`
+            self.follower.cancel.set_as("whoever followed it has gone")
+
+    def _show(self, event: Installing | Progress | Log) -> None:
+        if isinstance(event, Log) and self._seen_size < KEPT_OUTPUT:  # more is not in the record
+            self._seen.append(event)
+            self._seen_size += len(event.message)
+        if output.lines is not None:
+            _show_to_machines(event)
+        elif isinstance(event, Log):
+            text = f"{self._name}{event.level}: {event.message}"
+            output.say(text, err=True, **_STYLES.get(event.level, {"dim": True}))
+        elif self._shown and output.is_watched():
+            output.move(f"{self._name}{_text(event)}")
+        else:
+            output.say(f"{self._name}{_text(event)}", err=True, dim=True)
+
+
+@contextmanager
+def following(
+    *,
+    wanted: bool | None,
+    asks: bool = False,
+    name: str = "",
+    cancel: Cancel | None = None,
+) -> Iterator[Followed]:
+    """Follow one call, which Ctrl-C cancels; ``wanted`` None: what it tells is shown where a person looks on.
+
+    With ``asks``, the person at this terminal answers what the call asks.  ``name`` stands before each
+    line.  ``cancel`` is set by Ctrl-C, where that is to end more than this call.
+    """
+    shown = output.is_watched() if wanted is None else wanted
+    cancel = cancel or Cancel()
+    with cancelling(cancel):
+        try:
+            yield Followed(elicitation.respondent(wanted=asks), cancel, shown=shown, name=name)
+        finally:
+            output.move()
+
+
+def _text(event: Installing | Progress) -> str:
+    if isinstance(event, Installing):
+        return event.message
+    return f"{bar(event.done, event.total)} {event.message}".rstrip()
+
+
+def _show_to_machines(event: Installing | Progress | Log) -> None:
+    """Write an object that has what the event of ``POST /api/stream`` has, and its name."""
+    assert output.lines is not None
+    match event:
+        case Log(level, message):
+            output.lines(message, level=level, event="ToolCallLog")
+        case Progress(done, total, message):
+            output.lines(message, event="ToolCallProgress", done=done, total=total)
+        case Installing(message):
+            output.lines(message, event="Installing")

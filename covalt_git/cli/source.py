@@ -177,7 +177,7 @@ def _say_differences(source: ToolSource, found: Sequence[ToolDifference]) -> Non
 
 def _asked_by(opened: Project) -> Listed:
     """Return what asks a server."""
-    from covalt_git.calls.mcp_listing import listed  # noqa: PLC0415 - most commands need no server
+    from covalt_git.calls.mcp_calls import listed  # noqa: PLC0415 - most commands need no server
     from covalt_git.credentials.command import SecretCommand  # noqa: PLC0415
 
     command = SecretCommand.of(opened.root, opened.config.secret_command)

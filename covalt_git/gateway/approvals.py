@@ -10,20 +10,26 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, inquire
-from covalt_git.gateway.resuming import StillRunningError, as_it_stands
+from covalt_git.errors import CovaltError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
+from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
 from covalt_git.text import display
+from covalt_git.workspaces import commit_names, commits
+from covalt_git.workspaces.chats import waiting_call
+from covalt_git.workspaces.locking import ChatBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.calls.background import Follower
-    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.models.calls import Approval
     from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
+
 
 KEY = "approval"
 """Under which key a client is asked to open the page."""
@@ -89,3 +95,76 @@ def _settled(
                 break
         follower.cancel.wait(file_lock.POLL_S)
     return waiting
+
+
+class UnknownExecutionError(CovaltError):
+    """No call of this client's waits or waited under that id."""
+
+    code = "unknown_execution"
+    http_status = 404
+
+
+class StillRunningError(CovaltError):
+    """A person has approved the call, and it has not ended yet."""
+
+    code = "still_running"
+    http_status = 409
+
+
+def resumed(project: Project, execution_id: str) -> CallOutcome:
+    """Return what came of a call that waited, or that it still does.
+
+    Of one that was asked again, as its files had changed, it is the newer question.
+
+    Raises:
+        UnknownExecutionError: where it is none that this principal asked for under this role.
+        StillRunningError: while it runs.
+    """
+    return as_it_stands(project, _asked(project, execution_id))
+
+
+def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
+    """Return what came of a call that waits or waited with a question, or that it still does.
+
+    Raises:
+        StillRunningError: while it runs.
+    """
+    with project.chats.open(asked.chat_id) as chat:
+        if asked.state == "pending" and asked.expires_at < commits.now():
+            with project.writing(chat):
+                pass  # whoever writes first records what ran out
+        call = chat.call(asked.call_id)
+        if call is not None and call.status == "running":
+            # Whoever ran it may have been killed: then nobody holds the chat, and a writer records that.
+            with suppress(ChatBusyError), project.engine().writing(chat, timeout_s=0):
+                call = chat.call(asked.call_id)
+        approval = _newest(chat, asked)
+        if call is None:
+            return as_recorded(chat, chat.manifest(commit_names.resolve(chat, asked.call_id)))
+        if approval.state == "pending":
+            return CallOutcome(waiting_call(call), approval)
+    raise StillRunningError("a person has approved it, and it runs now", hint="resume it again")
+
+
+def _asked(project: Project, execution_id: str) -> Approval:
+    """Return the question that a call of this principal waits or waited with."""
+    asker = (project.principal.id, project.principal.role)
+    for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
+        with project.chats.open(chat_id) as chat:
+            found = chat.approval(execution_id)
+        if found is None:
+            continue
+        if (found.by, found.role) == asker and project.catalog.sees(found.tool_id):
+            return found
+    raise UnknownExecutionError(
+        f"no call of yours waits under {execution_id!r}",
+        hint="pass the execution_id that the call returned",
+    )
+
+
+def _newest(chat: ChatStore, asked: Approval) -> Approval:
+    """Return the question that stands now in the place of one, or that one as it is now."""
+    found = chat.approval(asked.execution_id)
+    while found is not None and found.superseded_by is not None:
+        asked, found = found, chat.approval(found.superseded_by)
+    return found or asked

@@ -20,35 +20,44 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
     ToolsListChanged,
 )
+from mcp.shared.inbound import x_mcp_header_map
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import elicitation, logs, mirrored, resource_uris, results, tool_listing
-from covalt_git.gateway.changes import OfferChanges
+from covalt_git.gateway import (
+    elicitation,
+    meta_tools,
+    resource_uris,
+    results,
+    subscriptions,
+    tool_listing,
+    tool_names,
+)
 from covalt_git.gateway.client_chats import Client
-from covalt_git.gateway.completing import completed
 from covalt_git.gateway.following import Calls
 from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
-from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError
+from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, completed
 from covalt_git.gateway.protocol import is_modern
 from covalt_git.gateway.resources import NoSuchResourceError
+from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
-from covalt_git.gateway.shown_files import SHOWN
-from covalt_git.gateway.subscriptions import Listeners
+from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.gateway.tool_names import STYLES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from mcp.server import InitializationOptions, ServerRequestContext
     from mcp.server.caching import CacheableMethod
     from mcp.server.subscriptions import ServerEvent
 
-    from covalt_git.gateway.changes import Offer
     from covalt_git.gateway.resources import Resources
+    from covalt_git.gateway.subscriptions import Offer
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.tool import Tool
     from covalt_git.runtime.jobs import Log
+
 
 _logger = logging.getLogger(__name__)
 
@@ -342,13 +351,13 @@ class Faces:
                 root, offered = self._gateway.root, self._gateway.offer
                 await run_sync(lambda: made.append(OfferChanges(root, offered)))
                 (changes,) = made
-                self._mirrored = await run_sync(mirrored.schemas, changes.offer.tools.values())
+                self._mirrored = await run_sync(schemas, changes.offer.tools.values())
             finally:
                 self._follows.set()
             wait = partial(run_sync, changes.wait, abandon_on_cancel=True, limiter=self._watching)
             while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
-                self._mirrored = await run_sync(mirrored.schemas, tools)
+                self._mirrored = await run_sync(schemas, tools)
                 for event in _events(*changed):
                     await self._listeners.tell(event)
         finally:
@@ -372,7 +381,7 @@ class Faces:
         return self._mirrored.get(name)
 
     async def _log(self, ctx: ServerRequestContext[None], log: Log) -> None:
-        await logs.tell(ctx, log, self._listeners.level(self._key(ctx) or ""))
+        await subscriptions.tell(ctx, log, self._listeners.level(self._key(ctx) or ""))
 
     def _seen(self, ctx: ServerRequestContext[None]) -> str:
         """Take note of a client that is told of changes without a stream for it; return its key."""
@@ -407,3 +416,24 @@ def _broken() -> CovaltError:
     error = CovaltError("something is broken in covalt-git; its error stream tells more")
     error.code = "internal_error"
     return error
+
+
+def schemas(tools: Iterable[Tool]) -> dict[str, JsonObject]:
+    """Return the schemas of such tools by every name that a client may call them by.
+
+    A name that stands for another tool in another style is that of none: nothing is refused for it.
+    """
+    known = {tool.tool_id: tool for tool in tools}
+    mirroring = {one for one, tool in known.items() if x_mcp_header_map(tool.input_schema)}
+    if not mirroring:
+        return {}
+    meant: dict[str, set[str]] = {}
+    for style in tool_names.STYLES:
+        named = tool_names.names(sorted(known), style, taken=meta_tools.NAMES)
+        for name, tool_id in named.items():
+            meant.setdefault(name, set()).add(tool_id)
+    return {
+        name: known[tool_id].input_schema
+        for name, (tool_id, *others) in meant.items()
+        if not others and tool_id in mirroring
+    }

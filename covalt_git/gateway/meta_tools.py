@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import mcp_types as types
 
-from covalt_git.gateway.object_schemas import object_schema
-from covalt_git.gateway.tool_listing import with_chat
+from covalt_git.gateway.tool_listing import object_schema, with_chat
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 

@@ -11,11 +11,11 @@ import mcp_types as types
 
 from covalt_git.catalog.prompt_content import said
 from covalt_git.errors import CovaltError
-from covalt_git.gateway import tool_names
+from covalt_git.gateway import tool_names, toolset_resources
 from covalt_git.gateway.toolset_resources import contents, title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from covalt_git.catalog.prompt_content import Said
     from covalt_git.models.prompts import Given, Prompt
@@ -107,3 +107,44 @@ def _block(one: Said) -> types.ContentBlock:
     if content.mime_type.startswith("audio/"):
         return types.AudioContent(data=encoded, mime_type=content.mime_type)
     return types.ImageContent(data=encoded, mime_type=content.mime_type)
+
+
+MOST_VALUES = 100
+"""How many values one answer may have, as the protocol says."""
+
+
+def completed(
+    prompts: Prompts,
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    argument: types.CompletionArgument,
+) -> types.Completion:
+    """Return the values of an argument that go on from what was typed.
+
+    Raises:
+        NoSuchPromptError: when no prompt of that name exists for the client.
+    """
+    values = [
+        value
+        for value in _values(prompts, ref, argument.name)
+        if value.casefold().startswith(argument.value.casefold())
+    ]
+    return types.Completion(
+        values=values[:MOST_VALUES], total=len(values), has_more=len(values) > MOST_VALUES
+    )
+
+
+def _values(
+    prompts: Prompts,
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    name: str,
+) -> Sequence[str]:
+    if isinstance(ref, types.PromptReference):
+        declared = [(one.name, one.values) for one in prompts.find(ref.name).what.arguments]
+    else:
+        declared = [
+            (one.name, one.values)
+            for given in toolset_resources.known(prompts.project)
+            if given.what.uri_template == ref.uri
+            for one in given.what.variables
+        ]
+    return next((values for one, values in declared if one == name), ())

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from covalt_git.gateway import contents, resource_uris, shown_files
+from covalt_git.gateway import resource_uris
+from covalt_git.models.file_reference import is_reference
+from covalt_git.models.renderers import FILE_KEYS
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
-    from covalt_git.gateway.contents import Read
     from covalt_git.gateway.workspace_tools import Done
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.calls import Approval
+    from covalt_git.models.calls import Approval, ToolCall
     from covalt_git.models.chats import FileChange
+    from covalt_git.project import Project
+
+    Read = Callable[[str], bytes | None]
+    from collections.abc import Collection
+
+    from covalt_git.models.calls import RenderPlan
+
 
 CHAT = "covalt-git/chat"
 CALL = "covalt-git/call"
@@ -56,7 +65,7 @@ def of_outcome(
             "hint": error.hint,
         }
     else:
-        parts = contents.blocks(call.result, call, read)
+        parts = blocks(call.result, call, read)
         if parts is None:
             told = _shown(call.result, outcome.output)
         else:
@@ -68,8 +77,8 @@ def of_outcome(
     links = _links(call.chat_id, call.post_manifest_id, changes)
     if call.render_plan is not None and call.post_manifest_id is not None:
         plan, where = call.render_plan, (call.chat_id, call.post_manifest_id)
-        facts[RENDER_PLAN] = shown_files.plan_with_addresses(plan, *where)
-        links += shown_files.links(plan, *where, known=[*linked, *links])
+        facts[RENDER_PLAN] = plan_with_addresses(plan, *where)
+        links += plan_links(plan, *where, known=[*linked, *links])
     return _result(
         [*told, *links, *_about(chat)],
         structured,
@@ -197,3 +206,103 @@ def _about(chat: ClientChat) -> list[types.ContentBlock]:
 
 def _text(text: str) -> types.TextContent:
     return types.TextContent(text=text)
+
+
+MOST_BYTES = 4 << 20
+"""How large a file is at most that stands in a result; of a larger one there is the link."""
+
+
+def blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock] | None:
+    """Return the blocks of a result that is a reference, or a list with one in it; else None.
+
+    ``read`` returns a file of the workspace as the call left it, or None where it is not there.
+    """
+    values = value if isinstance(value, list) else [value]
+    if not any(map(is_reference, values)):
+        return None
+    return [block for one in values for block in _blocks(one, call, read)]
+
+
+def reader(project: Project, call: ToolCall) -> Read:
+    """Return what reads files of the workspace as a call left them."""
+
+    def read(path: str) -> bytes | None:
+        if call.post_manifest_id is None:
+            return None
+        with project.chats.open(call.chat_id) as chat:
+            found = chat.find_file(call.post_manifest_id, path)
+            return None if found is None else chat.store.read_blob(found.oid)
+
+    return read
+
+
+def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
+    if not is_reference(value):
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return [types.TextContent(text=text)]
+    uri, media_type = value.get("uri"), value["media_type"]
+    if "text" in value:
+        held = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
+        return [types.EmbeddedResource(resource=held)]
+    link = _link(value, call)
+    content = read(value["file"]) if value["size"] <= MOST_BYTES else None
+    if content is None or len(content) > MOST_BYTES:
+        return link
+    encoded = base64.b64encode(content).decode()
+    if uri is not None:
+        blob = types.BlobResourceContents(uri=uri, mime_type=media_type, blob=encoded)
+        return [types.EmbeddedResource(resource=blob)]
+    if media_type.startswith("image/"):
+        return [types.ImageContent(data=encoded, mime_type=media_type), *link]
+    if media_type.startswith("audio/"):
+        return [types.AudioContent(data=encoded, mime_type=media_type), *link]
+    return link
+
+
+def _link(value: Any, call: ToolCall) -> list[types.ContentBlock]:
+    """Return a link to the file as the call left it."""
+    path = value["file"]
+    if not resource_uris.can_be_named(path):
+        return [types.TextContent(text=json.dumps(value))]
+    uri = resource_uris.file(call.chat_id, path, manifest_id=call.post_manifest_id)
+    return [types.ResourceLink(uri=uri, name=path, mime_type=value["media_type"])]
+
+
+SHOWN = "shown"
+"""What a link says of a file that a call shows and did not change."""
+
+
+def plan_with_addresses(plan: RenderPlan, chat_id: str, manifest_id: str) -> JsonObject:
+    """Return a plan as JSON, with ``files``: the address of each that it names."""
+    told = plan.model_dump(mode="json", exclude_none=True, exclude={"artifact"})
+    files = _files(plan, chat_id, manifest_id)
+    return {**told, "files": files} if files else told
+
+
+def plan_links(
+    plan: RenderPlan, chat_id: str, manifest_id: str, *, known: Collection[types.ContentBlock]
+) -> list[types.ContentBlock]:
+    """Return links to the workspace's files that a plan shows, but for those that are ``known``.
+
+    The toolset's page is no news to whoever reads the result: it is the same each time.
+    """
+    there = {one.uri for one in known if isinstance(one, types.ResourceLink)}
+    return [
+        types.ResourceLink(uri=uri, name=name.removeprefix("workspace:"), description=SHOWN)
+        for name, uri in _files(plan, chat_id, manifest_id).items()
+        if name.startswith("workspace:") and uri not in there
+    ]
+
+
+def _files(plan: RenderPlan, chat_id: str, manifest_id: str) -> dict[str, str]:
+    found = {}
+    for key in FILE_KEYS:
+        name = plan.config.get(key)
+        if not isinstance(name, str):
+            continue
+        place, _, path = name.partition(":")
+        if place == "workspace" and resource_uris.can_be_named(path):
+            found[name] = resource_uris.file(chat_id, path, manifest_id=manifest_id)
+        elif place == "toolset" and plan.artifact is not None:
+            found[name] = resource_uris.artifact(chat_id, manifest_id)
+    return found

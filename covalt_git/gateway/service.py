@@ -15,21 +15,14 @@ from covalt_git.calls.engine import Request
 from covalt_git.calls.preconditions import check_arguments
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.gateway import (
-    approvals,
-    contents,
-    mcp_apps,
-    meta_tools,
-    results,
-    resuming,
-    tool_listing,
-    tool_names,
-)
-from covalt_git.gateway.changes import Offer
+from covalt_git.gateway import approvals, mcp_apps, meta_tools, results, tool_listing, tool_names
+from covalt_git.gateway import approvals as resuming
+from covalt_git.gateway import results as contents
 from covalt_git.gateway.client_chats import ClientChat, ClientChats
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import Resources
+from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.names import new_id
 from covalt_git.project import Project

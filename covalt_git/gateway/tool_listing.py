@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
 
+
 PAGE = 1000
 """How many tools or resources a page has at most: a host that never asks for a second one has these."""
 
@@ -134,3 +135,13 @@ def _key(cursor: str) -> str:
 def _of_object(schema: JsonObject) -> JsonObject:
     """Return a schema with the type that MCP wants at its root."""
     return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+
+
+def object_schema(properties: JsonObject, required: Sequence[str] | None = None) -> JsonObject:
+    """Return the schema of an object with these properties and no others; without ``required``, all are."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties] if required is None else [*required],
+        "additionalProperties": False,
+    }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.access import confirmation
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.gateway.object_schemas import object_schema
+from covalt_git.gateway.tool_listing import object_schema
 from covalt_git.git_objects import blob_id, is_binary_content
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.models.tool import Tool

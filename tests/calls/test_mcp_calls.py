@@ -18,8 +18,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.background import Follower, Started
 from covalt_git.calls.engine import Request
-from covalt_git.calls.mcp_calls import definition
-from covalt_git.calls.mcp_listing import listed
+from covalt_git.calls.mcp_calls import definition, listed
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent

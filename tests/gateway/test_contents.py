@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from covalt_git.gateway import contents
+from covalt_git.gateway import results
 from covalt_git.project import Project
 from tests.gateway.clients import ERAS, add_toolset, eras, make_project, talk, text
 
@@ -140,7 +140,7 @@ def test_bytes_are_embedded_under_their_address(root: Path) -> None:
 
 
 def test_of_what_is_too_large_there_is_the_link(root: Path) -> None:
-    assert contents.MOST_BYTES < 5 << 20
+    assert results.MOST_BYTES < 5 << 20
     assert kinds(called(root, "large", ERAS[0])) == ["resource_link", "text"]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.mcp_listing import listed
+from covalt_git.calls.mcp_calls import listed
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.grants import grant_process, revoke_all
 from covalt_git.sources.definition_diff import definition_lines

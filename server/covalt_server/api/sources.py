@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
-from covalt_git.calls import mcp_health
-from covalt_git.calls.mcp_listing import listed
+from covalt_git.calls import mcp_calls
+from covalt_git.calls.mcp_calls import listed
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.sources import refresh
 from covalt_server import request_context
@@ -140,7 +140,7 @@ def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionR
     """Return how the connections to an MCP server are that this process has or had."""
     return [
         ConnectionRow(**{name: getattr(one, name) for name in ConnectionRow.model_fields})
-        for one in mcp_health.health(root)
+        for one in mcp_calls.health(root)
         if (one.toolset_id, one.server_id) == (toolset_id, server_id)
     ]
 

@@ -7,10 +7,12 @@ what it does not know is passed over, and what is too deep or too long is not fo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import canonical_json
 from covalt_git.text.display import shorten
+from covalt_git.text.line_diff import lines_that_stay
 from covalt_server.forms.fields import inner_name, mark
 from covalt_server.forms.problems import FieldProblem
 from covalt_server.forms.shapes import (
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import MultiDict
 
     from covalt_git.json_values import JsonObject
+
 
 _NUMBER = re.compile(r"[+-]?(?:\d+(?P<fraction>\.\d*)?|\.\d+)(?P<exponent>[eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS = 400
@@ -210,3 +213,27 @@ def settled(draft: Any) -> Any:
     if isinstance(draft, list):
         return [settled(value) for value in draft]
     return None if draft is MISSING else draft
+
+
+_BREAK = re.compile(r"\r\n|\r|\n")
+
+
+def with_breaks_of(before: str, typed: str) -> str:
+    """Return what was typed with the line breaks that the text had ``before``.
+
+    Where it had several kinds, a line that was not touched keeps its own, and a new one gets the
+    kind that most lines have.
+    """
+    lines = _BREAK.split(typed)
+    breaks = _BREAK.findall(before)
+    usual = Counter(breaks).most_common(1)[0][0] if breaks else "\n"
+    if len(set(breaks)) <= 1:
+        return usual.join(lines)
+    kept = [usual] * (len(lines) - 1)
+    for old, new in lines_that_stay(_BREAK.split(before), lines):
+        if old < len(breaks) and new < len(kept):
+            kept[new] = breaks[old]
+    for at, (end, line, following) in enumerate(zip(kept, lines[1:], kept[1:], strict=False)):
+        if (end, line, following) == ("\r", "", "\n"):  # which would be one break
+            kept[at] = "\n"
+    return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template, request
@@ -11,7 +12,6 @@ from covalt_server import request_context
 from covalt_server.api import chats, merges, workspace
 from covalt_server.api.http import Nothing
 from covalt_server.pages import layout as shell
-from covalt_server.pages.state_choices import choices
 from covalt_server.render import code, history_graph
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import Branch
     from covalt_git.models.commit_record import Source
     from covalt_server.api.chats import ChatDetail, ManifestRow
+
 
 pages = Blueprint("chats", __name__)
 
@@ -170,3 +171,33 @@ def suggested(branches: Sequence[Branch], source: Source = "edit") -> str:
 def _afterwards(chat_id: str, message: str) -> Response:
     page = _AFTERWARDS.get(request.form.get("to", ""), "chats.history")
     return shell.back(page, message, chat_id=chat_id)
+
+
+MOST_RECENT = 20
+SHORT = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One option: what it is called in an address, and for people."""
+
+    value: str
+    label: str
+
+
+def choices(
+    chat_id: str, branches: Sequence[Branch], *chosen: str
+) -> dict[str, tuple[Choice, ...]]:
+    """Return the options by the heading they stand under; those that are ``chosen`` among them."""
+    recent = chats.list_manifests.ask(chat_id=chat_id, limit=MOST_RECENT).manifests
+    active = next(one.name for one in branches if one.active)
+    groups = {
+        "Branches": (
+            Choice("HEAD", f"{active} (the folder's branch)"),
+            *(Choice(one.name, one.name) for one in branches if one.manifest_id and not one.active),
+        ),
+        "Last states": tuple(Choice(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent),
+    }
+    known = {choice.value for group in groups.values() for choice in group} | {""}
+    others = tuple(Choice(text, text[:40]) for text in chosen if text not in known)
+    return {"Chosen": others, **groups} if others else groups

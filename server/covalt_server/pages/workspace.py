@@ -11,13 +11,13 @@ from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
+from covalt_git.models.chats import FileChange, FileState
+from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import chats, workspace
-from covalt_server.forms.typed_text import with_breaks_of
+from covalt_server.forms.parsing import with_breaks_of
 from covalt_server.pages import layout
-from covalt_server.pages.file_history import file_history
-from covalt_server.pages.folder_files import edited_text, patch_of, read_text
-from covalt_server.pages.state_choices import choices
+from covalt_server.pages.chats import choices
 from covalt_server.render import code, markdown
 from covalt_server.render.file_tree import tree
 from covalt_server.render.previews import preview
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from werkzeug.wrappers import Response
 
-    from covalt_git.models.chats import FileState
     from covalt_git.workspaces.chats import ChatStore
     from covalt_server.api.changes import Change
     from covalt_server.api.chats import ManifestDetail
     from covalt_server.api.workspace import WorkspaceFile
-    from covalt_server.pages.folder_files import FolderText
     from covalt_server.render.previews import Preview
+
 
 pages = Blueprint("workspace", __name__)
 
@@ -265,3 +264,94 @@ def _editor(
         there=code.highlighted(there.text, path=path, anchor="now-") if there else None,
         patch=patch,
     )
+
+
+class NotEditableError(CovaltError):
+    """The file is of a kind that an editor would not give back as it was."""
+
+    code = "not_editable"
+    http_status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class FolderText:
+    """A text file of the folder, and the blob id that it has or would have."""
+
+    text: str
+    oid: str
+
+
+def read_text(chat: ChatStore, path: str) -> FolderText | None:
+    """Return a text of the folder, or None where there is no file.
+
+    Raises:
+        NotEditableError: when it is no text that a form could carry there and back.
+    """
+    with chat.looking() as seen:
+        found = trees.find(chat.store, seen.tree, path)
+        if found is None:
+            return None
+        content = chat.store.read_blob(found.oid)
+    if found.mode == LINK or not preview(path, content).editable:
+        raise NotEditableError(
+            f"{path!r} cannot be edited here", hint="download it, change it, and upload it again"
+        )
+    return FolderText(content.decode("utf-8"), found.oid)
+
+
+def edited_text(chat: ChatStore, path: str) -> FolderText:
+    """Return a text of the folder that is to be edited.
+
+    Raises:
+        UnknownNameError: naming the nearest file.
+        NotEditableError: as :func:`read_text`.
+    """
+    found = read_text(chat, path)
+    if found is None:
+        known = chat.files(chat.head())
+        raise UnknownNameError("file", path, known, list_with=f"covalt-git chat files {chat.id}")
+    return found
+
+
+def patch_of(chat: ChatStore, path: str, typed: str) -> str:
+    """Return what writing ``typed`` would change in the folder's file, as git's patch."""
+    with chat.looking() as seen:
+        there = trees.find(chat.store, seen.tree, path)
+        oid = chat.store.write_blob(typed.encode())
+        new = FileState(mode=there.mode if there else FILE, oid=oid)
+        return chat.patch(FileChange(path=path, old=there, new=new))
+
+
+MOST_FOUND = 10
+MOST_LOOKED_AT = 100
+"""The states that a page names, and those it looks at to find them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileHistory:
+    """The ids of the states that changed a file, newest first; ``whole``: no older one did."""
+
+    states: tuple[str, ...]
+    whole: bool
+
+
+def file_history(chat: ChatStore, manifest_id: str, path: str) -> FileHistory:
+    """Return the states that changed a file, among a manifest and the nearest of its ancestors."""
+    found: list[str] = []
+    looked_at = 0
+    oid: str | None = manifest_id
+    commit = chat.store.read_commit(manifest_id)
+    file = trees.find(chat.store, commit.tree, path)
+    while oid is not None and looked_at < MOST_LOOKED_AT and len(found) < MOST_FOUND:
+        looked_at += 1
+        parent_id = commit.parents[0] if commit.parents else None
+        before: FileState | None = None
+        if parent_id is not None:
+            parent = chat.store.read_commit(parent_id)
+            same = parent.tree == commit.tree
+            before = file if same else trees.find(chat.store, parent.tree, path)
+            commit = parent
+        if before != file:
+            found.append(oid)
+        oid, file = parent_id, before
+    return FileHistory(tuple(found), whole=oid is None)

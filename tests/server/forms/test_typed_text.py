@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from covalt_server.forms.typed_text import with_breaks_of
+from covalt_server.forms.parsing import with_breaks_of
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", "\n", "\r\n", "\r", "\u2028"])).map("".join)
 
