@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from covalt_git.authority.approval_rules import rule_changes
-from covalt_git.authority.default_role import person_changes, tools_gained
+from covalt_git.authority.config_changes import person_changes, rule_changes, tools_gained
 from covalt_git.authority.facts import Change, Fact, Place
 from covalt_git.authority.kinds import KINDS, OPPOSITE, judge
 from covalt_git.credentials.leaks import blotted

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from covalt_git import yaml_text
 from covalt_git.access import confirmation
 from covalt_git.authority import State
-from covalt_git.authority.approval_rules import judge_rules, rule_changes, rules_for
+from covalt_git.authority.approval_rules import judge_rules, rules_for
+from covalt_git.authority.config_changes import rule_changes
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
 from covalt_git.models.tool import Tool
