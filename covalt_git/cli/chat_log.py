@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import history_graph, output, result_text
+from covalt_git.cli import output, result_text
 from covalt_git.cli.context import chat_argument, json_option, project
 from covalt_git.workspaces import commit_names, history
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.history import GraphRow
+
 
 _MOST_NAMES = 4
 
@@ -142,7 +145,7 @@ def _draw(
     trunk = head if any(one.id == head for one in found) else None
     rows = history.layout(found, trunk=trunk)
     for row, manifest in list(zip(rows, found, strict=True))[:max_count]:
-        first, below = history_graph.rows(row)
+        first, below = graph_rows(row)
         for line in first[:-1]:
             output.say(line)
         _say(manifest, heads, before=f"{first[-1]}  ")
@@ -186,3 +189,62 @@ def _summary(changes: Iterable[FileChange]) -> str:
     named = [f"{output.MARKS[change.kind][0]}{change.path}" for change in changes]
     more = f" and {len(named) - _MOST_NAMES} more" if len(named) > _MOST_NAMES else ""
     return ", ".join(named[:_MOST_NAMES]) + more or "no file changed"
+
+
+_PLAIN = str.maketrans("│─├┤┼┬┴╭╮╰╯", "|-+++++++++")
+
+
+def graph_rows(row: GraphRow) -> tuple[list[str], str]:
+    """Return what stands before a manifest's lines, and before the line that tells more of it.
+
+    The first of them has the dot, unless lines that end at the manifest come in above it.
+    """
+    onward = set(row.through) | set(row.below)
+    lines = [_dots(row), _crossing(row, row.below, "╭╮┬", onward)]
+    if set(row.above) - {row.lane}:
+        lines.insert(0, _crossing(row, row.above, "╰╯┴", set(row.through) | set(row.above)))
+    *first, last = (_encodable(line) for line in lines)
+    return first, last
+
+
+def _dots(row: GraphRow) -> str:
+    passing = set(row.through)
+    marks = ("*" if lane == row.lane else "│" if lane in passing else " " for lane in _lanes(row))
+    return " ".join(marks).rstrip()
+
+
+def _crossing(row: GraphRow, turning: tuple[int, ...], corners: str, upright: set[int]) -> str:
+    """Return a line in which the ``turning`` lanes come to the manifest's own lane, or leave it.
+
+    ``corners`` are the turns at the left end, at the right end, and between; a lane that also goes
+    straight on, being ``upright`` beside the turn, is a fork.
+    """
+    others = set(turning) - {row.lane}
+    left, right = min({row.lane, *others}), max({row.lane, *others})
+    text = ""
+    for lane in _lanes(row):
+        if lane in others and lane in row.through:
+            mark = "├" if lane == left else "┤" if lane == right else "┼"
+        elif lane in others:
+            mark = corners[0 if lane == left else 1 if lane == right else 2]
+        elif lane == row.lane and others:
+            mark = "┼" if left < lane < right else "├" if lane == left else "┤"
+        elif lane in upright:
+            mark = "│"
+        else:
+            mark = "─" if left < lane < right else " "
+        text += mark + ("─" if left <= lane < right else " ")
+    return text.rstrip()
+
+
+def _lanes(row: GraphRow) -> range:
+    return range(row.width)
+
+
+def _encodable(line: str) -> str:
+    """Return a line as this terminal can write it."""
+    try:
+        line.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return line.translate(_PLAIN)
+    return line

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from flask import current_app, g
 from flask.logging import default_handler
 
+from covalt_git.access import sees_everything
 from covalt_git.calls.background import BackgroundCalls
+from covalt_git.errors import CovaltError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.project import Project
 from covalt_git.text.log_format import LogFormatter, escape_logs
@@ -135,3 +137,31 @@ def _close(_: BaseException | None) -> None:
         store.store.close()
     if "index" in g:
         g.pop("index").connection.close()
+
+
+class ForbiddenError(CovaltError):
+    """The role may see that there is such a thing, and may not do it."""
+
+    code = "forbidden"
+    http_status = 403
+
+
+def is_admin() -> bool:
+    """Tell whether nothing could be hidden from the request's principal.
+
+    Raises:
+        UnknownRoleError: when its role is not defined.
+    """
+    opened = project()
+    return sees_everything(opened.config, opened.principal)
+
+
+def as_admin(what: str) -> Project:
+    """Return the project, to do what is for such a role only, such as ``"grant anything"``.
+
+    Raises:
+        ForbiddenError: when the request's principal may not.
+    """
+    if not is_admin():
+        raise ForbiddenError(f"your role may not {what}", hint="a role with admin: true may")
+    return project()

@@ -25,7 +25,6 @@ from covalt_git.models.toolset_state import Signer
 from covalt_git.text.media_types import BYTES
 from covalt_git.toolsets.export import bundle_name, pack_bundle
 from covalt_server import request_context
-from covalt_server.api.admin import ForbiddenError, as_admin
 from covalt_server.api.http import Answer, Asked, FormFile, operation
 from covalt_server.api.toolsets import (
     GrantAsked,
@@ -36,6 +35,7 @@ from covalt_server.api.toolsets import (
     packages,
     server_rows,
 )
+from covalt_server.request_context import ForbiddenError, as_admin
 
 if TYPE_CHECKING:
     from werkzeug.datastructures import FileStorage

@@ -15,8 +15,8 @@ from covalt_git.grants.status import changes
 from covalt_git.models.toolset_state import Grant
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_server import request_context
-from covalt_server.api.admin import as_admin
 from covalt_server.api.http import Answer, Asked, InvalidRequestError, operation
+from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from covalt_git.project import Project

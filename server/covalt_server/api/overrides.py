@@ -13,8 +13,8 @@ from covalt_git.json_values import JsonObject
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.toolsets import overrides
 from covalt_server import request_context
-from covalt_server.api.admin import as_admin
 from covalt_server.api.http import Answer, Asked, operation
+from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from collections.abc import Collection

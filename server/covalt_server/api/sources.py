@@ -13,8 +13,8 @@ from covalt_git.calls.mcp_calls import listed
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.sources import refresh
 from covalt_server import request_context
-from covalt_server.api.admin import as_admin
 from covalt_server.api.http import Answer, Asked, operation
+from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from pathlib import Path

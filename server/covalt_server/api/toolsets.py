@@ -16,9 +16,9 @@ from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_server import request_context
-from covalt_server.api.admin import as_admin
 from covalt_server.api.http import Answer, Asked, Nothing, operation
 from covalt_server.api.tools import ToolRow, tool_row, visible_toolsets
+from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -14,8 +14,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs.pending_imports import Bundle, drop_bundle, stage_bundle, staged_bundle
 from covalt_git.installs.signatures import SignerChangedError
 from covalt_server.api import bundles
-from covalt_server.api.admin import as_admin
 from covalt_server.pages import layout
+from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -20,10 +20,10 @@ from covalt_git.sources.refresh import sources
 from covalt_server import request_context
 from covalt_server.api import bundles, grants, toolsets
 from covalt_server.api import sources as api_sources
-from covalt_server.api.admin import as_admin, is_admin
 from covalt_server.api.http import Nothing
 from covalt_server.pages import layout
 from covalt_server.render import code
+from covalt_server.request_context import as_admin, is_admin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
