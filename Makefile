@@ -11,7 +11,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test proof faults check browser servers format clean
+.PHONY: run test stress faults check browser servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
@@ -20,9 +20,9 @@ run: $(READY)
 test: check browser servers
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-# What takes longer than a test may: kills, broken disks, many writers, many trees (docs/proof.md).
-proof: $(READY)
-	$(BIN)/python -m proof
+# What takes longer than a test may: kills, broken disks, many writers, many trees (docs/stress.md).
+stress: $(READY)
+	$(BIN)/python -m tests.stress
 
 # Plant faults one by one, and run the tests that run their lines until one fails (tests/faults/).
 faults: $(READY)

@@ -1,4 +1,4 @@
-"""How many examples hypothesis makes up for a law: some in every run, many in ``python -m proof laws``."""
+"""How many examples hypothesis makes up for a law: some in every run, many in ``python -m tests.stress laws``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of all code points in Unicode 16.0.0, made by ``proof/unicode_table.py``."""
+"""Kinds of all code points in Unicode 16.0.0, made by ``tests/text/write_unicode_table.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The toolsets that the protocol's own suite is run against: `make proof` runs the suite, this a little."""
+"""The toolsets that the protocol's own suite is run against: `make stress` runs the suite, this a little."""
 
 from __future__ import annotations
 

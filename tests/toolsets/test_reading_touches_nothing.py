@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.toolsets.project_files import read_project
-from proof.nasty_toolsets import PIECES, put_toolset, sources
-from proof.validate_touches_nothing import _more_than_reading
+from tests.stress.nasty_toolsets import PIECES, put_toolset, sources
+from tests.stress.validate_touches_nothing import _more_than_reading
 from tests.toolsets.projects import MANIFEST, put_hello
 
 SOURCES = sources()

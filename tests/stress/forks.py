@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import watches
 from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.writing import writing
-from proof.stores import chats_in, scratch
+from tests.stress.stores import chats_in, scratch
 from tests.workspaces.stores import branch_off, put
 from tests.workspaces.test_stat_cache import PATHS, change, read_everything
 from tests.workspaces.watched import come_to_rest, doubtful
 
 if TYPE_CHECKING:
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "The look that believes the kernel's queue sees what a look at everything sees."
 COUNT = 20_000

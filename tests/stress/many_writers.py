@@ -11,14 +11,14 @@ from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.writing import writing
-from proof.forks import Forked, fork
-from proof.stores import chats_in, check_sound, reachable, scratch
+from tests.stress.forks import Forked, fork
+from tests.stress.stores import chats_in, check_sound, reachable, scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.workspaces.chats import Chats
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "Whoever commits waits for a turn, gets it, and loses nothing."
 COUNT = 10_000

@@ -29,9 +29,9 @@ from covalt_git.names import new_id
 from covalt_git.workspaces.stat_cache import doubt
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
-from proof.forks import Forked, fork
-from proof.stores import chats_in, check_sound, reachable, scratch
 from tests.power_cuts import start_anew
+from tests.stress.forks import Forked, fork
+from tests.stress.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces import busy_writer
 from tests.workspaces.stores import run_git
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "What was acknowledged is there after a power cut, whatever the disk had been given of what was not flushed."
 COUNT = 300
@@ -56,7 +56,7 @@ FILE_SYSTEMS = {
 
 def prove(proof: Proof, count: int, seed: int) -> None:
     """Cut the power so many times, on each of the file systems in turn."""
-    proof.check(os.geteuid() == 0, "only root may mount: sudo make proof")
+    proof.check(os.geteuid() == 0, "only root may mount: sudo make stress")
     chance = random.Random(seed)
     kinds = [kind for kind, (program, *_) in FILE_SYSTEMS.items() if shutil.which(program)]
     proof.check("ext4" in kinds, "there is no mkfs.ext4: apt-get install e2fsprogs")

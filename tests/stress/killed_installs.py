@@ -24,7 +24,7 @@ from tests.killing import killed_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = (
     "Whatever takes a toolset in, changes it, decides about it or takes it out may be killed right "
@@ -161,17 +161,17 @@ def _look(root: Path) -> _Look:
 @contextmanager
 def _exchanging(*, at_once: bool) -> Iterator[None]:
     """Have folders change places at once, or as on file systems that cannot do that."""
-    before = update_lock._exchange_at_once  # noqa: SLF001 - no file system at hand that cannot
+    before = update_lock._exchange_at_once
 
     def cannot(one: bytes, other: bytes) -> None:  # noqa: ARG001 - as it is called
         raise OSError(22, "Invalid argument")
 
     if not at_once:
-        update_lock._exchange_at_once = cannot  # noqa: SLF001
+        update_lock._exchange_at_once = cannot
     try:
         yield
     finally:
-        update_lock._exchange_at_once = before  # noqa: SLF001
+        update_lock._exchange_at_once = before
 
 
 def _make_project(root: Path, folder: Path, *, there: bool) -> None:

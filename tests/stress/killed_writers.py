@@ -9,14 +9,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
-from proof.forks import Forked, fork
-from proof.stores import chats_in, check_sound, reachable, scratch
+from tests.stress.forks import Forked, fork
+from tests.stress.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces import busy_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "Of what was acknowledged nothing is lost, no chat is stuck and every store is sound, however often writers are killed."
 COUNT = 1000

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
-from proof.stores import chats_in, scratch
-from proof.unstorable import BY_GIT, KINDS, MAX_FILE_MB, Entry, verdict_of_git
-from proof.unstorable import entry as any_entry
-from proof.unstorable import folder as why_not_folder
-from proof.unstorable import name as any_name
+from tests.stress.stores import chats_in, scratch
+from tests.stress.unstorable import BY_GIT, KINDS, MAX_FILE_MB, Entry, verdict_of_git
+from tests.stress.unstorable import entry as any_entry
+from tests.stress.unstorable import folder as why_not_folder
+from tests.stress.unstorable import name as any_name
 from tests.workspaces.stores import Layout, layout_of, put, run_git
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from covalt_git.git_objects import GitStore
     from covalt_git.workspaces.chats import ChatStore
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = (
     "What a folder holds is stored as git would store it, read by git as it was, and brought back byte for "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 SHARED_YAML = REPOSITORY.parent / "shared" / "data" / "yaml" / "nasty-handwritten"
 TRAP = "open('/tmp/covalt-git-was-run', 'w')\n"
 """Put before all Python, it would leave a file if it ran; it does not change what the rest is."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "No example is found that breaks a law of the tests."
 COUNT = 10
 """How many times the examples that are thought to be enough for long (:mod:`tests.examples`)."""
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:

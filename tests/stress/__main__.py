@@ -1,4 +1,4 @@
-"""Run the proofs, or those that are named, and keep their figures: ``python -m proof [NAME ...]``."""
+"""Run the stress tests, or those that are named, and keep their figures: ``python -m tests.stress [NAME ...]``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 import sys
 import time
 
-from proof.figures import DisprovedError, Proof, keep
+from tests.stress.figures import DisprovedError, Proof, keep
 
 NAMES = (
     "laws",
@@ -31,17 +31,19 @@ NAMES = (
 
 def main() -> int:
     """Run what was asked for; the status is 1 when something was disproved."""
-    parser = argparse.ArgumentParser(prog="python -m proof", description="Prove what is promised.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.stress", description="Prove what is promised."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--count", type=int, help="how many kills, trees ...; fewer prove less")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     unknown = sorted(set(asked.names) - set(NAMES))
     if unknown:
-        parser.error(f"there is no proof {', '.join(unknown)}; there are {', '.join(NAMES)}")
+        parser.error(f"there is no stress test {', '.join(unknown)}; there are {', '.join(NAMES)}")
     status = 0
     for name in asked.names or NAMES:
-        module = importlib.import_module(f"proof.{name}")
+        module = importlib.import_module(f"tests.stress.{name}")
         proof = Proof(name, module.PROMISE)
         count = asked.count or module.COUNT
         started = time.monotonic()
@@ -54,7 +56,7 @@ def main() -> int:
         proof.note("seconds", round(time.monotonic() - started))
         print(f"{name}: " + ", ".join(f"{what} {n}" for what, n in proof.figures.items()))
         if count == module.COUNT:
-            keep(proof, f"python -m proof {name}")
+            keep(proof, f"python -m tests.stress {name}")
     return status
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chats import Chats, ChatStore
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 
 @contextmanager

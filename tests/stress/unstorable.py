@@ -1,4 +1,4 @@
-"""What a folder is filled with in :mod:`proof.random_trees`, each with whether a chat can store it.
+"""What a folder is filled with in :mod:`tests.stress.random_trees`, each with whether a chat can store it.
 
 Nothing here asks our own code: an entry is made to be storable, or to be of one kind that is not.
 Of the kinds that are git's to refuse, stock git is asked (:func:`verdict_of_git`).

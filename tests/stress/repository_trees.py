@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.writing import writing
-from proof.stores import chats_in, scratch
+from tests.stress.stores import chats_in, scratch
 from tests.workspaces.stores import layout_of
 
 if TYPE_CHECKING:
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
-REPOSITORY = Path(__file__).parents[1]
+REPOSITORY = Path(__file__).parents[2]
 PROMISE = "A real source tree is stored under the very id that git gives it, at each of its commits, and comes back alike."
 COUNT = 1_000
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.grants.grants import grant_process
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from proof.stores import scratch
 from tests.gateway.clients import REPOSITORY, command, talk, text
+from tests.stress.stores import scratch
 from tests.taking_servers import take
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from covalt_git.json_values import JsonObject
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "Clients that others wrote list, call, read and fill in what the SDK's own client does, over both transports."
 COUNT = 1

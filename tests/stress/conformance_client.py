@@ -9,20 +9,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from proof.conformance import LONGEST_S, REVISIONS, VERSION, installed, required
-from proof.stores import scratch
+from tests.stress.conformance import LONGEST_S, REVISIONS, VERSION, installed, required
+from tests.stress.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = (
     "Our connections to MCP servers, and signing in to them, do what both eras of the protocol require of a "
     "client, as its own suite has it, with no failure that is expected."
 )
 COUNT = 1
-_CLIENT = "proof.conformance_client_under_test"
+_CLIENT = "tests.stress.conformance_client_under_test"
 _TIMEOUT_MS = "120000"
 _VERDICT = re.compile(
     r"^[✓✗] (?P<name>\S+): (?P<passed>\d+) passed, (?P<failed>\d+) failed", re.MULTILINE
@@ -53,7 +53,7 @@ def run(node: Path, suite: Path, revision: str, own: Path) -> dict[str, Checks]:
     """Run the suite for a person whose own folder is ``own``; return its verdict of each scenario."""
     env = os.environ | {
         "XDG_CONFIG_HOME": str(own),
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     client = f"{sys.executable} -m {_CLIENT}"
     words = ["client", "--command", client, "--requirements", revision, "--timeout", _TIMEOUT_MS]

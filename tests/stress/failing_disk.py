@@ -21,13 +21,13 @@ from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.writing import writing
-from proof.one_step import STARTED, STEPS
-from proof.stores import chats_in, check_sound, reachable, scratch
+from tests.stress.one_step import STARTED, STEPS
+from tests.stress.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces.stores import Layout, branch_off, layout_of, put, save
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "A disk that fails, or a kill, at any call leaves the old state or the new one, and the next command works."
 COUNT = 10_000
@@ -168,10 +168,10 @@ def _is_hit(place: Path) -> bool:
 def _run(
     place: Path, step: str, *options: str, check: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-B", "-m", "proof.one_step", str(place), step]
+    command = [sys.executable, "-B", "-m", "tests.stress.one_step", str(place), step]
     return subprocess.run(
         ["strace", "-f", "-qq", *options, *command],
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         check=check,
     )

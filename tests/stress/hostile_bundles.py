@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
-from proof.nasty_toolsets import REPOSITORY
 from tests.installs import hostile_bundles as hostile
 from tests.installs.test_importing import EVIL
+from tests.stress.nasty_toolsets import REPOSITORY
 
 if TYPE_CHECKING:
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = (
     "A bundle that somebody made to do harm is refused by name; nothing is started, connected to or "

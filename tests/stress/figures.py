@@ -1,4 +1,4 @@
-"""What a proof is, and how its figures are told and kept."""
+"""A stress test: its promise, its figures, and the page that holds them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "proof.md"
+PAGE = Path(__file__).parents[2] / "docs" / "stress.md"
 
 _INTRODUCTION = """\
-# Proofs
+# Stress tests
 
-`make proof` runs these; a test may not take that long. Each section holds the figures of the last run and the command that made them.
-A proof that fails changes nothing here.
+`make stress` runs these, which take longer than a test may. Each section holds the figures of the last run and the command that made them.
+A stress test that fails changes nothing here.
 """
 
 

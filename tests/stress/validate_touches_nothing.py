@@ -15,12 +15,12 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from proof.nasty_toolsets import REPOSITORY, put_toolset, sources
+from tests.stress.nasty_toolsets import REPOSITORY, put_toolset, sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = (
     "`covalt-git validate` writes nothing, starts no program and connects to nothing, ends, and names "

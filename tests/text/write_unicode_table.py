@@ -1,6 +1,6 @@
 """Generator of ``covalt_git/text/unicode_table.py`` from Unicode's character database.
 
-    uv run --no-project --with regex==2025.7.34 python proof/unicode_table.py | ruff format - > TABLE
+    uv run --no-project --with regex==2025.7.34 python tests/text/write_unicode_table.py | ruff format - > TABLE
 
 The module ``regex`` carries the database; this version carries Unicode 16.0.0.  Python's own
 ``unicodedata`` has another version in each Python and lacks the derived properties.
@@ -58,7 +58,7 @@ def main() -> None:
             lines.append("")
         lines[-1] += word
     print(
-        f'"""Kinds of all code points in Unicode {VERSION}, made by ``proof/unicode_table.py``."""'
+        f'"""Kinds of all code points in Unicode {VERSION}, made by ``tests/text/write_unicode_table.py``."""'
     )
     print("\nfrom __future__ import annotations\n\nfrom typing import Final\n")
     print(f'VERSION: Final = "{VERSION}"')

@@ -33,8 +33,8 @@ from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process, grant_server
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from proof.stores import check_sound, scratch
 from tests.gateway.clients import ERAS, REPOSITORY, command
+from tests.stress.stores import check_sound, scratch
 from tests.taking_servers import take
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "Every call that a client was told of is in its chat as it was told, and nothing of another chat, however often servers are killed."
 COUNT = 8_000

