@@ -2,7 +2,7 @@
 
 The keys are those of the specification's sections 3.2 and 10 and of the toolsets in use, with the
 optional ones that DESIGN section 3 adds.  Whether the files it names exist, and whether its
-schemas and expressions hold, is for :mod:`covalt_git.files` to check.
+schemas and expressions hold, is for :mod:`covalt_git.checks` to check.
 """
 
 import re
