@@ -1,7 +1,7 @@
 """Bundles: a toolset as one ZIP file, the same bytes for the same files on every machine.
 
-The files lie in it as in the toolset's directory, sorted, without times, owners or compression
-(what deflate makes of a file differs from one zlib to the next).
+Its entries have the paths of the toolset's directory, sorted, without times, owners or compression
+(the output of deflate differs between zlib versions).
 
 Format: PKWARE's APPNOTE 6.3, as :mod:`zipfile` writes it.
 """
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 16 << 20
 MAX_BYTES = 64 << 20
-"""Together, and so the most that whoever opens a bundle has to make room for."""
+"""Largest total size of the files of a bundle, and so the space that an import needs."""
 
-_TIME = (1980, 1, 1, 0, 0, 0)  # the first that a ZIP can say
+_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest time of the ZIP format
 _UNIX = 3
 
 
 def pack_files(files: Iterable[tuple[str, bytes, bool]]) -> bytes:
-    """Return the ZIP of files in this order: path, content, and whether it may be run."""
+    """Return a ZIP of ``(path, content, executable)`` files, in this order."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as bundle:
         for path, content, executable in files:

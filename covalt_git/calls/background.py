@@ -1,9 +1,8 @@
-"""Background calls: the events of a call while it runs, its cancellation, and taking it up again.
+"""Background calls: their events, cancellation and outcome, for clients that follow or reconnect.
 
-A :class:`BackgroundCall` keeps the events and the outcome of a call that runs in a thread of its own,
-so that a client that asked for it, or comes back, waits for them in a thread or in an event loop.
-:data:`RUNNING` finds the calls of this process by their ids.  A call that runs in another process, as
-one of the command line, is that process's to cancel.
+A :class:`BackgroundCall` runs in a thread of its own and stores its events and its outcome.  Clients
+wait for them in a thread or in an event loop.  :data:`RUNNING` finds the calls of this process by their
+ids; a call that runs in another process can be cancelled only there.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ Kept = TypeVar("Kept", bound="BackgroundCall[Any, Any]")
 
 KEPT_EVENTS = 4096
 KEPT_EVENT_BYTES = 4 << 20
-"""How many events of one call are kept, and how large they may be; the first ones go first."""
+"""Largest number and total size of the stored events of one call; the oldest are dropped first."""
 
 KEPT_S = 600.0
 KEPT_CALLS = 256
 KEPT_BYTES = 64 << 20
-"""For how long, of how many calls that have ended, and up to which size events and outcomes are kept."""
+"""How long ended calls are stored, how many of them, and their largest total size."""
 
 
 class NotRunningError(CovaltError):
@@ -65,12 +64,12 @@ CallEvent = Started | Installing | Progress | Log
 
 
 class Cancel(threading.Event):
-    """Set by anybody, it ends a call; ``why`` is what the call's record says then."""
+    """Cancellation of a call, which any thread may set; ``why`` is the reason in the call's record."""
 
     why = "a person stopped it"
 
     def set_as(self, why: str) -> None:
-        """Set it for another reason than a person's wish."""
+        """Cancel for a reason other than the user's request."""
         if not self.is_set():
             self.why = why
             self.set()
@@ -78,9 +77,12 @@ class Cancel(threading.Event):
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Somebody who follows a call: is told what happens, and may set ``cancel`` at any time.
+    """Client that follows a call.
 
-    ``respondent`` answers what the call asks while it runs.
+    Attributes:
+        tell: receives each event of the call.
+        cancel: cancels the call when the client sets it.
+        respondent: answers elicitation requests of the call.
     """
 
     tell: Callable[[CallEvent], None] = lambda _: None
@@ -89,15 +91,15 @@ class Follower:
 
 
 class BackgroundCall(Generic[Event, Outcome]):
-    """A call that runs in a thread of its own: its events, its inquiry and its end; for many threads.
+    """A call that runs in a thread of its own; thread-safe.
 
     Attributes:
-        cancel: ends it.
-        outcome: what came of it, once it is over.
-        ended_at: when that was, by the monotonic clock.
-        count: how many events there were; they are numbered from 1.
-        size: how large those are that are kept, in bytes.
-        changed: is notified of each event, of an inquiry and of the end; and locks all of it.
+        cancel: cancels the call.
+        outcome: the result, after the call has ended.
+        ended_at: the time of the end on the monotonic clock, in seconds.
+        count: the number of events so far; events are numbered from 1.
+        size: the total size of the stored events, in bytes.
+        changed: lock of all fields; notified of each event, each elicitation request and the end.
     """
 
     def __init__(self) -> None:
@@ -112,22 +114,22 @@ class BackgroundCall(Generic[Event, Outcome]):
         self._wakers: list[Callable[[], object]] = []
 
     def is_over(self) -> bool:
-        """Tell whether nothing comes any more."""
+        """Return whether the call has ended."""
         return self.ended_at is not None
 
     def asking(self) -> Inquiry | None:
-        """Return the inquiry that waits for answers now, if there is one."""
+        """Return the elicitation request that is open now, or None."""
         found = self._inquiry
         return found if found is not None and found.open() else None
 
     def after(self, number: int) -> tuple[list[Event], int]:
-        """Return the kept events after a number, and the number of the last one."""
+        """Return the stored events after event ``number``, and the number of the last event."""
         with self.changed:
             new = max(0, self.count - number)
             return [event for _, event in self._events][-new:] if new else [], self.count
 
     def report(self, event: Event, size: int) -> None:
-        """Add an event of so many bytes, unless the call is over."""
+        """Add an event of ``size`` bytes, unless the call has ended."""
         with self._waking():
             if not self.is_over():
                 self._add(event, size)
@@ -135,7 +137,7 @@ class BackgroundCall(Generic[Event, Outcome]):
                 self.size -= self._events.popleft()[0]
 
     def end(self, outcome: Outcome | None, last: Event | None = None, size: int = 0) -> None:
-        """End the call, with a last event, which is kept however large it is."""
+        """End the call; a last event is stored whatever its size."""
         with self._waking():
             self.outcome = outcome
             self.ended_at = time.monotonic()
@@ -143,12 +145,12 @@ class BackgroundCall(Generic[Event, Outcome]):
                 self._add(last, size)
 
     def ask(self, inquiry: Inquiry) -> None:
-        """Show an inquiry to clients that wait."""
+        """Publish an elicitation request to the clients that wait."""
         with self._waking():
             self._inquiry = inquiry
 
     async def until(self, ready: Callable[[], object]) -> None:
-        """Wait in an event loop until ``ready`` returns something true; threads wait for ``changed``."""
+        """Wait in an event loop until ``ready`` returns a true value; threads use ``changed`` instead."""
         woken = asyncio.Event()
         wake = partial(asyncio.get_running_loop().call_soon_threadsafe, woken.set)
         self._wakers.append(wake)
@@ -175,22 +177,22 @@ class BackgroundCall(Generic[Event, Outcome]):
 
 
 class BackgroundCalls(Generic[Kept]):
-    """Background calls by their keys, while they run and for a while afterwards; for many threads."""
+    """Background calls by key, while they run and until they expire; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[str, Kept] = {}
 
     def get(self, key: str) -> Kept | None:
-        """Return a call, or None where it is not kept."""
+        """Return a call, or None if there is no such call or it has expired."""
         with self._lock:
             self._forget()
             return self._calls.get(key)
 
     def find_or_add(self, key: str, made: Kept, *, goes_on: bool = False) -> Kept:
-        """Return the call of a key, which is ``made`` where there was none.
+        """Return the call of a key; if there is none, store and return ``made``.
 
-        Of a call that ``goes_on`` after it had waited for a person, the one that ended then is replaced.
+        With ``goes_on``, a call that ended as pending approval is replaced by the approved one.
         """
         with self._lock:
             self._forget()
@@ -206,7 +208,7 @@ class BackgroundCalls(Generic[Kept]):
                 del self._calls[key]
 
     def _forget(self) -> None:
-        """Forget what ended long ago, and the oldest where those are too many."""
+        """Remove expired calls, then the oldest ended calls above the limits."""
         ended = sorted(
             (one.ended_at, key) for key, one in self._calls.items() if one.ended_at is not None
         )
@@ -226,14 +228,14 @@ class _Running:
 
 
 class RunningCalls:
-    """Which calls run here, or wait for their chat; for use by many threads."""
+    """Calls of this process that run or wait for the lock of their chat; thread-safe."""
 
     def __init__(self) -> None:
         self._calls: list[_Running] = []  # whose methods are atomic
 
     @contextmanager
     def named(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
-        """Let :meth:`cancel` find the call for as long as it runs, or waits for its chat."""
+        """Register a call for :meth:`cancel` while the block runs."""
         one = _Running(call_id, chat_id, tool_id, cancel)
         self._calls.append(one)
         try:
@@ -242,16 +244,16 @@ class RunningCalls:
             self._calls.remove(one)
 
     def tool_of(self, call_id: str, *, chat_id: str) -> str | None:
-        """Return the tool of a call of that chat which is under way here; None where there is none."""
+        """Return the tool id of a registered call of a chat, or None."""
         ids = (call_id, chat_id)
         found = (one.tool_id for one in [*self._calls] if (one.call_id, one.chat_id) == ids)
         return next(found, None)
 
     def cancel(self, call_id: str) -> None:
-        """Ask a call to end; it has ended within a second, and what it wrote is kept.
+        """Cancel a call.  It ends within a second, and its files are committed.
 
         Raises:
-            NotRunningError: where it does not run here, or has ended.
+            NotRunningError: when the call does not run in this process.
         """
         found = [one for one in [*self._calls] if one.call_id == call_id]
         if not found:
@@ -263,7 +265,7 @@ class RunningCalls:
             one.cancel.set()
 
     def cancel_all(self) -> None:
-        """Ask every call to end, as before the server does."""
+        """Cancel every call, before the server stops."""
         for one in [*self._calls]:
             one.cancel.set_as("the server was stopped")
 

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def is_read_only(tool: Tool) -> bool:
-    """Tell whether a tool is said to change nothing, and is held to it.
+    """Return whether a Python tool declares that it changes no files; the engine enforces it.
 
-    Of HTTP tools, which may bring a file, it says that nothing out there changes.
+    The annotation of an HTTP tool is about the remote server: its answer may still be saved as a file.
     """
     return tool.kind == "python" and tool.annotations.read_only is True
 
 
 def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
-    """Make sure that a tool can run as its files are now.
+    """Check that a tool can run with its current files.
 
     Raises:
         CovaltError: as :func:`check_runnable`, and for an MCP server that is not what was granted.
-        ToolsetChangedError: where the toolset's files changed since they were read.
+        ToolsetChangedError: when the toolset's files changed since they were read.
     """
     check_runnable(found.tool, found.toolset.state, at=at)
     if found.tool.kind == "mcp":
@@ -44,12 +44,12 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
 
 
 def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None = None) -> None:
-    """Make sure that a tool of a toolset in that state can run, at a level or the strongest here.
+    """Check the grants of a tool and the sandbox level, by default the strongest of this machine.
 
     Raises:
-        GrantNeededError: for an HTTP tool whose host, or a secret of it, was not granted, and for one of
-            an MCP server of which nothing was; see :func:`check_found`.
-        SandboxNeededError: for the Python of an imported toolset.
+        GrantNeededError: when the host or a secret of an HTTP tool is not granted, or when the MCP server
+            of a tool has no grant at all; :func:`check_found` compares the grant with the server.
+        SandboxNeededError: when an imported toolset needs a stronger sandbox for its Python.
     """
     if tool.kind == "http":
         http_calls.check_granted(tool, state)
@@ -61,10 +61,10 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
 
 
 def check_arguments(tool: Tool, args: JsonObject) -> None:
-    """Check arguments against what is known of the tool without running it.
+    """Validate arguments against the tool's input schema; the tool does not run.
 
     Raises:
-        InvalidArgumentsError: with everything that is wrong, each with its place.
+        InvalidArgumentsError: with all problems, each with its JSON path.
     """
     try:
         canonical_json.dumps(args)
@@ -78,6 +78,6 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
 
 
 def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
-    """Tell whether this project said that nobody is asked, whatever the tool's own code says."""
+    """Return whether the project waives the approval that the tool's decorator requires."""
     asking = tool.model_copy(update={"confirmation": ("decorator",)})
     return tool.confirmation_is_settled or not confirmation(config, asking, args)

@@ -1,4 +1,4 @@
-"""State files of toolsets: found, checked and written; what a project decides about a toolset is in one."""
+"""State files of toolsets: what a project decides about each, read and written."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def find_server(toolset: Toolset, server_id: str) -> McpServer:
 
 
 def changeable(root: Path, toolset_id: str) -> Toolset:
-    """Return a toolset whose state file can be read, else nothing of it would stay.
+    """Return a toolset whose state file is valid: a write would lose the rest of a broken one.
 
     Raises:
         UnknownNameError: naming the nearest toolset.
-        CovaltError: when the state file cannot be read; with what is wrong with it.
+        CovaltError: when the state file has errors, with its problems.
     """
     toolset = find_toolset(root, toolset_id)
     file = state_file(root, toolset_id)
@@ -63,7 +63,7 @@ def changeable(root: Path, toolset_id: str) -> Toolset:
 
 
 def state_file(root: Path, toolset_id: str) -> Path:
-    """Return the file of what is decided about a toolset."""
+    """Return the path of the state file of a toolset."""
     return root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml"
 
 
@@ -86,5 +86,5 @@ def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
 
 
 def put_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
-    """Write facts into a toolset's state file; only who holds the toolsets may."""
+    """Change fields of a toolset's state file; the caller holds the lock of the toolsets."""
     write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))
