@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from covalt_git.models.tool import Tool
 
 _MANY = 8
-"""Tools that are named where more are concerned."""
+"""Number of tools that a detail names."""
 
 
 def rule_changes(base: State, head: State) -> Iterator[Change]:
-    """Yield the rules that were removed and inserted, if other calls require approval for it.
+    """Yield the removed and the inserted rules, if the calls that require approval change.
 
-    A rule that requires approval is narrower when it is inserted and wider when it is removed.  Where
-    all changes together are plainly one of both, only those are reported that are the same.
+    An inserted rule that requires approval is narrower, a removed one is wider.  If all changes together
+    are plainly wider or plainly narrower, only the changes of that kind are reported.
     """
     old, new = base.settings.approvals, head.settings.approvals
     whole = judge_rules(old, new)
@@ -108,7 +108,7 @@ def some_of(names: Sequence[str]) -> str:
 
 
 def person_changes(base: State, head: State) -> Iterator[Change]:
-    """Yield what became of the role of whoever has none of their own."""
+    """Yield the change of the default role: what a user without a role may do."""
     old, new = base.settings, head.settings
     if old.default_role == new.default_role and bool(old.roles) == bool(new.roles):
         return
@@ -133,14 +133,14 @@ def person_changes(base: State, head: State) -> Iterator[Change]:
 
 
 def _person(config: ProjectConfig) -> RoleConfig | None:
-    """Return what whoever has no role of their own may do; None for everything."""
+    """Return what a user without a role may do; None for everything."""
     if config.default_role is not None:
         return config.roles[config.default_role]
     return RoleConfig() if config.roles else None
 
 
 def _reaches_less(one: RoleConfig | None, other: RoleConfig | None) -> bool:
-    """Tell whether all that one may do the other may do as well."""
+    """Return whether ``other`` permits everything that ``one`` permits."""
     if other is None:
         return True
     if one is None:
@@ -176,7 +176,7 @@ def _default_place(state: State) -> Place:
 
 
 def tools_gained(base: State, head: State, subject: str) -> tuple[str, ...]:
-    """Return in words which tools that stay a role, or the person at this machine, may newly call."""
+    """Return the tools of both versions that a role, or a user without a role, may newly call."""
     name = None if subject == PERSON else subject.removeprefix("role ").strip("'")
     before, now = base.tools(), head.tools()
     gained = [

@@ -1,7 +1,7 @@
-"""Calls that run in threads while their clients wait: what they tell is passed on, and they can be ended.
+"""Calls of MCP clients: each runs in a thread, and its events are forwarded to the waiting client.
 
-A call that asks something may outlive the request that made it: since 2026-07-28 that request is
-answered with the question, and another one brings the answer.
+A call with an elicitation request may outlive the request that made it: in protocol version 2026-07-28
+the response carries the elicitation request, and a further request brings the answers.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MOST_CALLS = 64
-"""How many calls run or wait for their chats or answers at a time; further ones wait for them."""
+"""Number of calls that run or wait at a time; further calls wait for one of them to end."""
 
 
 class UnknownCallError(CovaltError):
-    """The call that a client goes on with is not known any more."""
+    """A client continues a call that has expired or never existed."""
 
     code = "unknown_call"
     http_status = 404
 
 
 class _Call(BackgroundCall[Progress | Log, Any]):
-    """A call, and how it asks its client."""
+    """A call of an MCP client, and its elicitation requests."""
 
     def __init__(self, kinds: frozenset[QuestionKind], early: Mapping[str, Any]) -> None:
         super().__init__()
@@ -58,17 +58,14 @@ class _Call(BackgroundCall[Progress | Log, Any]):
             self.report(event, len(event.message))
 
     def ask(self, inquiry: Inquiry) -> None:
-        """Show an inquiry; what the client answered before it was asked is taken once."""
+        """Publish an elicitation request; answers that the client sent in advance are used once."""
         known = {key: self._early.pop(key) for key in [*inquiry.open()] if key in self._early}
         elicitation.deliver(inquiry, known)
         super().ask(inquiry)
 
 
 class Calls:
-    """The calls of one server; each has a thread while it runs.
-
-    ``log`` tells a client what its call logs.
-    """
+    """Calls of one MCP server; ``log`` sends a log message of a call to its client."""
 
     def __init__(
         self, log: Callable[[ServerRequestContext[Any, Any], Log], Awaitable[None]]
@@ -79,7 +76,7 @@ class Calls:
         self._asking: BackgroundCalls[_Call] = BackgroundCalls()
 
     async def end(self, grace_s: float) -> None:
-        """End all of them, and wait until they have ended, at most so many seconds."""
+        """Cancel all calls, and wait at most ``grace_s`` seconds for their end."""
         running = [*self._running]
         for call in running:
             call.cancel.set_as("the server was stopped")
@@ -90,21 +87,21 @@ class Calls:
     async def run(
         self, ctx: ServerRequestContext[Any, Any], work: Callable[[Follower], Result]
     ) -> Result | types.InputRequiredResult:
-        """Return what ``work`` returns, or what it asks a client that answers by a further request.
+        """Run ``work`` in a thread and return its result, or its elicitation request for a modern client.
 
-        What it tells is told to the client while a request is under way.  When the client cancels, ``work``
-        is told so and has its end waited for: what it wrote is kept.
+        Events are sent to the client while a request is open.  If the client cancels, ``work`` is cancelled
+        too, and this waits for its end, so that its files are committed.
 
         Raises:
-            UnknownCallError: where the call that the request goes on with is not known any more.
-            MCPError: where it failed for want of something that the client did not say it can do.
+            UnknownCallError: when the request continues a call that has expired.
+            MCPError: when the call failed because the client lacks a capability.
         """
         modern = is_modern(ctx)
         state = elicitation.state_of(ctx) if modern else None
         answers = elicitation.responses_of(ctx) if modern else {}
         if state is None:
             call, seen = _Call(elicitation.kinds_of(ctx), answers), 0
-            # Not in the request's own task group, as it may go on without it.
+            # Not in the task group of the request: the call may outlive it.
             self._running[call] = asyncio.create_task(self._run(call, work))
         else:
             known = self._asking.get(state[0])
@@ -134,7 +131,7 @@ class Calls:
         return outcome
 
     async def _run(self, call: _Call, work: Callable[[Follower], Any]) -> None:
-        """Run ``work`` to its end in one of the threads."""
+        """Run ``work`` in one of the threads, and end the call with its result or error."""
         outcome = None
         try:
             outcome = await run_sync(work, call.follower, limiter=self._threads)
@@ -147,9 +144,9 @@ class Calls:
     async def _followed(
         self, ctx: ServerRequestContext[Any, Any], call: _Call, seen: int, *, modern: bool
     ) -> types.InputRequiredResult | None:
-        """Wait until a call has ended; or return what it asks, for a client that then comes again.
+        """Wait for the end of a call, or return its elicitation request for a modern client.
 
-        Its events after the number ``seen`` are passed on.
+        Events after the number ``seen`` are sent to the client.
         """
         put: Inquiry | None = None
 

@@ -39,20 +39,20 @@ _OTHER_S = 30.0
 
 
 class Reaching(Protocol):
-    """What decides where requests may go, as :class:`covalt_git.hosts.Reach` does."""
+    """Grants that decide where requests may go, as :class:`covalt_git.hosts.Reach` has them."""
 
     def covers(self, origin: Origin) -> bool:
-        """Tell whether they may go to that origin, whatever addresses its name has."""
+        """Return whether requests to an origin are granted, whatever its addresses are."""
 
     def why_not(self, host: str, address: str) -> str:
-        """Return why that host may not be reached at that address; else nothing."""
+        """Return why a host may not be reached at an address, or an empty text."""
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of a host as this machine knows them; an address is its own.
 
     Raises:
-        OSError: when there are none.
+        OSError: when the host has no address.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -99,7 +99,7 @@ def agent_client(
 
 
 def why_unreachable(error: BaseException) -> str:
-    """Return why a server at an address was not reached, in words; nothing for other errors."""
+    """Return why a server was not reached; an empty text for other errors."""
     if isinstance(error, HttpError):
         return error.message
     if isinstance(error, httpx2.HTTPStatusError):
@@ -127,7 +127,7 @@ class Transport(httpx2.AsyncHTTPTransport):
         trust: ssl.SSLContext | None = None,
         max_idle: int | None = None,
     ) -> None:
-        # httpx2's own initializer sets only the pool, and takes no network of ours.
+        # The initializer of httpx2 sets only the pool, and accepts no network backend.
         self._reach = reach
         self.network = Network(reach, resolve)
         self._pool = httpcore2.AsyncConnectionPool(

@@ -1,7 +1,7 @@
-"""Bundles that are here and not taken yet: what somebody sent, or an address gave, to be looked at first.
+"""Pending imports: bundles that a user has uploaded or downloaded and not confirmed yet.
 
-:func:`stage_bundle` writes one into a hidden folder of ``data``, so that its confirmation imports the
-same bytes.  The folder is removed after an hour (:mod:`covalt_git.toolsets.update_lock`).
+:func:`stage_bundle` writes a bundle into a hidden folder of ``data``, so that the confirmation imports
+the same bytes.  The folder is removed after an hour (:mod:`covalt_git.toolsets.update_lock`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BundleGoneError(CovaltError):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The bytes of a ZIP, what it is called where its problems are told, and where it came from."""
+    """A ZIP file: its bytes, its name in messages, its source and its signature."""
 
     content: bytes = field(repr=False)
     name: str
@@ -50,14 +50,14 @@ class Bundle:
 
     @classmethod
     def sent(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
-        """Return a file that somebody sent, under the name it had; folders are left out of that."""
+        """Return an uploaded file, named by the last part of its file name."""
         name = "".join(one if display.is_shown(one) else "_" for one in _FOLDERS.sub("", filename))
         name = name[-_LONGEST_NAME:] or "bundle.zip"
         return cls(content, name, "zip", name, signature)
 
     @classmethod
     def read(cls, path: Path, signature: Path | None = None) -> Self:
-        """Return a file, with the signature of another one or the one that lies beside it.
+        """Return a file with its signature, by default that of ``FILE.sig`` if it exists.
 
         Raises:
             CovaltError: when one of them cannot be read.
@@ -69,9 +69,9 @@ class Bundle:
 
     @classmethod
     def fetched(cls, url: str, signature: Path | None = None) -> Self:
-        """Return what is at an address, with a file's signature or the one that is beside it there.
+        """Return the download of a URL with its signature, by default that of ``URL.sig`` if it exists.
 
-        The query of the address, which may be a credential, is forgotten.
+        The query of the URL is not stored, as it may be a credential.
 
         Raises:
             CovaltError: as :func:`covalt_git.installs.download.fetch`.
@@ -85,7 +85,7 @@ class Bundle:
 
 
 def shown_source(path: Path) -> str:
-    """Return a path as a checked-in file may hold it, which is no place for one machine's folders."""
+    """Return a path for a checked-in file: of an absolute path only the name."""
     return path.name if path.is_absolute() else path.as_posix()
 
 

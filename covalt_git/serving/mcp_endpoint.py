@@ -1,13 +1,11 @@
-"""``/mcp``: the clients of the server's own token, and those of each agent's, apart from each other.
+"""The endpoint ``/mcp``: one MCP server for the server's own token, and one for each agent token.
 
-Every token has an MCP server of its own in the process.  So what one token has - its sessions, those who
-listen, the calls that wait for its answers and the seal of what they carry - is not there for any other, and
-ends with the token.  What is read of the project is shared by the tokens of a role.
+Sessions, subscriptions and pending elicitation requests belong to the MCP server of a token: other
+tokens cannot see them, and they end with the token.  Tokens of one role share the project that was read.
 
-A client without a token is told where the resource is described (RFC 9728; the MCP specification,
-"Authorization").  No ``authorization_servers`` are named there: the only tokens that open it are of its own
-making, which its person hands over, and a client that is sent to sign in elsewhere would come back with one
-that is not taken.  For that reason the SDK's own route is of no use: it requires one.
+A client without a token gets the URL of the resource metadata (RFC 9728; the MCP specification,
+"Authorization").  The metadata names no ``authorization_servers``, because the endpoint accepts only the
+tokens that ``covalt-git token new`` makes.  The SDK's route for it requires one, so it is not used.
 """
 
 from __future__ import annotations
@@ -42,13 +40,13 @@ if TYPE_CHECKING:
     from covalt_git.credentials.agent_tokens import AgentToken
 
 CHECKED = "covalt_git.checked"
-"""Where the scope of a request has what its check returned."""
+"""Key of an ASGI scope under which :class:`Guarded` stores the result of its check."""
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
-"""Where the metadata is; the path of a resource stands behind it."""
+"""Path prefix of the metadata; the path of the resource follows."""
 
 LOOK_S = 1.0
-"""How long a token that was taken back may still be told what it listens for, in seconds."""
+"""How often revoked and expired tokens are looked for, in seconds."""
 
 _UNAUTHORIZED = 401
 
@@ -61,10 +59,12 @@ class RoleGoneError(CovaltError):
 
 
 class Agents:
-    """An ASGI app for the clients of the project at ``root``; who asks has been checked.
+    """ASGI app for the MCP clients of a project, behind :class:`Guarded`.
 
-    ``role`` is that of the server's own token, by which the person at this machine asks.  ``pages`` has the
-    address of the page where a person settles an approval.
+    Args:
+        root: the folder of the project.
+        role: the role of the server's own token.
+        pages: returns the URL of the page of an approval.
     """
 
     def __init__(self, root: Path, role: str | None, *, pages: Callable[[str], str | None]) -> None:
@@ -74,17 +74,15 @@ class Agents:
         self._servers: dict[str, _Server] = {}
 
     def known(self, text: str) -> AgentToken | None:
-        """Return the token in force that ``text`` is, or None where it is none.
+        """Return the valid agent token of a text, or None.
 
         Raises:
-            RoleGoneError: when nothing says any more what it may do.
+            RoleGoneError: when the role of the token is no longer in ``covalt.yaml``.
         """
         token = self._tokens.find(text)
         if token is None:
             return None
-        with suppress(
-            BrokenConfigError, NotAProjectError
-        ):  # which the client is told at whatever it asks
+        with suppress(BrokenConfigError, NotAProjectError):  # each request reports them
             if token.role not in self._of_role(token.role).project().config.roles:
                 raise RoleGoneError(
                     f"the role {token.role!r} of this token is not in covalt.yaml any more",
@@ -93,9 +91,9 @@ class Agents:
         return token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of whom its check found."""
+        """Answer a request with the MCP server of its token."""
         server = await self._server_of(scope[CHECKED])
-        with suppress(ClientDisconnect):  # nobody is there to be answered
+        with suppress(ClientDisconnect):
             await server.app(scope, _whole_body(receive), send)
 
     @asynccontextmanager
@@ -108,7 +106,7 @@ class Agents:
         await self._end({*self._servers})
 
     async def _server_of(self, token: AgentToken | None) -> _Server:
-        """Return the MCP server of a token, which begins when it is first asked for."""
+        """Return the MCP server of a token, started with its first request."""
         key = "" if token is None else token.id
         server = self._servers.get(key)
         if server is None or server.task.done():
@@ -132,7 +130,7 @@ class Agents:
         return self._by_role[role]
 
     async def _look(self) -> None:
-        """End the servers whose tokens were taken back or have expired, with all that they have open."""
+        """End the MCP servers of tokens that were revoked or have expired, with their open streams."""
         while True:
             await asyncio.sleep(LOOK_S)
             known = {"", *(one.id for one in self._tokens.in_force())}
@@ -143,7 +141,7 @@ class Agents:
 
 
 class _Server:
-    """The MCP server of one token, in a task of its own as it has to end where it began."""
+    """MCP server of one token, in a task of its own: its task group must end in the task that began it."""
 
     def __init__(self, app: Starlette) -> None:
         self.app = app
@@ -159,22 +157,24 @@ class _Server:
             self._begun.set()
 
     async def begun(self) -> None:
-        """Wait until it answers; raise why it cannot."""
+        """Wait until the server has started; raise the error if it could not."""
         await self._begun.wait()
         if self.task.done():
             self.task.result()
 
     async def end(self) -> None:
-        """End the calls that run, and the streams."""
+        """End the running calls and the streams."""
         self._ends.set()
         await asyncio.wait([self.task])
 
 
 class Guarded:
-    """An app whose requests are checked by their headers, which ``check`` raises a CovaltError for.
+    """ASGI app that checks the headers of each request before it calls ``app``.
 
-    What it returns stands in the scope under :data:`CHECKED`.  Who has no token is told where the
-    ``metadata`` of the resource is, a path of this server.
+    Args:
+        app: the app behind the check.
+        check: returns the value for :data:`CHECKED`, or raises a CovaltError.
+        metadata: path of the resource metadata, sent to clients without a token.
     """
 
     def __init__(
@@ -189,7 +189,7 @@ class Guarded:
         self._metadata = metadata
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or say why not."""
+        """Check a request, and call the app or send the error."""
         if scope["type"] == "http":
             try:
                 scope[CHECKED] = self._check(_headers(scope))
@@ -199,7 +199,7 @@ class Guarded:
         await self._app(scope, receive, send)
 
     def _challenge(self, scope: Scope, error: CovaltError) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the header that says how a client may prove who it is, where that is what it lacks."""
+        """Yield the ``WWW-Authenticate`` header of an answer 401."""
         if error.http_status != _UNAUTHORIZED:
             return
         realm = 'Bearer realm="covalt-git"'
@@ -211,7 +211,7 @@ class Guarded:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """Return the headers by their usual names; of one that is there twice, both as one value."""
+    """Return the headers by their usual names; values of a repeated header are joined by a comma."""
     headers: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name = raw.decode("latin-1").title()
@@ -239,7 +239,7 @@ def _whole_body(receive: Receive) -> Receive:
 
 
 def resource_metadata(paths: Collection[str]) -> ASGIApp:
-    """Return an app that describes the resources at these ``paths``, ``""`` being the whole server."""
+    """Return an app with the metadata of the resources at ``paths``; ``""`` is the whole server."""
 
     async def describe(request: Request) -> Response:
         about = {
@@ -254,6 +254,6 @@ def resource_metadata(paths: Collection[str]) -> ASGIApp:
 
 
 def _address(scope: Scope, path: str) -> str:
-    """Return the address of a path by the host that a request names, which has been checked."""
+    """Return the URL of a path on the host of a request, which has been checked."""
     host = next(value for name, value in scope["headers"] if name == b"host")
     return f"{scope['scheme']}://{host.decode('latin-1')}{path}"

@@ -1,4 +1,4 @@
-"""Which app answers a request: the apps of the one process, each at a path of its own."""
+"""Router of the ASGI apps of the process, and its access log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def router(
     places: Mapping[str, ASGIApp],
     lifespan: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
 ) -> ASGIApp:
-    """Return an app that gives a request to the app of its place, and all others to ``rest``.
+    """Return an app that forwards requests to the app of their path, and all others to ``rest``.
 
-    A place is a path and all that is below it; its app sees the whole path.  A WSGI app takes one
-    as a :class:`~covalt_git.serving.wsgi_bridge.WSGIBridge`.  ``lifespan`` is entered when the
-    server starts, and left when it ends.
+    Args:
+        rest: the app of all other paths.
+        places: the app of each path and of all paths below it; it receives the whole path.
+        lifespan: a context that is entered when the server starts and left when it ends.
     """
 
     async def routing(scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,9 +44,9 @@ def router(
 
 
 def told(app: ASGIApp, tell: Callable[[str], None]) -> ASGIApp:
-    """Return ``app`` with a line told for every request: its method, path and status.
+    """Return ``app`` with an access log: ``tell`` receives the method, path and status of each request.
 
-    The query is left out: the token may be in it.
+    The query is left out, as it may hold the token.
     """
 
     async def telling(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,8 +1,8 @@
-"""The calls that are followed: what each of them tells, for whoever listens now or comes back.
+"""Events of calls as server-sent events, for clients that listen or reconnect.
 
-The events of a call are numbered from 1, and its last one is called ``end``.  They stay here while it
-runs and for a while afterwards, so that a client whose connection broke goes on where it was.  A call
-that nobody listens to any more is cancelled, unless it was asked to go on.
+Events are numbered from 1; the id of the last one is ``end``.  They are stored while the call runs and
+until it expires, so that a client that lost its connection can resume.  A call is cancelled when its
+last client disconnects, unless the client asked to continue it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
 
 GRACE_S = 0.15
-"""How long a call goes on that nobody listens to, unless it is to go on anyway.
+"""How long a call without clients runs before it is cancelled, in seconds.
 
-It takes half a second more to end one that does not look at its cancellation, and a stream that was
-closed stops its call within one.
+A call that ignores its cancellation is ended half a second later, so that a closed stream ends its call
+within one second.
 """
 
 HEARTBEAT_S = 15.0
@@ -39,14 +39,14 @@ OnDisconnect = Literal["cancel", "continue"]
 
 
 def event(number: str, name: str, facts: JsonObject) -> bytes:
-    """Return one thing that a call tells, as server-sent events are written."""
+    """Return an event in the format of server-sent events."""
     data = json.dumps(facts, ensure_ascii=False)
     return f"event: {name}\nid: {number}\ndata: {data}\n\n".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """The call that a stream is about, its arguments as canonical JSON."""
+    """Identity of the call of a stream; ``args`` are canonical JSON."""
 
     call_id: str
     chat_id: str
@@ -55,7 +55,7 @@ class Followed:
 
 
 class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
-    """The events of one call as they are sent; for use by many threads."""
+    """Server-sent events of one call; thread-safe."""
 
     def __init__(self, call: Followed, *, on_disconnect: OnDisconnect = "cancel") -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
         self._listeners = 0
 
     def tell(self, name: str, **facts: object) -> None:
-        """Add an event, unless the last one is there."""
+        """Add an event, unless the call has ended."""
         with self.changed:
             told = event(str(self.count + 1), name, facts)
             self.report(told, len(told))
@@ -72,25 +72,25 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
     def tell_end(
         self, name: str, outcome: CallOutcome | CovaltError | None = None, **facts: object
     ) -> None:
-        """Add the last event; ``outcome`` is what became of the call, or why it was refused."""
+        """Add the last event; ``outcome`` is the result of the call, or the error that refused it."""
         told = event(END, name, facts)
         self.end(outcome, told, len(told))
 
     def ask(self, inquiry: Inquiry) -> None:
-        """Tell what the call asks, and once nobody waits for the answers any more."""
+        """Send an elicitation request to the clients, and an event when it is closed."""
         super().ask(inquiry)
         asked = {key: one.model_dump(mode="json") for key, one in inquiry.questions.items()}
         self.tell("Question", question_id=inquiry.id, questions=asked)
         inquiry.on_end(lambda: self.tell("QuestionClosed", question_id=inquiry.id))
 
     def until_ended_or_asking(self) -> Inquiry | None:
-        """Wait until the call has ended, or asks something; return what."""
+        """Wait until the call has ended (return None) or has an open elicitation request."""
         with self.changed:
             self.changed.wait_for(lambda: self.is_over() or self.asking())
             return self.asking()
 
     def listen(self) -> Callable[[], None]:
-        """Count somebody who listens from now on, until what this returns is called."""
+        """Count a client that listens; it stops listening when the returned function is called."""
         with self.changed:
             self._listeners += 1
         leaving = ExitStack()  # as it may be closed more than once
@@ -111,13 +111,13 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
                 self.cancel.set_as("nobody listened to it any more")
 
     def events(self, after: int = 0, *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[bytes]:
-        """Yield the events behind a number as they come, and a comment where none came for so long.
+        """Yield the events after a number as they arrive, and a comment after each ``heartbeat_s`` without one.
 
-        In between an empty part, by which the server finds out whether anybody is there.
+        Empty parts in between let the server notice that the client has disconnected.
         """
         silent_s, ended = 0.0, False
         look_s = min(LOOK_S, heartbeat_s)
-        with self.changed:  # whatever a client says that it has, the end is told
+        with self.changed:  # the last event is sent whatever number the client names
             after = min(after, self.count - self.is_over())
         while not ended:
             with self.changed:
