@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from covalt_git.models.prompts import Prompt, PromptArgument
 
 STATE_S = 86_400.0
-"""For how long a client may come back with what it was asked, in seconds."""
+"""How long a client may take to answer, in seconds."""
 
 MOST_TRIES = 3
-"""How often a client of the first era is asked the same when its answers do not fit."""
+"""How often a client of 2025-11-25 and older is asked again after an invalid answer."""
 
 _CAPABILITIES: dict[str, str] = {
     "form": "elicitation",
@@ -51,13 +51,13 @@ _CAPABILITIES: dict[str, str] = {
     "sampling": "sampling",
     "roots": "roots",
 }
-"""What a client declares that can be asked something."""
+"""Capability that a client declares for each kind of question."""
 
 _REQUEST: TypeAdapter[types.InputRequest] = TypeAdapter(types.InputRequest)
 
 
 def kinds_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[QuestionKind]:
-    """Return what a client says that it can be asked."""
+    """Return the kinds of questions that a client declares to support."""
     told = ctx.session.client_capabilities
     if told is None:
         return frozenset()
@@ -143,10 +143,10 @@ def boundary(role: str | None) -> RequestStateBoundary:
 
 
 def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> None:
-    """Tell a client what it would have to be able to do, where a call failed for want of it.
+    """Report the capabilities that a client lacks, if a call failed because of them.
 
     Raises:
-        MCPError: the protocol's own of a missing capability, which names all that were.
+        MCPError: MISSING_REQUIRED_CLIENT_CAPABILITY, with all missing capabilities.
     """
     told = outcome.structured_content if isinstance(outcome, types.CallToolResult) else None
     if not lacking or not isinstance(told, dict) or told.get("error") != CannotAskError.code:
@@ -181,7 +181,7 @@ def _request(question: Question, **more: str) -> Any:
 
 
 def state_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
-    """Return the call and the inquiry that a request goes on with; its seal has been checked."""
+    """Return the ids of the call and the inquiry that a request continues; its seal has been checked."""
     state = (ctx.params or {}).get("requestState")
     if not isinstance(state, str):
         return None
@@ -190,13 +190,13 @@ def state_of(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
 
 
 def responses_of(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
-    """Return what a client answers, by the keys of the questions."""
+    """Return the answers of a client by the keys of the questions."""
     found = (ctx.params or {}).get("inputResponses")
     return found if isinstance(found, dict) else {}
 
 
 def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
-    """Give the answers that fit; what is not asked is passed over, and the rest stays open."""
+    """Deliver the valid answers; other questions stay open, and unknown keys are ignored."""
     for key, answer in responses.items():
         try:
             inquiry.answer(key, answer)
@@ -212,7 +212,7 @@ async def prompt_arguments(
 ) -> dict[str, str] | types.InputRequiredResult:
     """Return the arguments of a prompt with those that its user fills in, or the questions for them.
 
-    A client that cannot ask its user, or gets no answer, goes on without them.
+    They stay missing if the client cannot ask its user, or gets no answer.
     """
     missing = [one for one in prompt.arguments if one.ask and one.name not in args]
     if not missing or "form" not in kinds_of(ctx):

@@ -27,15 +27,17 @@ class Index(ToolQueries, ChatQueries):
     def at_revision(
         cls, root: Path, revision: str, file: Path, told: Callable[[int, int], None] = unheard
     ) -> tuple[str, dict[str, int]]:
-        """Write an index of the project's toolsets as they were at a commit into a new file.
+        """Write an index of the project's toolsets at a commit into a new file.
 
-        Chats are not checked in, so it has none.  Return the commit's id, and how many rows each
-        table has.  The project's own index and files are not touched; the same commit gives the same
-        rows, whenever and wherever it is asked for.
+        It has no chats, as they are not checked in.  The same commit always gives the same rows.  The
+        index and the files of the project are not changed.
+
+        Returns:
+            The id of the commit, and the number of rows of each table.
 
         Raises:
-            UnknownRevisionError: when there is no such commit.
-            FileExistsError: when there is a file in that place.
+            UnknownRevisionError: when the repository has no such commit.
+            FileExistsError: when the file already exists.
         """
         with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
             past = Path(name)
@@ -43,7 +45,7 @@ class Index(ToolQueries, ChatQueries):
             made = past / "index.db"
             with cls.open(past, Chats(past / "chats", WorkspaceConfig()), made, told) as index:
                 index.sync_toolsets()
-                # What this file system said of the files tells nothing of the commit.
+                # Signatures of files are of this checkout, not of the commit.
                 index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
                 counts = index.counts()
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -58,9 +58,9 @@ class SyncedIndex:
     def open(
         cls, root: Path, chats: Chats, path: Path, told: Callable[[int, int], None] = unheard
     ) -> Self:
-        """Open the index at ``path``, made anew where it is missing, damaged or of another version.
+        """Open the index at ``path``; rebuild it if it is missing, damaged or of another version.
 
-        ``told`` hears during a sync how many toolsets have been read, and how many there are to read.
+        ``told`` receives the progress of a sync: the number of toolsets read, and of all toolsets.
         """
         return cls(root, chats, path, database.connect(path), told)
 
@@ -79,27 +79,27 @@ class SyncedIndex:
         self.connection.close()
 
     def rebuild(self) -> None:
-        """Make every row again from the files and the chat stores; others see the old ones till then."""
+        """Rebuild every row from the files and the chat stores; readers see the old rows until the end."""
         self.trusted(self._rebuild)
 
     def sync(self) -> list[Damaged]:
-        """Bring in everything that changed; return the chats whose store is damaged, with why."""
+        """Update all rows; return the chats with a damaged store, and the errors."""
         return self.trusted(self._sync)
 
     def sync_toolsets(self) -> None:
-        """Bring in the toolsets that changed."""
+        """Update the rows of changed toolsets."""
         self.trusted(self._sync_toolsets)
 
     def sync_chats(self) -> list[Damaged]:
-        """Bring in what happened in the chats; return those whose store is damaged, with why."""
+        """Update the rows of changed chats; return the chats with a damaged store, and the errors."""
         return self.trusted(lambda: chat_rows.sync_chats(self.connection, self.chats))
 
     def sync_chat(self, chat: ChatStore) -> None:
-        """Bring in what happened in one chat."""
+        """Update the rows of one chat."""
         self.trusted(lambda: chat_rows.sync_chat(self.connection, chat))
 
     def sync_new_chats(self) -> None:
-        """Bring in the chats that the index knows nothing of; damaged ones stay out."""
+        """Add the chats that have no row yet, except damaged ones."""
         self.trusted(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
 
     def _rebuild(self) -> None:
@@ -121,7 +121,7 @@ class SyncedIndex:
         *,
         convert: Callable[[sqlite3.Row], Result],
     ) -> list[Result]:
-        """Return what a query answers; a row that is not what was written is damage too."""
+        """Return the converted rows of a query; a row that cannot be converted counts as damage."""
 
         def read() -> list[Result]:
             rows = self.connection.execute(query, values).fetchall()

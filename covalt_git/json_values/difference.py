@@ -20,7 +20,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A part that differs, by its path: both values as JSON texts, cut; None where there is none."""
+    """A part that differs: its JSON path, and both values as shortened JSON; None for a missing value."""
 
     path: str
     then: str | None
