@@ -12,7 +12,7 @@ from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
 from covalt_git.index.index import Index
 from covalt_git.system.file_cache import FileCache
-from covalt_git.system.fork_pool import unheard
+from covalt_git.system.fork_pool import ignore_progress
 from covalt_git.toolsets.project_files import CONFIG, find_root, read_config
 from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
@@ -41,7 +41,7 @@ class Project:
     principal: Principal
     only_chat: OneChat | None = None
     """The one chat that there is for the principal; else a person has all, and an agent its own."""
-    told: Callable[[int, int], None] = unheard
+    told: Callable[[int, int], None] = ignore_progress
     """Hears how far the index is when it reads toolsets: how many it has, and how many there are."""
 
     @classmethod

@@ -1,6 +1,6 @@
 """A project followed while people edit it: what changed, what is wrong now, and when to look again.
 
-:class:`FollowedProject` keeps a reading of all that is checked in and reads again only the toolsets
+:class:`WatchedProject` keeps a reading of all that is checked in and reads again only the toolsets
 whose files changed.  :class:`Changes` tells when that is worth while: after the kernel's events, once
 they have been quiet for a moment; or at intervals, where events do not come.  An event is a reason to
 look and no more, so that nothing is lost with a queue that was full: every look compares all files.
@@ -69,7 +69,7 @@ class Look:
         return found
 
 
-class FollowedProject:
+class WatchedProject:
     """The project at ``root`` as its files were at the last look; for use by many threads."""
 
     def __init__(self, root: Path) -> None:

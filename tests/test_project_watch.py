@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.project_watch import Changes, FollowedProject
+from covalt_git.project_watch import Changes, WatchedProject
 from covalt_git.toolsets.project_files import read_project
 from tests.examples import examples
 
@@ -66,7 +66,7 @@ def test_closed_it_gives_back_what_it_took_at_once(root: Path, waited_for: bool)
 
 
 def test_a_look_finds_what_changed_since_the_last(root: Path) -> None:
-    followed = FollowedProject(root)
+    followed = WatchedProject(root)
     first = followed.last
 
     assert followed.look() is None
@@ -88,7 +88,7 @@ def test_a_look_finds_what_changed_since_the_last(root: Path) -> None:
 
 
 def test_what_stands_beside_the_toolsets_is_looked_at_too(root: Path) -> None:
-    followed = FollowedProject(root)
+    followed = WatchedProject(root)
 
     (root / "covalt.yaml").write_text("version: 2\n", encoding="utf-8")
     look = followed.look()
@@ -115,7 +115,7 @@ def test_followed_it_is_as_read_anew(
 ) -> None:
     root = tmp_path_factory.mktemp("project")
     (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    followed = FollowedProject(root)
+    followed = WatchedProject(root)
     for toolset_id, text in steps:
         if text is None:
             shutil.rmtree(root / "toolsets" / toolset_id, ignore_errors=True)
@@ -198,7 +198,7 @@ def test_a_folder_that_came_later_is_watched_with_all_below_it(
 def test_our_own_reading_is_no_reason_to_look_again(root: Path, changes: Changes) -> None:
     write(root, "one", BROKEN)
     assert changes.wait() is True
-    FollowedProject(root)
+    WatchedProject(root)
     ended = threading.Event()
     answers: list[bool] = []
 
@@ -218,7 +218,7 @@ def test_our_own_reading_is_no_reason_to_look_again(root: Path, changes: Changes
 def test_after_a_storm_that_the_queue_could_not_hold_nothing_is_missed(
     root: Path, changes: Changes
 ) -> None:
-    followed = FollowedProject(root)
+    followed = WatchedProject(root)
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text(encoding="utf-8"))
     busy = root / "toolsets/two/busy"
     for number in range(most // 2 + 10):  # each is made and removed, which is several events
@@ -240,7 +240,7 @@ def test_after_a_storm_that_the_queue_could_not_hold_nothing_is_missed(
 
 def test_where_it_polls_it_needs_no_events(root: Path) -> None:
     polling = Changes(root, poll=True)
-    followed = FollowedProject(root)
+    followed = WatchedProject(root)
     write(root, "one", BROKEN)
 
     assert polling.wait() is True

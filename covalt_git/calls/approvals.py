@@ -53,14 +53,14 @@ class NoLongerCallableError(CovaltError):
     http_status = 409
 
 
-class NotWhatWasAskedError(CovaltError):
+class ApprovalMismatchError(CovaltError):
     """The waiting call is not the one that the approval is about."""
 
     code = "not_what_was_asked"
     http_status = 409
 
 
-class AskedAgainError(CovaltError):
+class ApprovalRenewedError(CovaltError):
     """What was asked about has changed; a new approval waits with the difference."""
 
     code = "asked_again"
@@ -111,8 +111,8 @@ class Approvals:
             MayNotApproveError: when the principal's role may not.
             AlreadySettledError: when somebody was first, or it ran out.
             NoLongerCallableError: when whoever asked for the call could not make it now.
-            NotWhatWasAskedError: when the stored call was altered.
-            AskedAgainError: when the files or the tool changed since; nothing ran.
+            ApprovalMismatchError: when the stored call was altered.
+            ApprovalRenewedError: when the files or the tool changed since; nothing ran.
         """
         asked = self.find(execution_id)
         self._check_may_settle(asked)
@@ -147,7 +147,7 @@ class Approvals:
                 why = f"what no commit holds of the workspace{named} has changed"
             if why:
                 again = self._ask_again(writer, approval, call, head, caller, found)
-                raise AskedAgainError(why, again)
+                raise ApprovalRenewedError(why, again)
             decided = _decided(approval, "approved", self.engine.principal)
             if not writer.put_approval(decided, before=approval):
                 raise AlreadySettledError("somebody else settled it just now")
@@ -245,7 +245,7 @@ def _check_bound(approval: Approval, call: PendingCall) -> None:
     asked = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
     waits = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
     if asked != waits:
-        raise NotWhatWasAskedError(
+        raise ApprovalMismatchError(
             "the call that waits is not the one this approval is about, so nothing ran",
             hint=f"covalt-git approval deny {approval.execution_id}",
         )

@@ -16,7 +16,7 @@ from covalt_git import timestamps
 from covalt_git.access import Principal, confirmation
 from covalt_git.calls import concurrent_reads, http_calls, mcp_calls, python_calls
 from covalt_git.calls.background import RUNNING, Follower, Started
-from covalt_git.calls.idempotency import GivenId
+from covalt_git.calls.idempotency import IdempotencyKey
 from covalt_git.calls.outcomes import (
     CallOutcome,
     as_recorded,
@@ -284,7 +284,7 @@ class Engine:
         """Return the call that stands under the id given for this one, unless it still runs."""
         if request.call_id is None or request.fresh:
             return None
-        given = GivenId(check_new_id(request.call_id, "call"), request.tool_id, request.args)
+        given = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
         made = given.made_before(self.root, self.config.workspace, chat)
         if made is None or not self.catalog.sees(request.tool_id):
             return None

@@ -41,7 +41,7 @@ class IdTakenError(CovaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class GivenId:
+class IdempotencyKey:
     """The id that the caller of a tool chose, and the call that alone may have it."""
 
     call_id: str

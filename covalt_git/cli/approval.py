@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.cli import output
 from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
@@ -71,7 +71,7 @@ def approve(execution_id: str, *, as_json: bool) -> None:
     try:
         with following(wanted=None, asks=not as_json) as followed:
             outcome = opened.approvals(waiting, followed.follower).approve(execution_id)
-    except AskedAgainError as error:
+    except ApprovalRenewedError as error:
         if not as_json:
             output.changes(error.outcome.changes)
         raise

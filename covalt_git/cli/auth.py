@@ -21,7 +21,7 @@ from covalt_git.toolsets.state_store import find_server, find_toolset
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.token_store import ClientChoice, KeptSignIn
+    from covalt_git.connections.token_store import ClientChoice, StoredLogin
     from covalt_git.hosts import Origin, Reach
     from covalt_git.json_values import JsonObject
     from covalt_git.project import Project
@@ -79,9 +79,9 @@ def login(
 @json_option
 def list_sign_ins(*, as_json: bool) -> None:
     """List the servers that you are signed in to, from this project."""
-    from covalt_git.connections.token_store import kept_sign_ins  # noqa: PLC0415 - as above
+    from covalt_git.connections.token_store import stored_logins  # noqa: PLC0415 - as above
 
-    found = [_told(kept) for _, kept in kept_sign_ins(_as_admin().root)]
+    found = [_told(kept) for _, kept in stored_logins(_as_admin().root)]
     if as_json:
         output.as_json(found)
     elif found:
@@ -99,10 +99,10 @@ def list_sign_ins(*, as_json: bool) -> None:
 def logout(server: str, *, as_json: bool) -> None:
     """Forget what signing in to the MCP server TOOLSET/SERVER left here, and have it taken back there."""
     from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
-    from covalt_git.connections.token_store import kept_sign_ins  # noqa: PLC0415 - as above
+    from covalt_git.connections.token_store import stored_logins  # noqa: PLC0415 - as above
 
     opened = _as_admin()
-    was = [(file, kept) for file, kept in kept_sign_ins(opened.root) if _name(kept) == server]
+    was = [(file, kept) for file, kept in stored_logins(opened.root) if _name(kept) == server]
     wrong = []
     for file, kept in was:
         why = sign_out(file, _granted(opened, server))
@@ -190,11 +190,11 @@ def _nothing(_: str) -> None:
     """Leave it to the person to go there."""
 
 
-def _name(kept: KeptSignIn) -> str:
+def _name(kept: StoredLogin) -> str:
     return f"{kept.toolset_id}/{kept.server_id}"
 
 
-def _told(kept: KeptSignIn) -> JsonObject:
+def _told(kept: StoredLogin) -> JsonObject:
     """Return what may be shown of a sign-in, which is nothing that opens a door."""
     ends = kept.expires_at
     shown = None if ends is None else datetime.fromtimestamp(ends, UTC)

@@ -14,7 +14,7 @@ from covalt_git.cli import output
 from covalt_git.cli.context import json_option
 from covalt_git.cli.problem_text import print_problems
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, tell
-from covalt_git.project_watch import Changes, FollowedProject
+from covalt_git.project_watch import Changes, WatchedProject
 from covalt_git.serving.server import Serving, serve
 from covalt_git.toolsets.project_files import find_root
 
@@ -39,7 +39,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
     until it is mended.  Open pages load again by themselves.  With --json, every line is an object.
     """
     given = click.get_current_context().find_root().obj
-    followed = FollowedProject(find_root(given["root"]))
+    followed = WatchedProject(find_root(given["root"]))
     teller = _Teller(followed, as_json=as_json)
 
     def ready(serving: Serving) -> None:
@@ -61,7 +61,7 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_
 
 
 @contextlib.contextmanager
-def _following(followed: FollowedProject, teller: _Teller, *, poll: bool) -> Iterator[None]:
+def _following(followed: WatchedProject, teller: _Teller, *, poll: bool) -> Iterator[None]:
     changes = Changes(followed.root, poll=poll)
 
     def follow() -> None:
@@ -94,7 +94,7 @@ def _following(followed: FollowedProject, teller: _Teller, *, poll: bool) -> Ite
 class _Teller:
     """Says on the terminal what each look found, one look after the other."""
 
-    def __init__(self, followed: FollowedProject, *, as_json: bool) -> None:
+    def __init__(self, followed: WatchedProject, *, as_json: bool) -> None:
         self._followed = followed
         self._as_json = as_json
         self._speaking = threading.Lock()

@@ -17,7 +17,12 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.elicitation.forms import BadFormError, FormField, form_fields
-from covalt_git.elicitation.requests import NOBODY, InvalidAnswerError, NotAskedError, Respondent
+from covalt_git.elicitation.requests import (
+    NOBODY,
+    InvalidAnswerError,
+    NoOpenQuestionError,
+    Respondent,
+)
 from covalt_git.json_values import canonical_json
 from covalt_git.system import file_lock
 from covalt_git.text import display
@@ -59,7 +64,7 @@ def _ask(inquiry: Inquiry) -> None:
                 _answer(inquiry, key, question)
             except EOFError:  # the end of the input: neither yes nor no
                 inquiry.answer(key, {"action": "cancel"})
-            except NotAskedError as error:
+            except NoOpenQuestionError as error:
                 output.say(error.message, err=True, dim=True)
                 return
             except BadFormError as error:
@@ -128,14 +133,14 @@ def _line(inquiry: Inquiry, label: str) -> str:
 
     Raises:
         EOFError: for the end of the input, Ctrl-D.
-        NotAskedError: once it is not asked any more.
+        NoOpenQuestionError: once it is not asked any more.
     """
     click.echo(display.in_line(label), err=True, nl=False)
     terminal = sys.stdin.fileno()
     while not select.select([terminal], [], [], file_lock.POLL_S)[0]:
         if inquiry.is_over:
             click.echo(err=True)
-            raise NotAskedError("it is not asked any more")
+            raise NoOpenQuestionError("it is not asked any more")
     typed = os.read(terminal, _LONGEST_LINE)
     if not typed:
         raise EOFError

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from covalt_git.errors import Problem
-    from covalt_git.grants.status import Lacking
+    from covalt_git.grants.status import MissingGrant
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 
@@ -76,9 +76,9 @@ def command(
     wanted = _wanted(paths, root)
     reading = _read(root)
     if fix or diff:
-        from covalt_git.cli.validate_fix import mend_files  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.cli.validate_fix import fix_files  # noqa: PLC0415 - only where it is wanted
 
-        mended = mend_files(root, _within(reading, wanted), write=not diff)
+        mended = fix_files(root, _within(reading, wanted), write=not diff)
         if diff:
             raise SystemExit(1 if mended or _failing(_within(reading, wanted), strict) else 0)
         if mended:
@@ -235,7 +235,7 @@ def _json(reading: ProjectReading, compared: Compared) -> dict[str, object]:
     }
 
 
-def _lacking(reading: ProjectReading) -> list[Lacking]:
+def _lacking(reading: ProjectReading) -> list[MissingGrant]:
     """Return the MCP servers that nobody granted, of the toolsets that are on: no mistake of a file."""
     used = [one for one in reading.toolsets if one.sound and one.enabled and one.has_servers]
     if not used:
@@ -249,9 +249,9 @@ def _lacking(reading: ProjectReading) -> list[Lacking]:
 def _mendable(reading: ProjectReading, compared: Compared) -> int:
     if not compared.new:
         return 0
-    from covalt_git.cli.validate_fix import mendable  # noqa: PLC0415 - only where it is wanted
+    from covalt_git.cli.validate_fix import fixable  # noqa: PLC0415 - only where it is wanted
 
-    return mendable(reading.root, compared.new)
+    return fixable(reading.root, compared.new)
 
 
 def _tools(reading: ProjectReading) -> int:

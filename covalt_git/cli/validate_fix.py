@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
 
 
-def mend_files(root: Path, found: Sequence[Problem], *, write: bool) -> int:
+def fix_files(root: Path, found: Sequence[Problem], *, write: bool) -> int:
     """Mend the files of these problems, or show how; return how many were or would be mended.
 
     What was mended is told on the error stream, so that every format can stand on the other one.
@@ -48,7 +48,7 @@ def mend_files(root: Path, found: Sequence[Problem], *, write: bool) -> int:
     return count
 
 
-def mendable(root: Path, found: Sequence[Problem]) -> int:
+def fixable(root: Path, found: Sequence[Problem]) -> int:
     """Return how many of these problems ``--fix`` would mend."""
     places = {(one.path, one.line, one.col, one.code) for one in found}
     return sum(

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
 from covalt_git.connections.stderr_tail import LastWords
-from covalt_git.connections.token_refresh import KeptTokens
+from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
@@ -113,7 +113,7 @@ class Connection:
         self._waiting: set[Voice] = set()
         self._used = 0.0
         self._status: int | None = None
-        self._tokens = KeptTokens(definition) if definition.may_sign_in else None
+        self._tokens = StoredTokens(definition) if definition.may_sign_in else None
         self._not_before = 0.0
         self._failures = 0
         self._starts = 0

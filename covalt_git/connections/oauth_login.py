@@ -30,7 +30,7 @@ from covalt_git import __version__
 from covalt_git.connections.errors import first_cause
 from covalt_git.connections.oauth_callback import Callback, state_of
 from covalt_git.connections.token_refresh import secret_of, with_token
-from covalt_git.connections.token_store import ClientChoice, KeptSignIn, SignInFile
+from covalt_git.connections.token_store import ClientChoice, SignInFile, StoredLogin
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, Origin, Reach, is_local, is_loopback, origin_of
@@ -88,7 +88,7 @@ def sign_in(
     choice: ClientChoice | None = None,
     *,
     wait_s: float = WAIT_S,
-) -> KeptSignIn:
+) -> StoredLogin:
     """Have a person sign in to a server, and keep what that gave; without ``choice``, as the last time.
 
     Raises:
@@ -101,7 +101,7 @@ def sign_in(
 
 async def _signed_in(
     definition: Definition, person: Person, choice: ClientChoice | None, wait_s: float
-) -> KeptSignIn:
+) -> StoredLogin:
     file = SignInFile.of(definition.name, definition.url)
     before = file.read()
     errand = _Errand(definition, person, choice, before)
@@ -161,7 +161,7 @@ class _Errand:
     definition: Definition
     person: Person
     choice: ClientChoice | None
-    before: KeptSignIn | None
+    before: StoredLogin | None
     token: OAuthToken | None = None
     _origins: list[str] = field(default_factory=list)
 
@@ -172,7 +172,7 @@ class _Errand:
         self._client = self.choice or kept
         self._secret = self._client.secret_name and secret_of(self._client.secret_name)
 
-    async def done(self) -> KeptSignIn:
+    async def done(self) -> StoredLogin:
         """Do it, and return what is to be kept."""
         self._way.check(self.definition.url, "the server's address")
         challenge = self.before.challenge if self.before else None
@@ -282,7 +282,7 @@ class _Errand:
         if not isinstance(ways, list) or "S256" not in ways:
             raise SignInFailedError("its authorization server cannot do PKCE (S256)")
 
-    def _kept(self, provider: OAuthClientProvider) -> KeptSignIn:
+    def _kept(self, provider: OAuthClientProvider) -> StoredLogin:
         context, name = provider.context, self.definition.name
         client = context.client_info
         if self.token is None or client is None:
@@ -293,7 +293,7 @@ class _Errand:
         named = context.should_include_resource_param(context.protocol_version)
         generated = None if self._secret else client.client_secret
         return with_token(
-            KeptSignIn(
+            StoredLogin(
                 project=str(name.root.resolve()),
                 toolset_id=name.toolset_id,
                 server_id=name.server_id,

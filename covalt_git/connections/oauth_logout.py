@@ -14,7 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.http_client.transport import agent_client, why_unreachable
 
 if TYPE_CHECKING:
-    from covalt_git.connections.token_store import KeptSignIn, SignInFile
+    from covalt_git.connections.token_store import SignInFile, StoredLogin
     from covalt_git.hosts import Reach
 
 WAIT_S = 10.0
@@ -51,7 +51,7 @@ async def _signed_out(file: SignInFile, granted: Reach | None) -> str:
             return why_unreachable(error) or f"the connection failed: {type(error).__name__}"
 
 
-async def _taken_back(kept: KeptSignIn, endpoint: str, granted: Reach | None) -> str:
+async def _taken_back(kept: StoredLogin, endpoint: str, granted: Reach | None) -> str:
     """Have the tokens taken back, first the one that others come from; return what was wrong."""
     tokens = {"refresh_token": kept.refresh_token, "access_token": kept.access_token}
     for kind, token in tokens.items():

@@ -23,7 +23,7 @@ from covalt_git.http_client.transport import agent_client, why_unreachable
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
-    from covalt_git.connections.token_store import KeptSignIn
+    from covalt_git.connections.token_store import StoredLogin
 
 EARLY_S = 30.0
 """How long before its end a token is renewed, in seconds."""
@@ -39,7 +39,7 @@ class RenewalError(CovaltError):
     code = "sign_in_needed"
 
 
-class KeptTokens:
+class StoredTokens:
     """Gives requests to one server the token that is kept for it (``Tokens`` of ``auth_requests``)."""
 
     def __init__(self, definition: Definition) -> None:
@@ -113,7 +113,7 @@ class KeptTokens:
         """Forget what was wrong before."""
         self.insufficient_now, self.why = False, ""
 
-    async def _exchanged(self, kept: KeptSignIn, refresh_token: str) -> KeptSignIn:
+    async def _exchanged(self, kept: StoredLogin, refresh_token: str) -> StoredLogin:
         """Return what is to be kept: with a new token, or without the means of having one."""
         context = client_context(kept)
         form = {
@@ -148,7 +148,7 @@ class KeptTokens:
         return with_token(kept, token)
 
 
-def with_token(kept: KeptSignIn, token: OAuthToken) -> KeptSignIn:
+def with_token(kept: StoredLogin, token: OAuthToken) -> StoredLogin:
     """Return what is kept with another token; what is not said of it stays as it was.
 
     Raises:
@@ -179,7 +179,7 @@ def secret_of(name: str) -> str:
     return value
 
 
-def client_context(kept: KeptSignIn) -> OAuthContext:
+def client_context(kept: StoredLogin) -> OAuthContext:
     """Return what the SDK wants to know to have a client prove who it is."""
     secret = kept.client_secret
     if kept.choice.secret_name is not None:
@@ -192,7 +192,7 @@ def client_context(kept: KeptSignIn) -> OAuthContext:
     return context
 
 
-def reach_of(kept: KeptSignIn, url: str, granted: Reach | None) -> Reach:
+def reach_of(kept: StoredLogin, url: str, granted: Reach | None) -> Reach:
     """Return the reach of a request to whoever gave a token, in granted networks as well.
 
     Raises:

@@ -51,7 +51,7 @@ class ClientChoice(StrictModel):
     metadata_url: str | None = None
 
 
-class KeptSignIn(StrictModel):
+class StoredLogin(StrictModel):
     """What one sign-in left.
 
     Attributes:
@@ -104,7 +104,7 @@ class SignInFile:
         digest = canonical_json.digest(told | {"url": url}).partition(":")[2]
         return cls(user_folder() / _FOLDER / f"{digest}.json", name, url)
 
-    def read(self) -> KeptSignIn | None:
+    def read(self) -> StoredLogin | None:
         """Return what is kept, or None where nobody has signed in.
 
         Raises:
@@ -121,7 +121,7 @@ class SignInFile:
             )
         return kept
 
-    def write(self, kept: KeptSignIn) -> None:
+    def write(self, kept: StoredLogin) -> None:
         """Keep that in place of what was."""
         text = kept.model_dump_json(indent=2, exclude_none=True) + "\n"
         atomic_write.replace(self.path, text, private=True)
@@ -145,7 +145,7 @@ class SignInFile:
             os.close(handle)
 
 
-def kept_sign_ins(root: Path) -> Iterator[tuple[SignInFile, KeptSignIn]]:
+def stored_logins(root: Path) -> Iterator[tuple[SignInFile, StoredLogin]]:
     """Yield every sign-in of a project, sorted by toolset and server.
 
     Raises:
@@ -169,12 +169,12 @@ def mask_of(definition: Definition) -> Mask:
     return Mask((*definition.secrets, *(kept.secrets if kept else ())))
 
 
-def _read(path: Path) -> KeptSignIn | None:
+def _read(path: Path) -> StoredLogin | None:
     text = read_private(path, SignInFileError)
     if text is None:
         return None
     try:
-        return KeptSignIn.model_validate_json(text)
+        return StoredLogin.model_validate_json(text)
     except ValidationError:
         raise SignInFileError(
             f"{str(path)!r} is not what signing in leaves", hint=f"rm {path}"

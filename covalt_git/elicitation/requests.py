@@ -17,7 +17,7 @@ from covalt_git.elicitation.forms import form_fields
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
-from covalt_git.models.elicitation import AskedQuestion
+from covalt_git.models.elicitation import QuestionRecord
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
 
@@ -62,7 +62,7 @@ class InvalidAnswerError(CovaltError):
     code = "invalid_answer"
 
 
-class NotAskedError(CovaltError):
+class NoOpenQuestionError(CovaltError):
     """No open question has that key."""
 
     code = "not_asked"
@@ -104,16 +104,16 @@ class Inquiry:
         """Answer a question with the result object that MCP has for its method.
 
         Raises:
-            NotAskedError: if no open question has that key.
+            NoOpenQuestionError: if no open question has that key.
             InvalidAnswerError: if it does not fit the question, which stays open.
         """
         question = self.questions.get(key)
         if question is None:
-            raise NotAskedError(f"nothing is asked under {key!r}")
+            raise NoOpenQuestionError(f"nothing is asked under {key!r}")
         checked = checked_answer(question, answer)
         with self._lock:
             if key in self._answers or self.is_over:
-                raise NotAskedError(f"{key!r} is not asked any more")
+                raise NoOpenQuestionError(f"{key!r} is not asked any more")
             self._answers[key] = checked
             complete = len(self._answers) == len(self.questions)
         if complete:
@@ -196,11 +196,11 @@ def inquire(
     return inquiry
 
 
-def asked(inquiry: Inquiry) -> list[AskedQuestion]:
+def asked(inquiry: Inquiry) -> list[QuestionRecord]:
     """Return the record of an inquiry: each question, and whether it was answered."""
     given = inquiry.given()
     return [
-        AskedQuestion(
+        QuestionRecord(
             method=one.method,
             message=one.message[:MOST_MESSAGE],
             answer=given[key].get("action", "given") if key in given else None,

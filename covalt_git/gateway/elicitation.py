@@ -23,7 +23,7 @@ from covalt_git.elicitation.requests import (
     CannotAskError,
     Inquiry,
     InvalidAnswerError,
-    NotAskedError,
+    NoOpenQuestionError,
 )
 from covalt_git.gateway.protocol import is_modern
 from covalt_git.models.elicitation import Question
@@ -99,7 +99,7 @@ async def _put(
     for _ in range(MOST_TRIES):
         try:
             inquiry.answer(key, await _sent(ctx, question, f"{inquiry.id}/{key}"))
-        except NotAskedError:
+        except NoOpenQuestionError:
             return
         except InvalidAnswerError as error:
             why = error
@@ -200,7 +200,7 @@ def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
     for key, answer in responses.items():
         try:
             inquiry.answer(key, answer)
-        except (NotAskedError, InvalidAnswerError):
+        except (NoOpenQuestionError, InvalidAnswerError):
             continue
 
 

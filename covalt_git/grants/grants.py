@@ -20,8 +20,8 @@ from covalt_git.toolsets.state_store import (
     changeable,
     find_server,
     find_toolset,
-    put_state,
     state_file,
+    update_state,
 )
 from covalt_git.toolsets.toolset import Toolset, read_toolset, toolset_ids
 from covalt_git.toolsets.update_lock import one_at_a_time
@@ -197,7 +197,7 @@ def revoke(root: Path, toolset_id: str, key: str, hosts: Sequence[str] = ()) -> 
         kept = tuple(host for host in grant.hosts if host not in hosts)
         if kept:
             left = given[key] = grant.model_copy(update={"hosts": kept})
-    put_state(root, toolset, {"grants": given})
+    update_state(root, toolset, {"grants": given})
     return left
 
 
@@ -210,7 +210,7 @@ def revoke_all(root: Path, toolset_id: str) -> list[str]:
     """
     toolset = changeable(root, toolset_id)
     if toolset.state.grants:
-        put_state(root, toolset, {"grants": {}})
+        update_state(root, toolset, {"grants": {}})
     return sorted(toolset.state.grants)
 
 
@@ -247,4 +247,4 @@ def _now(by: str) -> _GivenBy:
 def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
     if grant.digest == toolset.digest:  # else it is for one server, and says itself what that is
         keep_as_it_is(root, toolset)
-    put_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})
+    update_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})

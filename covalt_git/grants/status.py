@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 
-class Lacking(NamedTuple):
+class MissingGrant(NamedTuple):
     """An MCP server that may not be used: which, why, and the command that grants it."""
 
     server: str
@@ -46,7 +46,7 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     return told or (f"what {what} says has changed",)
 
 
-def lacking(toolset: Toolset) -> list[Lacking]:
+def lacking(toolset: Toolset) -> list[MissingGrant]:
     """Return the MCP servers of a toolset that its grants do not cover, in their order."""
     may = granted(toolset.id, toolset.state, toolset.digest)
     found = []
@@ -57,7 +57,7 @@ def lacking(toolset: Toolset) -> list[Lacking]:
             else:
                 may.check_server(server)
         except GrantNeededError as error:
-            found.append(Lacking(server.id, error.message, error.hint))
+            found.append(MissingGrant(server.id, error.message, error.hint))
     return found
 
 

@@ -12,7 +12,7 @@ from covalt_git.git_objects.revisions import write_folder
 from covalt_git.index.chat_queries import ChatQueries
 from covalt_git.index.tool_queries import ToolQueries
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.system.fork_pool import unheard
+from covalt_git.system.fork_pool import ignore_progress
 from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:
@@ -25,7 +25,11 @@ class Index(ToolQueries, ChatQueries):
 
     @classmethod
     def at_revision(
-        cls, root: Path, revision: str, file: Path, told: Callable[[int, int], None] = unheard
+        cls,
+        root: Path,
+        revision: str,
+        file: Path,
+        told: Callable[[int, int], None] = ignore_progress,
     ) -> tuple[str, dict[str, int]]:
         """Write an index of the project's toolsets at a commit into a new file.
 

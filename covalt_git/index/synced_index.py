@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from covalt_git.index import chat_rows, database, toolset_rows
 from covalt_git.json_values import canonical_json
-from covalt_git.system.fork_pool import unheard
+from covalt_git.system.fork_pool import ignore_progress
 from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:
@@ -52,11 +52,15 @@ class SyncedIndex:
     chats: Chats
     path: Path
     connection: sqlite3.Connection
-    told: Callable[[int, int], None] = unheard
+    told: Callable[[int, int], None] = ignore_progress
 
     @classmethod
     def open(
-        cls, root: Path, chats: Chats, path: Path, told: Callable[[int, int], None] = unheard
+        cls,
+        root: Path,
+        chats: Chats,
+        path: Path,
+        told: Callable[[int, int], None] = ignore_progress,
     ) -> Self:
         """Open the index at ``path``; rebuild it if it is missing, damaged or of another version.
 
@@ -66,7 +70,10 @@ class SyncedIndex:
 
     @classmethod
     def of_project(
-        cls, root: Path, workspace: WorkspaceConfig, told: Callable[[int, int], None] = unheard
+        cls,
+        root: Path,
+        workspace: WorkspaceConfig,
+        told: Callable[[int, int], None] = ignore_progress,
     ) -> Self:
         """Open the index of the project at ``root``; ``told`` as of :meth:`open`."""
         data = root / "data"

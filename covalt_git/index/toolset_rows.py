@@ -15,7 +15,7 @@ from covalt_git.index.toolset_signatures import Seen, is_as_seen, read_seen
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.names import ToolId
-from covalt_git.system.fork_pool import each, unheard
+from covalt_git.system.fork_pool import each, ignore_progress
 from covalt_git.toolsets.toolset import toolset_ids
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ All of it is plain values: processes hand it to each other.
 
 
 def sync_toolsets(
-    connection: sqlite3.Connection, root: Path, told: Callable[[int, int], None] = unheard
+    connection: sqlite3.Connection, root: Path, told: Callable[[int, int], None] = ignore_progress
 ) -> None:
     """Bring in the toolsets whose files changed, and forget those that are gone.
 

@@ -18,7 +18,7 @@ from covalt_git.manifests.toolset_files import read_bundle_files
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
-from covalt_git.toolsets.tool_locks import locks_said_to_be_of
+from covalt_git.toolsets.tool_locks import locks_of_toolset
 from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset
 from covalt_git.toolsets.update_lock import GONE, one_at_a_time
 
@@ -93,7 +93,7 @@ def _then(folder: Path) -> Iterator[Path]:
 def paths_of(root: Path, toolset_id: str) -> list[str]:
     """Return what a toolset is in the project: its folder, and its state and its locks where it has them."""
     state = f"toolsets/{STATE_FOLDER}/{toolset_id}.yaml"
-    locks = [lock.path for lock in locks_said_to_be_of(root, toolset_id)]
+    locks = [lock.path for lock in locks_of_toolset(root, toolset_id)]
     return [f"toolsets/{toolset_id}", *([state] if (root / state).is_file() else []), *locks]
 
 

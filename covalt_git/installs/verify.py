@@ -16,7 +16,7 @@ from covalt_git.installs.signatures import SignerChangedError, check_signer
 from covalt_git.installs.staging import stage
 from covalt_git.manifests.reading import shown_path
 from covalt_git.toolsets.state_store import find_toolset
-from covalt_git.toolsets.tool_locks import locks_said_to_be_of
+from covalt_git.toolsets.tool_locks import locks_of_toolset
 from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset, toolset_ids
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _with_its_state(root: Path, toolset: Toolset) -> Toolset:
 def _locked(root: Path, toolset_id: str) -> dict[str, str]:
     """Return the digests of the definitions that servers and sources of a toolset gave, by the tools' ids."""
     found: dict[str, str] = {}
-    for lock in (one.value for one in locks_said_to_be_of(root, toolset_id)):
+    for lock in (one.value for one in locks_of_toolset(root, toolset_id)):
         if lock is not None:
             for name, tool in lock.tools.items():
                 found[f"{lock.namespace}:{name}"] = tool.true_digest

@@ -14,7 +14,7 @@ from pydantic import Field
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import StrictModel, Time
 from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
-from covalt_git.models.elicitation import AskedQuestion
+from covalt_git.models.elicitation import QuestionRecord
 
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
 
@@ -87,7 +87,7 @@ class CallRecord(StrictModel):
     base: str | None = Field(
         None, description="The manifest that it read, where others came in while it did."
     )
-    asked: tuple[AskedQuestion, ...] = Field((), description="What it asked while it ran.")
+    asked: tuple[QuestionRecord, ...] = Field((), description="What it asked while it ran.")
 
 
 class UploadedFile(StrictModel):

@@ -42,7 +42,7 @@ class Question(StrictModel):
         return told if isinstance(told, str) else ""
 
 
-class AskedQuestion(StrictModel):
+class QuestionRecord(StrictModel):
     """Record of a question; the answer is not in it, because histories are cloned.
 
     A user gave it to a tool, once.  Its effect is in what the tool did.

@@ -34,7 +34,7 @@ from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.tool_questions import ToolQuestions
 
 if TYPE_CHECKING:
-    from covalt_git.models.elicitation import AskedQuestion
+    from covalt_git.models.elicitation import QuestionRecord
     from covalt_git.runtime.workers import Room
 
 KEPT_OUTPUT = 64 * 1024
@@ -145,7 +145,7 @@ class AwaitedCall:
         self._private = FolderSize(room.scratch, job.limits)
         self._disks = DiskSpace(job.workspace, room.scratch)
         self._questions = ToolQuestions(job)
-        self._asked: tuple[AskedQuestion, ...] = ()
+        self._asked: tuple[QuestionRecord, ...] = ()
 
     def close(self) -> None:
         """Let go of the call's own connections."""

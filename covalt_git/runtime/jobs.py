@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
-    from covalt_git.models.elicitation import AskedQuestion, Question, QuestionKind
+    from covalt_git.models.elicitation import Question, QuestionKind, QuestionRecord
     from covalt_git.models.toolset_manifest import Limits
     from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
@@ -95,7 +95,7 @@ class Outcome:
     error: CallError | None = None
     output: str = ""
     problems: tuple[tuple[str, str], ...] = ()
-    asked: tuple[AskedQuestion, ...] = ()
+    asked: tuple[QuestionRecord, ...] = ()
 
 
 def limit_error(code: str, limits: Limits, traceback: str = "") -> CallError:

@@ -18,7 +18,7 @@ from covalt_git.models.project_config import DEFAULT_ANSWER_S
 if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.elicitation import AskedQuestion
+    from covalt_git.models.elicitation import QuestionRecord
     from covalt_git.runtime.jobs import Job
 
 MOST_INQUIRIES = 100
@@ -41,7 +41,7 @@ class ToolQuestions:
         self._since = 0.0
         self._before_s = 0.0
         self._count = 0
-        self._asked: list[AskedQuestion] = []
+        self._asked: list[QuestionRecord] = []
         self._ends: tuple[int, int] | None = None
 
     def fileno(self) -> int:
@@ -111,7 +111,7 @@ class ToolQuestions:
         inquiry, self._inquiry = self._inquiry, None
         inquiry.withdraw()
 
-    def close(self) -> tuple[AskedQuestion, ...]:
+    def close(self) -> tuple[QuestionRecord, ...]:
         """Withdraw what is still asked; return all that was."""
         self._end()
         if self._ends is not None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from covalt_git.credentials.agent_tokens import AgentToken
-    from covalt_git.project_watch import FollowedProject
+    from covalt_git.project_watch import WatchedProject
 
 GIT_THREADS = 8
 """How many fetches and pushes run at a time, beside the pages."""
@@ -70,7 +70,7 @@ def serve(
     host: str | None = None,
     port: int | None = None,
     role: str | None = None,
-    followed: FollowedProject | None = None,
+    followed: WatchedProject | None = None,
 ) -> None:
     """Serve the project that ``start`` is in until Ctrl-C or SIGTERM, which end the calls that run.
 
@@ -118,7 +118,7 @@ def faces(
     token: str,
     port: int,
     role: str | None = None,
-    followed: FollowedProject | None = None,
+    followed: WatchedProject | None = None,
     host: str = OWN_HOSTS[0],
     timeout_s: float = TIMEOUT_S,
 ) -> ASGIApp:

@@ -15,7 +15,7 @@ from covalt_git.manifests.state_files import read_lock, write_lock
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.names import local_names
-from covalt_git.toolsets.state_store import changeable, find_toolset, put_state
+from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
 from covalt_git.toolsets.tool_locks import lock_file, lock_namespaces
 from covalt_git.toolsets.toolset import read_toolset, toolset_ids
 from covalt_git.toolsets.update_lock import one_at_a_time
@@ -266,7 +266,7 @@ def accept(
             del accepted[tool_id]
         else:
             accepted[tool_id] = digest
-    put_state(root, toolset, {"accepted": accepted})
+    update_state(root, toolset, {"accepted": accepted})
     left = {name: tool for name, tool in lock.replaced.items() if name not in shown}
     if left != lock.replaced:
         write_lock(lock_file(root, namespace), lock.model_copy(update={"replaced": left}))

@@ -30,7 +30,7 @@ _NUMBER = 8
 """Bytes of a number in a pipe."""
 
 
-def unheard(done: int, total: int) -> None:
+def ignore_progress(done: int, total: int) -> None:
     """Tell nobody how far the work is."""
 
 

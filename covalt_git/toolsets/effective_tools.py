@@ -62,7 +62,7 @@ def enabled_by_toolset(
     return next(one for one in said if one is not None)
 
 
-def tools_in_force(
+def effective_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
     sources: Mapping[str, ToolSource],
@@ -105,7 +105,7 @@ class ServerLock(NamedTuple):
         return "schema" if name in self.unusable else None
 
 
-def server_tools_in_force(
+def effective_server_tools(
     manifest: ToolsetManifest,
     state: ToolsetState,
     locks: Mapping[str, ServerLock],

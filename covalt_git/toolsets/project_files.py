@@ -16,7 +16,7 @@ from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key
 from covalt_git.problems import codes
-from covalt_git.system.fork_pool import each, unheard
+from covalt_git.system.fork_pool import each, ignore_progress
 from covalt_git.toolsets.tool_locks import LOCK_FOLDER, check_lock
 from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset, read_toolset, toolset_ids
 
@@ -119,7 +119,7 @@ def read_config(root: Path) -> ProjectConfig:
     return reading.value
 
 
-def read_project(root: Path, told: Callable[[int, int], None] = unheard) -> ProjectReading:
+def read_project(root: Path, told: Callable[[int, int], None] = ignore_progress) -> ProjectReading:
     """Read and check everything that is checked in, on every core.  Never raises for what files hold.
 
     ``told`` hears how many toolsets have been read, and how many there are.

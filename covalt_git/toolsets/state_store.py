@@ -81,10 +81,10 @@ def set_enabled(root: Path, toolset_id: str, *, enabled: bool) -> bool:
         return False
     # A toolset of our own is on without a word, so that switching it on again leaves no file.
     said = None if enabled and not toolset.state.imported else enabled
-    put_state(root, toolset, {"enabled": said})
+    update_state(root, toolset, {"enabled": said})
     return True
 
 
-def put_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
+def update_state(root: Path, toolset: Toolset, facts: dict[str, Any]) -> None:
     """Change fields of a toolset's state file; the caller holds the lock of the toolsets."""
     write_state(state_file(root, toolset.id), toolset.state.model_copy(update=facts))

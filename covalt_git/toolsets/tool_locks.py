@@ -81,7 +81,7 @@ def read_server_locks(
     return found
 
 
-def locks_said_to_be_of(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
+def locks_of_toolset(root: Path, toolset_id: str) -> list[Reading[ToolLock]]:
     """Return the locks that name a toolset, or are named like it, whether it declares their servers or not."""
     files = sorted((root / "toolsets" / LOCK_FOLDER).glob("*.yaml"))
     locks = [read_lock(file, shown_path(file, root)) for file in files]

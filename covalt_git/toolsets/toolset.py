@@ -39,7 +39,7 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
 from covalt_git.problems import codes
-from covalt_git.toolsets.effective_tools import is_on, server_tools_in_force, tools_in_force
+from covalt_git.toolsets.effective_tools import effective_server_tools, effective_tools, is_on
 from covalt_git.toolsets.icons import check_icons
 from covalt_git.toolsets.tool_locks import LOCK_FOLDER, check_lock, read_server_locks, usable_locks
 
@@ -128,7 +128,7 @@ class Toolset:
         """The tools as they are in force, its own before its servers'; made when they are asked for."""
         if self.manifest is None or self.manifest.id != self.id:
             return ()
-        own = tools_in_force(self.manifest, self.state, self.sources, self.digest)
+        own = effective_tools(self.manifest, self.state, self.sources, self.digest)
         return own + self.server_tools
 
     @property
@@ -199,7 +199,7 @@ def read_toolset(
         if manifest.value.id == toolset_id:
             locks = read_server_locks(root, toolset_id, manifest.value, in_force)
             given = usable_locks(locks)
-            server_tools = server_tools_in_force(manifest.value, in_force, given, files.hashes)
+            server_tools = effective_server_tools(manifest.value, in_force, given, files.hashes)
             for lock in locks.values():
                 problems += check_lock(lock, manifest.value)
         problems += check_aliases(state)

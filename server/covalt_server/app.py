@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
-    from covalt_git.project_watch import FollowedProject
+    from covalt_git.project_watch import WatchedProject
 
 MAX_BODY_BYTES = 16 << 20
 """What a request may send; only an upload may send more, as its operation says."""
@@ -89,7 +89,7 @@ def create_app(
     token: str,
     port: int,
     role: str | None = None,
-    followed: FollowedProject | None = None,
+    followed: WatchedProject | None = None,
 ) -> Flask:
     """Return the server of the project at ``root``, which listens on ``port``.
 

@@ -9,9 +9,9 @@ import pytest
 
 from covalt_git.calls.approvals import (
     AlreadySettledError,
+    ApprovalMismatchError,
     MayNotApproveError,
     NoLongerCallableError,
-    NotWhatWasAskedError,
 )
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -312,7 +312,7 @@ def test_stored_call_that_was_altered_does_not_run(world: World, altered: dict[s
     with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
         writer.put_call(call.model_copy(update=altered))
 
-    with pytest.raises(NotWhatWasAskedError) as caught:
+    with pytest.raises(ApprovalMismatchError) as caught:
         world.approve(waiting)
 
     assert caught.value.hint == f"covalt-git approval deny {waiting}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.calls.approvals import AlreadySettledError, AskedAgainError
+from covalt_git.calls.approvals import AlreadySettledError, ApprovalRenewedError
 from covalt_git.workspaces.uploads import Upload
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_files_that_changed_are_shown_and_asked_about_again(
     change(world)
     runs = world.runs()
 
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(first)
 
     again = caught.value.outcome.approval
@@ -68,7 +68,7 @@ def test_files_that_changed_are_shown_and_asked_about_again(
 def test_only_the_new_approval_lets_the_call_run(world: World) -> None:
     first = world.ask(text="hello")
     edit(world)
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(first)
     again = caught.value.outcome.approval
     assert again is not None
@@ -103,7 +103,7 @@ def test_toolset_that_changed_is_asked_about_again(
     file = world.root / "toolsets" / path
     file.write_text(file.read_text().replace(old, new))
 
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(first)
 
     assert caught.value.message.startswith("the toolset 'demo' has changed since this was asked")
@@ -120,7 +120,7 @@ def test_override_of_the_project_is_part_of_what_was_asked(world: World) -> None
     first = world.ask()
     world.write("state/demo.yaml", "overrides: {ask: {description_override: Safe}}\n")
 
-    with pytest.raises(AskedAgainError):
+    with pytest.raises(ApprovalRenewedError):
         world.approve(first)
 
 
@@ -185,7 +185,7 @@ def test_whoever_changed_a_file_the_call_is_asked_about_once_more(
     change(world)
 
     assert outcome.approval is not None
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(outcome.approval.execution_id)
     assert len(caught.value.outcome.changes) == 1
     assert world.approve(caught.value.execution_id).call.status == "success"

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from covalt_git.calls.approvals import AlreadySettledError, AskedAgainError
+from covalt_git.calls.approvals import AlreadySettledError, ApprovalRenewedError
 from tests.workspaces.stores import dying
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Approving(RuleBasedStateMachine):
     def approve(self, execution_id: str) -> str:
         try:
             self.world.approve(execution_id)
-        except AskedAgainError:
+        except ApprovalRenewedError:
             self.settled.add(execution_id)
             superseded_by = self.world.approval(execution_id).superseded_by
             return str(superseded_by)

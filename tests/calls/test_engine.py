@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LACKING = """
 id: lacking
-name: Lacking
+name: MissingGrant
 version: "1"
 tools:
   - {id: run, entrypoint: "tools.it:run"}

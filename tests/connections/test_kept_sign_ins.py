@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.connections.definition import Name
-from covalt_git.connections.token_store import KeptSignIn, SignInFile, kept_sign_ins
+from covalt_git.connections.token_store import SignInFile, StoredLogin, stored_logins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ def test_a_sign_in_without_a_resource_is_read_back(
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     url = "https://mcp.example/mcp"
-    kept = KeptSignIn(
+    kept = StoredLogin(
         project=str(tmp_path),
         toolset_id="demo",
         server_id="remote",
@@ -36,4 +36,4 @@ def test_a_sign_in_without_a_resource_is_read_back(
     file.write(kept)
 
     assert file.read() == kept
-    assert [one for _, one in kept_sign_ins(tmp_path)] == [kept]
+    assert [one for _, one in stored_logins(tmp_path)] == [kept]

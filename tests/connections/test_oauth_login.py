@@ -20,13 +20,13 @@ from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerRefusedError, SignInNeededError
 from covalt_git.connections.oauth_login import Person, SignInFailedError, sign_in
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.token_refresh import KeptTokens
+from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import (
     ClientChoice,
-    KeptSignIn,
     SignInFile,
     SignInFileError,
-    kept_sign_ins,
+    StoredLogin,
+    stored_logins,
 )
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
@@ -78,7 +78,7 @@ def called(connections: Connections, to: Definition, tool: str = "who") -> str:
     return str(result["content"][0]["text"])
 
 
-def signed_in(to: Definition, choice: ClientChoice | None = None) -> KeptSignIn:
+def signed_in(to: Definition, choice: ClientChoice | None = None) -> StoredLogin:
     return sign_in(to, Following().person, choice, wait_s=20)
 
 
@@ -113,7 +113,7 @@ def test_what_is_kept_is_its_owners_alone_and_outside_the_project(
 ) -> None:
     kept = signed_in(server.defined(root))
 
-    ((file, found),) = kept_sign_ins(root)
+    ((file, found),) = stored_logins(root)
     assert found == kept
     assert file.path.is_relative_to(own_folder)
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
@@ -331,9 +331,9 @@ def test_a_token_is_renewed_once_by_many_processes(root: Path, server: Guarded) 
         "import asyncio, sys\n"
         "from pathlib import Path\n"
         "from covalt_git.connections.definition import Definition, Name\n"
-        "from covalt_git.connections.token_refresh import KeptTokens\n"
+        "from covalt_git.connections.token_refresh import StoredTokens\n"
         "name = Name(Path(sys.argv[1]), 'demo', 'remote')\n"
-        "tokens = KeptTokens(Definition(name, 'streamable-http', url=sys.argv[2]))\n"
+        "tokens = StoredTokens(Definition(name, 'streamable-http', url=sys.argv[2]))\n"
         "print(asyncio.run(tokens.current()))\n"
     )
     words = [sys.executable, "-c", program, str(root), defined.url]
@@ -353,7 +353,7 @@ def test_a_renewal_that_nobody_waits_for_any_more_is_kept(root: Path, server: Gu
     file = SignInFile.of(defined.name, defined.url)
 
     async def hasty() -> None:
-        tokens = KeptTokens(defined)
+        tokens = StoredTokens(defined)
         waiting = asyncio.create_task(tokens.renewed(kept.access_token))
         await asyncio.sleep(0)
         waiting.cancel()

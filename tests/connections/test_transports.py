@@ -18,7 +18,7 @@ from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerFailedError, SignInNeededError
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.thread_bridge import Hears
-from covalt_git.connections.token_store import KeptSignIn, SignInFile
+from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.hosts import Reach
 from covalt_git.models.tool_lock import locked_tool
 
@@ -97,7 +97,7 @@ def test_what_signing_in_left_is_sent_to_both_kinds_of_server(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with serving(transport, env={"TOKEN": "t0ken"}) as port:
         defined = at(port, transport)
-        kept = KeptSignIn(
+        kept = StoredLogin(
             project="/project",
             toolset_id="demo",
             server_id="remote",

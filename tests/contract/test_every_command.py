@@ -21,7 +21,7 @@ import pytest
 
 from covalt_git.cli import cli
 from covalt_git.connections.definition import Name
-from covalt_git.connections.token_store import KeptSignIn, SignInFile
+from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.toolsets.new_project import create_project
 from tests import command
 from tests.contract.json_names import json_keys, json_values
@@ -244,7 +244,7 @@ def started_and_stopped(root: Path, args: list[str], lines: int) -> tuple[int, s
 def sign_in(root: Path) -> None:
     """Store a sign-in to a server of the project, as if a user had made it."""
     url = "https://far.example/mcp"
-    kept = KeptSignIn(
+    kept = StoredLogin(
         project=str(root),
         toolset_id="demo",
         server_id="far",

@@ -15,7 +15,7 @@ from werkzeug.exceptions import default_exceptions
 from covalt_git.calls.batch import BatchLine
 from covalt_git.calls.telemetry import observed
 from covalt_git.cli import json_log, output
-from covalt_git.connections.token_store import KeptSignIn
+from covalt_git.connections.token_store import StoredLogin
 from covalt_git.credentials.agent_tokens import AgentToken
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.index.database import connect
@@ -58,7 +58,7 @@ STORED: dict[str, type[StrictModel]] = {
     "large field": FileReference,
     "lock file": ToolLock,
     "rename": Rename,
-    "sign-in": KeptSignIn,
+    "sign-in": StoredLogin,
     "token": AgentToken,
     "tool definition": Tool,
     "toolset change": _Note,

@@ -14,8 +14,8 @@ from covalt_git.elicitation.requests import (
     CannotAskError,
     Inquiry,
     InvalidAnswerError,
+    NoOpenQuestionError,
     NotAnsweredError,
-    NotAskedError,
     Respondent,
     inquire,
 )
@@ -98,9 +98,9 @@ def test_an_answer_counts_once() -> None:
     asked = Inquiry({"it": OPEN})
     asked.answer("it", {"action": "accept"})
 
-    with pytest.raises(NotAskedError):
+    with pytest.raises(NoOpenQuestionError):
         asked.answer("it", {"action": "decline"})
-    with pytest.raises(NotAskedError):
+    with pytest.raises(NoOpenQuestionError):
         asked.answer("other", {"action": "accept"})
 
     assert asked.wait(1) == {"it": {"action": "accept"}}
@@ -115,7 +115,7 @@ def test_nobody_answers_in_time() -> None:
         asked.wait(0.1)
 
     assert ended.is_set()
-    with pytest.raises(NotAskedError):
+    with pytest.raises(NoOpenQuestionError):
         asked.answer("it", {"action": "accept"})
 
 

@@ -321,7 +321,7 @@ def swap(toolset: Path) -> None:
     (toolset / "c.txt").rename(toolset / "b.txt")
 
 
-def put_state(toolset: Path) -> None:
+def update_state(toolset: Path) -> None:
     (toolset.parent / "state").mkdir()
     (toolset.parent / "state" / "hello.yaml").write_text("enabled: false\n")
 
@@ -337,7 +337,7 @@ def put_state(toolset: Path) -> None:
         pytest.param(lambda toolset: (toolset / "a.txt").rename(toolset / "deep/a"), id="moved"),
         pytest.param(lambda toolset: (toolset / "deep/er/x").symlink_to("/"), id="link"),
         pytest.param(swap, id="names-swapped"),
-        pytest.param(put_state, id="state-file"),
+        pytest.param(update_state, id="state-file"),
     ],
 )
 def test_every_kind_of_change_gives_another_signature(tmp_path: Path, change: Any) -> None:

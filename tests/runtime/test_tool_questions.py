@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.elicitation.requests import Inquiry, Respondent, inquire
 from covalt_git.models.calls import CallError
-from covalt_git.models.elicitation import AskedQuestion
+from covalt_git.models.elicitation import QuestionRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def test_a_tool_is_told_what_a_person_answers(workshop: Workshop) -> None:
 
     assert outcome.result == "Ada"
     assert outcome.asked == (
-        AskedQuestion(method="elicitation/create", message="Who?", answer="accept"),
+        QuestionRecord(method="elicitation/create", message="Who?", answer="accept"),
     )
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.bundles.archive_reader import BadBundleError, unpack
-from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import Request
 from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.pool import CONNECTIONS
@@ -244,7 +244,7 @@ def test_an_approved_call_runs_what_was_approved(aim: World) -> None:
     assert asked.approval is not None
     (aim.root / "toolsets/aim/tools/a.py").write_text(WHO.format("attacker"), encoding="utf-8")
 
-    with pytest.raises(AskedAgainError):
+    with pytest.raises(ApprovalRenewedError):
         aim.approve(asked.approval.execution_id)
 
     assert [call.status for call in aim.waiting()] == ["pending"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.calls.approvals import ApprovalRenewedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_files_that_no_commit_holds_are_covered(
     asked = world.ask()
     change(folder)
 
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(asked)
 
     top = place.partition("/")[0]
@@ -59,7 +59,7 @@ def test_a_call_of_the_same_message_is_no_way_around(world: World) -> None:
     assert asked is not None
     world.call_for("m1", "add", text="evil")
 
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(asked.execution_id)
 
     assert [one.path for one in caught.value.outcome.changes] == ["runs.txt"]

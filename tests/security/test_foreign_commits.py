@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import Request
 from covalt_git.git_objects.receive_pack import Command, PushRequest
 from covalt_git.models.commit_record import (
@@ -175,7 +175,7 @@ def test_a_forged_call_of_the_same_message_changes_no_approved_files(
     assert asked is not None
     message = forged(world, message_id="m1")
     eve.push(eve.commit(message, head(world), files={"evil.sh": "rm -rf /\n"}), "main")
-    with pytest.raises(AskedAgainError) as caught:
+    with pytest.raises(ApprovalRenewedError) as caught:
         world.approve(asked.execution_id)
 
     assert [one.path for one in caught.value.outcome.changes] == ["evil.sh"]

@@ -37,7 +37,7 @@ def put(root: Path, **toolsets: str) -> None:
         (toolset / "toolset.yaml").write_text(f"{head}\n{more}\n")
 
 
-def put_state(root: Path, toolset_id: str, text: str) -> None:
+def update_state(root: Path, toolset_id: str, text: str) -> None:
     (root / "toolsets" / "state").mkdir(exist_ok=True)
     (root / "toolsets" / "state" / f"{toolset_id}.yaml").write_text(text)
 
@@ -149,21 +149,21 @@ def test_two_toolsets_may_not_declare_one_namespace(tmp_path: Path) -> None:
 
 def test_dash_and_underscore_are_one_name(tmp_path: Path) -> None:
     put(tmp_path, my__tools="", my_tools="")
-    put_state(tmp_path, "my_tools", "aliases: {my_tools: other}\n")
+    update_state(tmp_path, "my_tools", "aliases: {my_tools: other}\n")
 
     assert taken(tmp_path) == ["toolsets/my_tools/toolset.yaml:4"]
 
 
 def test_an_alias_of_the_project_settles_it(tmp_path: Path) -> None:
     put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
-    put_state(tmp_path, "hello", "aliases: {shop: hello-shop}\n")
+    update_state(tmp_path, "hello", "aliases: {shop: hello-shop}\n")
 
     assert taken(tmp_path) == []
 
 
 def test_an_alias_that_is_taken_settles_nothing(tmp_path: Path) -> None:
     put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="", third="")
-    put_state(tmp_path, "hello", "aliases: {shop: third}\n")
+    update_state(tmp_path, "hello", "aliases: {shop: third}\n")
 
     assert taken(tmp_path) == ["toolsets/hello/toolset.yaml:8"]
 
@@ -188,7 +188,7 @@ def test_a_broken_toolset_still_owns_its_name(tmp_path: Path) -> None:
 
 def test_a_state_without_a_toolset_warns_and_no_more(tmp_path: Path) -> None:
     put_hello(tmp_path)
-    put_state(tmp_path, "gone", "enabled: false\n")
+    update_state(tmp_path, "gone", "enabled: false\n")
 
     (problem,) = read_project(tmp_path).problems
 
@@ -198,7 +198,7 @@ def test_a_state_without_a_toolset_warns_and_no_more(tmp_path: Path) -> None:
 
 def test_a_toolset_called_toolset_has_a_state_file_as_any_other(tmp_path: Path) -> None:
     put(tmp_path, toolset="")
-    put_state(tmp_path, "toolset", "enabled: false\n")
+    update_state(tmp_path, "toolset", "enabled: false\n")
 
     reading = read_project(tmp_path)
 

@@ -15,8 +15,8 @@ from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool_lock import LockedTool, ToolLock, locked_tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.project_watch import FollowedProject
-from covalt_git.toolsets.effective_tools import ServerLock, server_tools_in_force
+from covalt_git.project_watch import WatchedProject
+from covalt_git.toolsets.effective_tools import ServerLock, effective_server_tools
 from covalt_git.toolsets.overrides import override_tool, overrides
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import Toolset, read_toolset
@@ -353,7 +353,7 @@ def decided(locked: LockedTool) -> tuple[object, ...]:
     """Return all that is decided about a tool whose definition was accepted."""
     given = ToolLock(namespace="web", toolset_id="demo", kind="mcp", tools={"a": locked})
     state = ToolsetState(accepted={"web:a": locked.digest})
-    (one,) = server_tools_in_force(MANIFEST_OF_ONE, state, {"web": ServerLock(given)}, {})
+    (one,) = effective_server_tools(MANIFEST_OF_ONE, state, {"web": ServerLock(given)}, {})
     actions: tuple[Action, ...] = ("see", "call", "approve")
     roles = [decide(CONFIG, Principal("x", "some"), action, one) for action in actions]
     return one.tool_id, one.enabled, roles, confirmation(CONFIG, one, {})
@@ -393,7 +393,7 @@ def test_what_the_toolset_overrides_of_a_servers_tool_is_told_beside_it(root: Pa
 
 
 def test_a_project_that_is_followed_notices_a_lock(root: Path) -> None:
-    followed = FollowedProject(root)
+    followed = WatchedProject(root)
     before = read_toolset(root, "demo").tools[-1].enabled
 
     lock(root, mutated(*MUTATIONS["description"]))

@@ -18,7 +18,7 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.problems import codes
 from covalt_git.python_reader.source import ToolSource
-from covalt_git.toolsets.effective_tools import tools_in_force
+from covalt_git.toolsets.effective_tools import effective_tools
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset, toolset_ids
@@ -341,7 +341,7 @@ def in_force(
     data = {"id": "shop", "name": "Shop", "version": "1", "tools": [declared], **manifest}
     read = ToolsetManifest.model_validate(data | {"tool_overrides": overrides})
     decided = {**(state or {}), "overrides": {} if local is None else {"write_file": local}}
-    (found,) = tools_in_force(
+    (found,) = effective_tools(
         read,
         ToolsetState.model_validate(decided),
         {} if source is None else {"write_file": source},

@@ -16,7 +16,7 @@ from werkzeug.wrappers import Response
 
 from covalt_git.calls.background import RUNNING, Follower, Installing, Started
 from covalt_git.calls.idempotency import IdTakenError
-from covalt_git.elicitation.requests import NotAskedError, Respondent
+from covalt_git.elicitation.requests import NoOpenQuestionError, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.json_values import JsonObject, canonical_json
@@ -124,7 +124,7 @@ def answer_question(asked: AnswerQuestion) -> QuestionsLeft:
     """
     inquiry = followed(asked.call_id).asking()
     if inquiry is None or inquiry.id != asked.question_id:
-        raise NotAskedError("that is not asked any more")
+        raise NoOpenQuestionError("that is not asked any more")
     for key, one in asked.answers.items():
         inquiry.answer(key, one)
     return QuestionsLeft(open=tuple(inquiry.open()))

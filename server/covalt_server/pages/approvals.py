@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, get_args
 
 from flask import Blueprint, flash, render_template, request
 
-from covalt_git.calls.approvals import AskedAgainError
+from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import ApprovalState
 from covalt_server.api import approvals, http, streams
@@ -55,7 +55,7 @@ def approve(execution_id: str) -> Response:
     made = streams.approved(execution_id, can_ask=elicitation.KINDS)
     try:
         return elicitation.onward(made)
-    except AskedAgainError as again:
+    except ApprovalRenewedError as again:
         flash("Nothing ran: what was asked about has changed. This is the new question.", "warn")
         return layout.back("approvals.approval", execution_id=again.execution_id)
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git.elicitation.forms import form_fields
-from covalt_git.elicitation.requests import NotAskedError
+from covalt_git.elicitation.requests import NoOpenQuestionError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values
@@ -75,7 +75,7 @@ def answer(call_id: str, question_id: str, key: str) -> Response | str:
         if form.wants == "redraw":
             return _page(made, asked, form)
         said["content"] = _defaults(asked) | form.value
-    with suppress(NotAskedError):  # it was answered elsewhere, or its time was up
+    with suppress(NoOpenQuestionError):  # it was answered elsewhere, or its time was up
         asks.answer(key, said)
     return onward(made)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from covalt_git.errors import Problem
-    from covalt_git.project_watch import FollowedProject, Look
+    from covalt_git.project_watch import Look, WatchedProject
 
 pages = Blueprint("live", __name__)
 
@@ -41,7 +41,7 @@ class Live:
     came_by_form: bool
 
 
-def install(app: Flask, followed: FollowedProject) -> None:
+def install(app: Flask, followed: WatchedProject) -> None:
     """Let the pages of an app follow the project."""
     app.config["COVALT_FOLLOWED"] = followed
     app.register_blueprint(pages)
@@ -55,7 +55,7 @@ def live() -> str:
 
 
 def _live() -> Live:
-    followed: FollowedProject = current_app.config["COVALT_FOLLOWED"]
+    followed: WatchedProject = current_app.config["COVALT_FOLLOWED"]
     look = followed.last
     return Live(look.version, tuple(_broken(look)), request.method != "GET")
 
