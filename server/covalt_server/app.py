@@ -6,37 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, jsonify, request
 
+from covalt_git.operations.registry import every_operation
 from covalt_git.toolsets.project_files import read_config
 from covalt_server import request_context
-from covalt_server.api import (
+from covalt_server.api import errors, http, openapi, streams
+from covalt_server.git import smart_http
+from covalt_server.pages import (
     approvals,
     branches,
-    bundles,
     calls,
-    chat_store,
     chats,
-    errors,
-    grants,
-    http,
-    merges,
-    messages,
-    openapi,
-    overrides,
-    sources,
-    streams,
+    elicitation,
+    home,
+    imports,
+    layout,
+    live_reload,
     tools,
     toolsets,
     workspace,
 )
-from covalt_server.git import smart_http
-from covalt_server.pages import approvals as pages_approvals
-from covalt_server.pages import branches as pages_branches
-from covalt_server.pages import calls as pages_calls
-from covalt_server.pages import chats as pages_chats
-from covalt_server.pages import elicitation, home, imports, layout, live_reload
-from covalt_server.pages import tools as pages_tools
-from covalt_server.pages import toolsets as pages_toolsets
-from covalt_server.pages import workspace as pages_workspace
 from covalt_server.render import artifacts
 from covalt_server.security import Guard
 
@@ -45,39 +33,24 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
+    from covalt_git.operations.registry import Operation
     from covalt_git.project_watch import WatchedProject
 
 MAX_BODY_BYTES = 16 << 20
 """What a request may send; only an upload may send more, as its operation says."""
 
-OPERATIONS: tuple[http.Operation[Any, Any], ...] = (
-    *toolsets.OPERATIONS,
-    *bundles.OPERATIONS,
-    *grants.OPERATIONS,
-    *tools.OPERATIONS,
-    *overrides.OPERATIONS,
-    *sources.OPERATIONS,
-    *chats.OPERATIONS,
-    *merges.OPERATIONS,
-    *chat_store.OPERATIONS,
-    *branches.OPERATIONS,
-    *messages.OPERATIONS,
-    *workspace.OPERATIONS,
-    *calls.OPERATIONS,
-    *streams.OPERATIONS,
-    *approvals.OPERATIONS,
-)
+OPERATIONS: tuple[Operation[Any, Any], ...] = (*every_operation(), *streams.OPERATIONS)
 
 PAGES = (
     home.pages,
-    pages_toolsets.pages,
+    toolsets.pages,
     imports.pages,
-    pages_tools.pages,
-    pages_chats.pages,
-    pages_branches.pages,
-    pages_calls.pages,
-    pages_workspace.pages,
-    pages_approvals.pages,
+    tools.pages,
+    chats.pages,
+    branches.pages,
+    calls.pages,
+    workspace.pages,
+    approvals.pages,
     elicitation.pages,
     artifacts.pages,
 )

@@ -1,252 +1,104 @@
-"""The HTTP API's contract: one typed function is a route, its validation and its documentation.
+"""The HTTP adapter of operations: ``/api/NAME`` parses a request, performs it, and sends the result.
 
-::
-
-    class SwitchBranch(Asked):
-        chat_id: str
-        branch: str
-
-    @operation("POST", errors=(404, 409))
-    def switch_branch(asked: SwitchBranch) -> BranchSwitched:
-        \"\"\"Bring a chat's folder to a branch.\"\"\"
-
-is ``POST /api/switch_branch`` with a JSON object as its body (a ``GET`` reads the query), answers
-with a JSON object, and stands so in ``/api/openapi.json``.  The pages call the same functions.
+An operation that changes something is a ``POST`` with a JSON object or, with uploads, a form; any other
+is a ``GET`` with a query.  A JSON answer to a ``GET`` has an ETag, the hash of its bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
-from dataclasses import dataclass
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Generic,
-    Literal,
-    TypeVar,
-    get_args,
-    get_type_hints,
-)
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from flask import g, make_response, request
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    InstanceOf,
-    ValidationError,
-    WithJsonSchema,
-)
-from werkzeug.datastructures import FileStorage
+from flask import make_response, request, send_file
 from werkzeug.wrappers import Response
 
-from covalt_git.errors import CovaltError, Problem, nearest_name
+from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.manifests.toolset_files import readable
+from covalt_git.operations.registry import Events, File, InvalidRequestError, Upload, parse
+from covalt_server import request_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from flask import Flask
-    from werkzeug.datastructures import MultiDict
+    from pydantic import BaseModel
+    from werkzeug.datastructures import FileStorage, MultiDict
 
-Method = Literal["GET", "POST"]
-Media = Literal["application/json", "application/octet-stream", "text/event-stream"]
+    from covalt_git.operations.registry import Operation, Request, RequestT
 
 REFUSALS = (400, 401, 403, 405, 421)
-"""What any operation may answer, from the checks before it."""
+"""Statuses of any operation, from the checks before it."""
 
 BODY_REFUSALS = (413, 415)
 
 TROUBLE = (500, 503)
-"""What any operation may answer where a chat's store, the index or covalt-git itself is broken."""
+"""Statuses of any operation where a chat's store, the index or covalt-git itself is broken."""
 
+_PATHS = {"resume_stream": "stream/<call_id>"}
+"""Paths that are not the operation's name."""
 
-class Asked(BaseModel):
-    """What a request says; a name that nothing reads is refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-
-class Nothing(Asked):
-    """What a request says that has nothing to say."""
-
-
-class Answer(BaseModel):
-    """What an operation answers."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        defer_build=True,
-        json_schema_serialization_defaults_required=True,  # an answer always has all its fields
-    )
-
-
-FormFile = Annotated[
-    InstanceOf[FileStorage], WithJsonSchema({"type": "string", "format": "binary"})
-]
-"""A file of a form."""
-
-PathText = Annotated[str, BeforeValidator(readable)]
-"""A file's path as an answer tells it: what is not UTF-8 in it is written out."""
-
-
-class InvalidRequestError(CovaltError):
-    """The request is not as the operation's documentation says; with all that is wrong."""
+_READS_WITH_BODY = frozenset({"check_arguments"})
+"""Operations that change nothing and whose request is more than a query can hold."""
 
 
 class NotJsonBodyError(CovaltError):
-    """The body is of another type than the operation reads."""
+    """The body has another media type than the operation reads."""
 
     code = "unsupported_media_type"
     http_status = 415
 
 
-AskedT = TypeVar("AskedT", bound=Asked)
-AnswerT = TypeVar("AnswerT", bound="BaseModel | Response")
-
-
-@dataclass(frozen=True, slots=True)
-class Operation(Generic[AskedT, AnswerT]):
-    """One operation of the API; calling it does what it does, without a request.
-
-    ``media`` is what it answers with; ``multipart``, where its body is a form with files, gives the
-    most bytes that such a body may have, and ``asks_json`` what a JSON body may say in its place;
-    ``errors`` are the statuses that it adds to :data:`REFUSALS`; ``tagged`` tells that it answers with an ETag; ``place`` is where it stands below
-    ``/api/``, in which ``<name>`` is a value that it asks for.
-    """
-
-    method: Method
-    run: Callable[[AskedT], AnswerT]
-    asks: type[AskedT]
-    asks_json: type[AskedT] | None
-    answers: type[AnswerT]
-    media: Media
-    errors: tuple[int, ...]
-    multipart: Callable[[], int] | None
-    tagged: bool
-    place: str
-
-    def __call__(self, asked: AskedT) -> AnswerT:
-        """Do it."""
-        return self.run(asked)
-
-    def ask(self, **values: object) -> AnswerT:
-        """Do it with what a page was asked, held to the same rules as a request of the API.
-
-        Raises:
-            InvalidRequestError: when it does not say what it should; CovaltError as :attr:`run`.
-        """
-        return self.run(parsed(self.asks, values))
-
-    @property
-    def name(self) -> str:
-        """The operation's name: the specification's, where it has one."""
-        return self.run.__name__
-
-    @property
-    def summary(self) -> str:
-        """What it does, in one line."""
-        return (inspect.getdoc(self.run) or "").partition("\n")[0]
-
-    @property
-    def description(self) -> str:
-        """All that is said about it, for people who call it."""
-        return (inspect.getdoc(self.run) or "").partition("\n\nRaises:")[0]
-
-    @property
-    def path(self) -> str:
-        """The path, in which values are written as OpenAPI writes them."""
-        return f"/api/{self.place}".replace("<", "{").replace(">", "}")
-
-    def respond(self, **place: str) -> Response:
-        """Answer the current request; ``place`` has the values in its path.
-
-        Raises:
-            InvalidRequestError: when it does not say what it should; CovaltError as :attr:`run`.
-        """
-        given = self.run(self._asked(place))
-        if isinstance(given, Response):
-            return given
-        answer = make_response(given.model_dump_json(by_alias=True))
-        answer.mimetype = "application/json"
-        if self.tagged:
-            answer.set_etag(g.get("etag") or hashlib.sha256(answer.get_data()).hexdigest()[:40])
-            return answer.make_conditional(request)
-        return answer
-
-    def _asked(self, place: dict[str, str]) -> AskedT:
-        if self.method == "GET":
-            return parsed(self.asks, {**from_query(request.args), **place})
-        if self.multipart is None:
-            return self._body(self.asks)
-        if self.asks_json is not None and request.mimetype == "application/json":
-            return self._body(self.asks_json)
-        if request.mimetype != "multipart/form-data":
-            raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
-        request.max_content_length = self.multipart()
-        files = {name: tuple(given) for name, given in request.files.lists()}
-        return parsed(self.asks, {**from_query(request.form), **files})
-
-    def _body(self, asks: type[AskedT]) -> AskedT:
-        if request.mimetype != "application/json":
-            raise NotJsonBodyError(
-                "the body must be JSON", hint="send Content-Type: application/json"
-            )
-        raw = request.get_data(cache=False)
-        try:
-            value = canonical_json.loads(raw.decode("utf-8"))
-        except (UnicodeDecodeError, canonical_json.NotJsonError) as error:
-            why = error.message if isinstance(error, canonical_json.NotJsonError) else "not UTF-8"
-            raise InvalidRequestError(f"the body is not JSON: {why}") from None
-        if not isinstance(value, dict):
-            raise InvalidRequestError("the body must be a JSON object")
-        # As JSON once more, so that types are held strictly and lists may fill tuples.
-        return parsed(asks, json.dumps(value))
-
-
-def operation(
-    method: Method,
-    *,
-    errors: tuple[int, ...] = (),
-    media: Media = "application/json",
-    multipart: Callable[[], int] | None = None,
-    tagged: bool = False,
-    place: str = "",
-) -> Callable[[Callable[[AskedT], AnswerT]], Operation[AskedT, AnswerT]]:
-    """Make an operation of a function with one parameter, an :class:`Asked`.
-
-    Of a ``multipart`` one it may be one of two: what a form says, and what JSON may say in its place.
-    """
-
-    def made(run: Callable[[AskedT], AnswerT]) -> Operation[AskedT, AnswerT]:
-        hints = get_type_hints(run)
-        answers = hints.pop("return")
-        (hint,) = hints.values()
-        asks, asks_json = get_args(hint) or (hint, None)
-        name = place or run.__name__
-        return Operation(
-            method, run, asks, asks_json, answers, media, errors, multipart, tagged, name
-        )
-
-    return made
+def method(operation: Operation[Any, Any]) -> str:
+    """Return the HTTP method of an operation."""
+    return "POST" if operation.changes or operation.name in _READS_WITH_BODY else "GET"
 
 
 def install(app: Flask, operations: Iterable[Operation[Any, Any]]) -> None:
-    """Give every operation its route."""
+    """Add the route of each operation."""
     for one in operations:
-        app.add_url_rule(f"/api/{one.place}", one.name, one.respond, methods=[one.method])
+        app.add_url_rule(
+            f"/api/{path(one)}", one.name, partial(respond, one), methods=[method(one)]
+        )
 
 
-def tag(etag: str) -> None:
-    """Say which object's id names all that this request's answer tells; else its bytes do."""
-    g.etag = etag
+def path(operation: Operation[Any, Any]) -> str:
+    """Return the path of an operation below ``/api/``, as Flask writes its variables."""
+    return _PATHS.get(operation.name, operation.name)
 
 
-def from_query(values: MultiDict[str, str]) -> dict[str, str]:
+def respond(operation: Operation[Any, Any], **variables: str) -> Response:
+    """Answer the current request; ``variables`` are those of its path.
+
+    Raises:
+        InvalidRequestError: when it does not match the operation.
+        CovaltError: as the operation.
+    """
+    context = request_context.context()
+    result = operation.perform(context, _request(operation, variables))
+    if isinstance(result, File):
+        return send(result)
+    return _stream(result) if isinstance(result, Events) else _json(operation, result)
+
+
+def send(file: File) -> Response:
+    """Return a file as a response, which is safe to open: scripts in it do not run."""
+    sent = send_file(
+        file.stream,
+        mimetype=file.media_type,
+        as_attachment=file.attachment,
+        download_name=file.name,
+        etag=file.etag or False,
+    )
+    if sent.status_code == 200:  # noqa: PLR2004 - else it is a part of it, or 304
+        sent.content_length = file.size
+    sent.call_on_close(file.stream.close)
+    sent.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    return sent
+
+
+def single(values: MultiDict[str, str]) -> dict[str, str]:
     """Return the values of a query or form by name.
 
     Raises:
@@ -258,29 +110,60 @@ def from_query(values: MultiDict[str, str]) -> dict[str, str]:
     return values.to_dict()
 
 
-def parsed(asks: type[AskedT], values: Mapping[str, object] | str) -> AskedT:
-    """Return what a request says, from texts by name, or strictly from JSON.
+def upload(file: FileStorage) -> Upload:
+    """Return a file of a form as an upload."""
+    return Upload(file.filename or "", file.stream)
+
+
+def parse_json(wanted: type[RequestT]) -> RequestT:
+    """Return the request in a JSON body.
 
     Raises:
-        InvalidRequestError: with every name and value that is wrong.
+        NotJsonBodyError: when the body is of another media type.
+        InvalidRequestError: when it is not JSON, or does not match.
     """
+    if request.mimetype != "application/json":
+        raise NotJsonBodyError("the body must be JSON", hint="send Content-Type: application/json")
+    raw = request.get_data(cache=False)
     try:
-        if isinstance(values, str):
-            return asks.model_validate_json(values, strict=True)
-        return asks.model_validate(values)
-    except ValidationError as error:
-        problems = [_problem(asks, one["loc"], one["type"], one["msg"]) for one in error.errors()]
-        count = "a value" if len(problems) == 1 else f"{len(problems)} values"
-        raise InvalidRequestError(
-            f"the request has {count} that cannot be used", problems=problems
-        ) from None
+        value = canonical_json.loads(raw.decode("utf-8"))
+    except (UnicodeDecodeError, canonical_json.NotJsonError) as error:
+        why = error.message if isinstance(error, canonical_json.NotJsonError) else "not UTF-8"
+        raise InvalidRequestError(f"the body is not JSON: {why}") from None
+    if not isinstance(value, dict):
+        raise InvalidRequestError("the body must be a JSON object")
+    # As JSON once more, so that types are held strictly and lists may fill tuples.
+    return parse(wanted, json.dumps(value))
 
 
-def _problem(asks: type[Asked], loc: tuple[int | str, ...], kind: str, message: str) -> Problem:
-    name = ".".join(str(part) for part in loc)
-    hint = ""
-    if kind == "extra_forbidden":
-        near = nearest_name(name, asks.model_fields)
-        message = "nothing reads this name"
-        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(asks.model_fields)}"
-    return Problem(name, 0, 0, "invalid_request", message[:1].lower() + message[1:], hint)
+def _stream(events: Events) -> Response:
+    if events.parts is None:
+        return Response(status=204)
+    response = Response(
+        events.parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+    response.call_on_close(events.close)
+    return response
+
+
+def _request(operation: Operation[Request, Any], variables: dict[str, str]) -> Request:
+    if method(operation) == "GET":
+        return parse(operation.request, {**single(request.args), **variables})
+    if operation.upload_limit is None:
+        return parse_json(operation.request)
+    if operation.alternative is not None and request.mimetype == "application/json":
+        return parse_json(operation.alternative)
+    if request.mimetype != "multipart/form-data":
+        raise NotJsonBodyError("the body must be a form with files: multipart/form-data")
+    request.max_content_length = operation.upload_limit(request_context.context())
+    files = {name: tuple(map(upload, given)) for name, given in request.files.lists()}
+    return parse(operation.request, {**single(request.form), **files})
+
+
+def _json(operation: Operation[Any, Any], result: BaseModel) -> Response:
+    answer = make_response(result.model_dump_json(by_alias=True))
+    answer.mimetype = "application/json"
+    if method(operation) == "GET":
+        answer.set_etag(hashlib.sha256(answer.get_data()).hexdigest()[:40])
+        return answer.make_conditional(request)
+    return answer

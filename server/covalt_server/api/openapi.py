@@ -10,15 +10,16 @@ from pydantic.json_schema import models_json_schema
 
 from covalt_git import __version__
 from covalt_git.json_values import pointer
+from covalt_git.operations.registry import Events, File
 from covalt_git.text.media_types import SENT
 from covalt_server.api.errors import phrase
-from covalt_server.api.http import BODY_REFUSALS, REFUSALS, TROUBLE
+from covalt_server.api.http import BODY_REFUSALS, REFUSALS, TROUBLE, method, path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.json_values import JsonObject
-    from covalt_server.api.http import Operation
+    from covalt_git.operations.registry import Operation
 
 Side = tuple[type[BaseModel], Literal["validation", "serialization"]]
 REFERENCE = "#/components/schemas/{model}"
@@ -79,7 +80,9 @@ def document(operations: Iterable[Operation[Any, Any]], server: str) -> JsonObje
         },
         "servers": [{"url": server}],
         "security": [{"bearer": []}],
-        "paths": {one.path: {one.method.lower(): _operation(one, references)} for one in every},
+        "paths": {
+            path_of(one): {method(one).lower(): _operation(one, references)} for one in every
+        },
         "components": {
             "schemas": {**schemas, "Problem": PROBLEM, "Error": ERROR},
             "securitySchemes": {
@@ -99,11 +102,11 @@ def _models(every: list[Operation[Any, Any]]) -> tuple[dict[Any, JsonObject], Js
     bodies: list[Side] = [
         (asks, "validation")
         for one in every
-        if one.method == "POST"
+        if method(one) == "POST"
         for asks in _bodies(one).values()
     ]
     answers: list[Side] = [
-        (one.answers, "serialization") for one in every if issubclass(one.answers, BaseModel)
+        (one.result, "serialization") for one in every if issubclass(one.result, BaseModel)
     ]
     references, found = models_json_schema([*bodies, *answers], ref_template=REFERENCE)
     return dict(references), found.get("$defs", {})
@@ -116,7 +119,7 @@ def _operation(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
         "description": one.description,
         "responses": _responses(one, references),
     }
-    if one.method == "GET":
+    if method(one) == "GET":
         told["parameters"] = _parameters(one)
     else:
         content = {
@@ -129,19 +132,24 @@ def _operation(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> J
 
 def _bodies(one: Operation[Any, Any]) -> dict[str, type[BaseModel]]:
     """Return what the body of a request may be, by its media type."""
-    if one.multipart is None:
-        return {"application/json": one.asks}
-    as_json = {} if one.asks_json is None else {"application/json": one.asks_json}
-    return {"multipart/form-data": one.asks, **as_json}
+    if one.upload_limit is None:
+        return {"application/json": one.request}
+    as_json = {} if one.alternative is None else {"application/json": one.alternative}
+    return {"multipart/form-data": one.request, **as_json}
+
+
+def path_of(one: Operation[Any, Any]) -> str:
+    """Return the path of an operation, with variables as OpenAPI writes them."""
+    return f"/api/{path(one)}".replace("<", "{").replace(">", "}")
 
 
 def _parameters(one: Operation[Any, Any]) -> list[JsonObject]:
-    schema = one.asks.model_json_schema()
+    schema = one.request.model_json_schema()
     required = schema.get("required", ())
     parameters: list[JsonObject] = []
     for name, told in schema.get("properties", {}).items():
         kind = {key: value for key, value in _sayable(told).items() if key != "description"}
-        where = "path" if f"{{{name}}}" in one.path else "query"
+        where = "path" if f"{{{name}}}" in path_of(one) else "query"
         parameter = {"name": name, "in": where, "required": name in required, "schema": kind}
         if "description" in told:
             parameter["description"] = told["description"]
@@ -160,24 +168,25 @@ def _sayable(told: JsonObject) -> JsonObject:
 
 def _responses(one: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
     schema: JsonObject = {"type": "string", "format": "binary"}
-    media: tuple[str, ...] = (one.media,)
-    if one.media == "application/json":
-        schema = references[one.answers, "serialization"]
-    elif one.media == "text/event-stream":
+    media: tuple[str, ...] = SENT
+    if issubclass(one.result, BaseModel):
+        media = ("application/json",)
+        schema = references[one.result, "serialization"]
+    elif issubclass(one.result, Events):
+        media = ("text/event-stream",)
         schema = EVENT
-    else:
-        media = SENT
     content = {name: {"schema": schema} for name in media}
     answers: JsonObject = {"200": {"description": "Done.", "content": content}}
-    if one.tagged:
+    is_get = method(one) == "GET"
+    if is_get and not issubclass(one.result, Events):
         answers["200"]["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers["304"] = {"description": "As the If-None-Match of the request has it."}
-    if one.media == "text/event-stream" and one.method == "GET":
+    if is_get and issubclass(one.result, Events):
         answers["204"] = {"description": "There are no more events."}
-    if one.media == "application/octet-stream":
+    if issubclass(one.result, File):
         answers["206"] = {"description": "The range that was asked for.", "content": content}
     refused = {*REFUSALS, *one.errors, *TROUBLE}
-    refused |= {*BODY_REFUSALS} if one.method == "POST" else set()
+    refused |= {*BODY_REFUSALS} if not is_get else set()
     for status in sorted(refused):
         answers[str(status)] = {
             "description": phrase(status),

@@ -1,18 +1,16 @@
 """The API's streams: calling a tool and following it, also again after the connection broke."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flask import has_request_context, request
+from flask import has_request_context
+from flask import request as http_request
 from pydantic import Field
-from werkzeug.wrappers import Response
 
 from covalt_git.calls.background import RUNNING, Follower, Installing, Started
 from covalt_git.calls.idempotency import IdTakenError
@@ -20,15 +18,16 @@ from covalt_git.elicitation.requests import NoOpenQuestionError, Respondent
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.json_values import JsonObject, canonical_json
-from covalt_git.models.elicitation import QuestionKind
+from covalt_git.models.elicitation import QuestionKind  # noqa: TC001 - pydantic reads it
 from covalt_git.names import ToolId, check_new_id, new_id
+from covalt_git.operations.calls import CallAnswer, CallTool, answer, answer_of, as_request
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Events, InvalidRequestError, Request, Result, operation
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.workspaces import commits
 from covalt_server import request_context
 from covalt_server.api import errors
 from covalt_server.api.call_streams import END, LOOK_S, CallStream, Followed, OnDisconnect, event
-from covalt_server.api.calls import CallAnswer, CallTool, answer, answer_of, as_request
-from covalt_server.api.http import Answer, Asked, InvalidRequestError, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +60,7 @@ class StreamCall(CallTool):
     )
 
 
-class ResumeStream(Asked):
+class ResumeStream(Request):
     """Which call to follow, and from where."""
 
     call_id: str = Field(max_length=200)
@@ -73,7 +72,7 @@ class ResumeStream(Asked):
     )
 
 
-class AnswerQuestion(Asked):
+class AnswerQuestion(Request):
     """What is answered to a call that asks."""
 
     call_id: str = Field(max_length=200)
@@ -83,14 +82,14 @@ class AnswerQuestion(Asked):
     )
 
 
-class QuestionsLeft(Answer):
+class QuestionsLeft(Result):
     """Which of the questions still wait for an answer."""
 
     open: tuple[str, ...]
 
 
-@operation("POST", errors=(404, 409, 501), media="text/event-stream")
-def stream(asked: StreamCall) -> Response:
+@operation(changes=True, errors=(404, 409, 501))
+def stream(context: Context, request: StreamCall) -> Events:
     """Call a tool and follow it by server-sent events, each with its ``id`` and JSON as ``data``.
 
     - ``ToolCallQueued`` at once: ``call_id``, ``chat_id``, ``tool_id``, ``at``; and again with
@@ -113,50 +112,50 @@ def stream(asked: StreamCall) -> Response:
     closed, the call is cancelled, has ended within a second and is recorded; with ``on_disconnect``
     ``continue`` it goes on.  A client comes back by resume_stream, to whatever became of it.  The same call streamed again under its ``call_id`` does not run again.
     """
-    return _listened(begun(asked))
+    return _listened(begun(context, request))
 
 
-@operation("POST", errors=(404, 409))
-def answer_question(asked: AnswerQuestion) -> QuestionsLeft:
+@operation(changes=True, errors=(404, 409))
+def answer_question(context: Context, request: AnswerQuestion) -> QuestionsLeft:
     """Answer what a call asks that is followed here: ``{"name": {"action": "accept", "content": {...}}}``.
 
     An answer that does not fit its question is refused with ``invalid_answer``, and may be given again.
     """
-    inquiry = followed(asked.call_id).asking()
-    if inquiry is None or inquiry.id != asked.question_id:
+    inquiry = followed(context, request.call_id).asking()
+    if inquiry is None or inquiry.id != request.question_id:
         raise NoOpenQuestionError("that is not asked any more")
-    for key, one in asked.answers.items():
+    for key, one in request.answers.items():
         inquiry.answer(key, one)
     return QuestionsLeft(open=tuple(inquiry.open()))
 
 
-def followed(call_id: str) -> CallStream:
+def followed(context: Context, call_id: str) -> CallStream:
     """Return a call that is followed here.
 
     Raises:
         UnknownNameError: where there is none, or its tool does not exist for the role.
     """
     made = request_context.streams().get(call_id)
-    if made is None or not request_context.catalog().sees(made.call.tool_id):
+    if made is None or not context.catalog.sees(made.call.tool_id):
         raise _unknown(call_id)
     return made
 
 
-def begun(asked: StreamCall) -> CallStream:
+def begun(context: Context, request: StreamCall) -> CallStream:
     """Begin a call, or find the one that was begun under its id.
 
     Raises:
         CovaltError: where it can be refused before it starts.
     """
-    opened = request_context.project()
-    chat = request_context.chat(asked.chat_id)
-    call_id = new_id() if asked.call_id is None else check_new_id(asked.call_id, "call")
-    tool_id = str(ToolId.parse(asked.tool_id))
-    call = Followed(call_id, asked.chat_id, tool_id, canonical_json.dumps(asked.args))
-    wanted = replace(as_request(asked), call_id=call_id, fresh=asked.call_id is None)
+    opened = context.project
+    chat = context.chat(request.chat_id)
+    call_id = new_id() if request.call_id is None else check_new_id(request.call_id, "call")
+    tool_id = str(ToolId.parse(request.tool_id))
+    call = Followed(call_id, request.chat_id, tool_id, canonical_json.dumps(request.args))
+    wanted = replace(as_request(request), call_id=call_id, fresh=request.call_id is None)
     if not opened.engine().is_made(chat, wanted):
         opened.engine().check(wanted)
-    new = CallStream(call, on_disconnect=asked.on_disconnect)
+    new = CallStream(call, on_disconnect=request.on_disconnect)
     made = request_context.streams().find_or_add(call_id, new)
     if made.call != call:
         raise IdTakenError(call_id, "another call")
@@ -165,17 +164,19 @@ def begun(asked: StreamCall) -> CallStream:
         def make(chat: ChatStore, waits: Waiting, follower: Follower) -> CallOutcome:
             return opened.engine(waits, follower).call(chat, wanted)
 
-        _start(opened, make, made, asked.can_ask)
+        _start(opened, make, made, request.can_ask)
     return made
 
 
-def approved(execution_id: str, *, can_ask: tuple[QuestionKind, ...]) -> CallStream:
+def approved(
+    context: Context, execution_id: str, *, can_ask: tuple[QuestionKind, ...]
+) -> CallStream:
     """Approve a call and begin it; :meth:`Approvals.approve` says what it may end in.
 
     Raises:
         UnknownNameError: when nothing of that id was ever asked.
     """
-    opened = request_context.project()
+    opened = context.project
     asked = opened.approvals().find(execution_id)
     args = canonical_json.dumps(asked.args)
     call = Followed(asked.call_id, asked.chat_id, asked.tool_id, args)
@@ -195,8 +196,8 @@ def approved(execution_id: str, *, can_ask: tuple[QuestionKind, ...]) -> CallStr
     return made
 
 
-@operation("GET", errors=(404,), media="text/event-stream", place="stream/<call_id>")
-def resume_stream(asked: ResumeStream) -> Response:
+@operation(errors=(404,))
+def resume_stream(context: Context, request: ResumeStream) -> Events:
     """Go on following a call behind the event that ``after`` or ``Last-Event-ID`` names.
 
     The events of a call are kept by the server that runs it, the last 4096 of them and 4 MiB, until some
@@ -204,40 +205,42 @@ def resume_stream(asked: ResumeStream) -> Response:
     or the call is another process's, its end is told as it was recorded.  Behind the last event there is
     nothing: that is answered with 204, at which browsers stop asking.
     """
-    after = asked.after
+    after = request.after
     if after is None and has_request_context():
-        after = request.headers.get("Last-Event-ID")
+        after = http_request.headers.get("Last-Event-ID")
     if after is not None and after != END and not (after.isascii() and after.isdigit()):
         raise InvalidRequestError("'after' is the id of an event: a number, or end")
-    found = request_context.streams().get(asked.call_id)
-    if found is not None and asked.chat_id in {None, found.call.chat_id}:
-        if not request_context.catalog().sees(found.call.tool_id):
-            raise _unknown(asked.call_id)
+    found = request_context.streams().get(request.call_id)
+    if found is not None and request.chat_id in {None, found.call.chat_id}:
+        if not context.catalog.sees(found.call.tool_id):
+            raise _unknown(request.call_id)
         if after == END and found.ended_at is not None:
-            return Response(status=204)
+            return Events(None)
         return _listened(found, after=int(after or 0) if after != END else 0)
-    chat_id = _chat_of(asked)
+    chat_id = _chat_of(context, request)
     if after == END:
-        return Response(status=204)
-    return _events(_recorded(request_context.project(), chat_id, asked.call_id))
+        return Events(None)
+    return Events(_recorded(context.project, chat_id, request.call_id))
 
 
-def _listened(made: CallStream, *, after: int = 0) -> Response:
+def _listened(made: CallStream, *, after: int = 0) -> Events:
     leave = made.listen()
-    response = _events(made.events(after))
-    response.call_on_close(leave)
-    return response
-
-
-def _events(parts: Iterator[bytes]) -> Response:
-    return Response(parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"})
+    return Events(made.events(after), leave)
 
 
 def _start(
     opened: Project, make: Make, made: CallStream, can_ask: tuple[QuestionKind, ...]
 ) -> None:
-    work = (opened, make, made, frozenset(can_ask))
-    threading.Thread(target=_follow, args=work, name="covalt-git call").start()
+    call, running = made.call, ExitStack()
+    running.enter_context(
+        RUNNING.named(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id)
+    )
+
+    def work() -> None:
+        with running:
+            _follow(opened, make, made, frozenset(can_ask))
+
+    threading.Thread(target=work, name="covalt-git call").start()
 
 
 def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[QuestionKind]) -> None:
@@ -253,10 +256,7 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
     try:
         respondent = Respondent(kinds, made.ask)
         follower = Follower(lambda told: _tell(made, told), made.cancel, respondent)
-        with (
-            RUNNING.named(call.call_id, made.cancel, chat_id=call.chat_id, tool_id=call.tool_id),
-            opened.chats.open(call.chat_id) as chat,
-        ):
+        with opened.chats.open(call.chat_id) as chat:
             try:
                 outcome = make(chat, waits, follower)
             finally:  # a refusal may have settled an approval, too
@@ -290,18 +290,18 @@ def _tell(made: CallStream, told: CallEvent) -> None:
             made.tell("ToolCallLog", level=level, message=message)
 
 
-def _chat_of(asked: ResumeStream) -> str:
+def _chat_of(context: Context, request: ResumeStream) -> str:
     """Return the chat that has a call which exists for the role."""
-    if asked.chat_id is not None:
-        request_context.index().sync_chat(request_context.chat(asked.chat_id))
+    if request.chat_id is not None:
+        context.index().sync_chat(context.chat(request.chat_id))
     else:
-        request_context.index().sync_chats()
-    for chat_id in request_context.index().chats_of_record(asked.call_id):
-        call = request_context.index().call(chat_id, asked.call_id)
-        known = call is not None and request_context.catalog().sees(call.tool_id)
-        if known and asked.chat_id in {None, chat_id}:
+        context.index().sync_chats()
+    for chat_id in context.index().chats_of_record(request.call_id):
+        call = context.index().call(chat_id, request.call_id)
+        known = call is not None and context.catalog.sees(call.tool_id)
+        if known and request.chat_id in {None, chat_id}:
             return chat_id
-    raise _unknown(asked.call_id)
+    raise _unknown(request.call_id)
 
 
 def _unknown(call_id: str) -> UnknownNameError:

@@ -141,7 +141,7 @@ def _pushed(
     try:
         return pushing.push(chat, asked, stream, by=request_context.project().principal.id)
     finally:
-        request_context.indexed(chat)
+        request_context.context().update_index(chat)
 
 
 @pages.route("/<path:path>")

@@ -9,9 +9,12 @@ from flask import Blueprint, flash, render_template, request
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import ApprovalState
-from covalt_server.api import approvals, http, streams
+from covalt_git.operations import approvals
+from covalt_git.operations.registry import parse
+from covalt_server.api import http, streams
 from covalt_server.pages import elicitation, layout
 from covalt_server.render.results import as_code
+from covalt_server.request_context import ask, context
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -24,8 +27,8 @@ STATES: tuple[str, ...] = get_args(ApprovalState)
 @pages.get("/approvals")
 def approval_list() -> str:
     """List the approvals that wait, or those in another state, newest first."""
-    asked = http.parsed(approvals.ListApprovals, http.from_query(request.args))
-    found = approvals.list_approvals(asked).approvals
+    asked = parse(approvals.ListApprovals, http.single(request.args))
+    found = approvals.list_approvals.perform(context(), asked).approvals
     # Not by Jinja's filter, which writes <, >, & and ' as escapes: people read what would run.
     arguments = [canonical_json.dumps(one.args).decode() for one in found]
     return render_template(
@@ -39,8 +42,7 @@ def approval_list() -> str:
 @pages.get("/approvals/<execution_id>")
 def approval(execution_id: str) -> str:
     """Show what one approval is about."""
-    asked = approvals.GetApproval(execution_id=execution_id)
-    shown = approvals.get_approval(asked)
+    shown = ask(approvals.get_approval, execution_id=execution_id)
     return render_template(
         "approval.html", approval=shown, arguments=as_code(shown.args, exact=True)
     )
@@ -52,7 +54,7 @@ def approve(execution_id: str) -> Response:
 
     Where the files or the tool changed since it was asked, nothing runs and the new question is.
     """
-    made = streams.approved(execution_id, can_ask=elicitation.KINDS)
+    made = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
     try:
         return elicitation.onward(made)
     except ApprovalRenewedError as again:
@@ -63,7 +65,7 @@ def approve(execution_id: str) -> Response:
 @pages.post("/approvals/<execution_id>/deny")
 def deny(execution_id: str) -> Response:
     """Deny a call: it never runs."""
-    done = approvals.deny_call(approvals.DenyCall(execution_id=execution_id))
+    done = ask(approvals.deny_call, execution_id=execution_id)
     return layout.back(
         "calls.call", "Denied: it did not run.", chat_id=done.chat_id, call_id=done.id
     )

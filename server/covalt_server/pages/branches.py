@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, flash, render_template, request
 
-from covalt_server.api import branches, chat_store, merges
+from covalt_git.operations import branches, chats, merges, workspace_files
 from covalt_server.pages import layout
+from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -29,8 +30,11 @@ def restore(chat_id: str) -> Response:
     """Bring all files, or the one at ``path``, back to what they were in a state."""
     path = request.form.get("path")
     manifest = request.form.get("manifest", "")
-    done = branches.restore_workspace.ask(
-        chat_id=chat_id, manifest=manifest, paths=(path,) if path else ()
+    done = ask(
+        workspace_files.restore_workspace,
+        chat_id=chat_id,
+        manifest=manifest,
+        paths=(path,) if path else (),
     )
     message = "Restored, as a state of its own." if done.made else "All of it was so already."
     if path:
@@ -41,8 +45,8 @@ def restore(chat_id: str) -> Response:
 @pages.get("/chats/<chat_id>/merge")
 def merge_preview(chat_id: str) -> str:
     """Show what merging a branch would do, and ask about every conflict."""
-    found = merges.merge_branch.ask(
-        chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
+    found = ask(
+        merges.merge_branch, chat_id=chat_id, branch=request.args.get("branch", ""), dry_run=True
     )
     return render_template("merge.html", chat_id=chat_id, merge=found, choice=CHOICE)
 
@@ -55,8 +59,11 @@ def merge(chat_id: str) -> Response | str:
         for name, decision in request.form.items()
         if name.startswith(CHOICE) and decision
     ]
-    done = merges.merge_branch.ask(
-        chat_id=chat_id, branch=request.form.get("branch", ""), resolutions=decisions
+    done = ask(
+        merges.merge_branch,
+        chat_id=chat_id,
+        branch=request.form.get("branch", ""),
+        resolutions=decisions,
     )
     if done.status == "conflicts":  # there are others by now, or somebody left one out
         return render_template("merge.html", chat_id=chat_id, merge=done, choice=CHOICE)
@@ -68,7 +75,7 @@ def merge(chat_id: str) -> Response | str:
 @pages.get("/chats/<chat_id>/conflicts")
 def conflicts(chat_id: str) -> str:
     """List the conflicts that merges left to be decided."""
-    found = merges.list_conflicts.ask(chat_id=chat_id).conflicts
+    found = ask(merges.list_conflicts, chat_id=chat_id).conflicts
     return render_template("conflicts.html", chat_id=chat_id, conflicts=found)
 
 
@@ -76,8 +83,11 @@ def conflicts(chat_id: str) -> str:
 def resolve(chat_id: str) -> Response:
     """Decide one conflict that was left."""
     form = request.form
-    done = merges.resolve_conflict.ask(
-        chat_id=chat_id, path=form.get("path", ""), decision=form.get("decision", "")
+    done = ask(
+        merges.resolve_conflict,
+        chat_id=chat_id,
+        path=form.get("path", ""),
+        decision=form.get("decision", ""),
     )
     page = "branches.conflicts" if done.conflicts else "chats.history"
     return layout.back(page, "Decided.", chat_id=chat_id)
@@ -87,15 +97,18 @@ def resolve(chat_id: str) -> Response:
 def rename(chat_id: str) -> Response:
     """Give a branch another name."""
     name = request.form.get("name", "").strip()
-    branches.rename_branch.ask(chat_id=chat_id, branch=request.form.get("branch", ""), name=name)
+    ask(branches.rename_branch, chat_id=chat_id, branch=request.form.get("branch", ""), name=name)
     return layout.back("chats.history", "Renamed.", chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/branches/delete")
 def delete_branch(chat_id: str) -> Response:
     """Delete a branch; one with work of its own only if that was said."""
-    branches.delete_branch.ask(
-        chat_id=chat_id, branch=request.form.get("branch", ""), force="force" in request.form
+    ask(
+        branches.delete_branch,
+        chat_id=chat_id,
+        branch=request.form.get("branch", ""),
+        force="force" in request.form,
     )
     message = "The branch is gone; its states stay for 30 days."
     return layout.back("chats.history", message, chat_id=chat_id)
@@ -104,8 +117,8 @@ def delete_branch(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/fork")
 def fork(chat_id: str) -> Response:
     """Make another chat with the same history, and go there."""
-    made = chat_store.fork_chat.ask(
-        chat_id=chat_id, title=request.form.get("title", "").strip() or None
+    made = ask(
+        chats.fork_chat, chat_id=chat_id, title=request.form.get("title", "").strip() or None
     )
     return layout.back(
         "chats.history", "This is the new chat; it goes its own way.", chat_id=made.id
@@ -118,5 +131,5 @@ def delete_chat(chat_id: str) -> Response:
     if request.form.get("confirm", "").strip() != chat_id:
         flash("Nothing was deleted: the chat's id was not typed.", "warn")
         return layout.back("chats.history", chat_id=chat_id)
-    chat_store.delete_chat.ask(chat_id=chat_id)
+    ask(chats.delete_chat, chat_id=chat_id)
     return layout.back("chats.chat_list", "Deleted, with its history and its folder.")

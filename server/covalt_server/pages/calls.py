@@ -9,16 +9,17 @@ from flask import Blueprint, current_app, g, render_template, request
 
 from covalt_git.manifests.state_files import read_state
 from covalt_git.models.toolset_state import NetworkGrant
+from covalt_git.operations import calls, workspace_files
 from covalt_git.toolsets.toolset import STATE_FOLDER
 from covalt_server import request_context
-from covalt_server.api import calls, workspace
 from covalt_server.pages import layout
 from covalt_server.render import code, markdown
 from covalt_server.render.results import Place, as_code, shown
+from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
-    from covalt_server.api.calls import CallAnswer
-    from covalt_server.api.workspace import WorkspaceDiff
+    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.workspace_files import WorkspaceDiff
 
 pages = Blueprint("calls", __name__)
 
@@ -26,8 +27,7 @@ pages = Blueprint("calls", __name__)
 @pages.get("/chats/<chat_id>/calls/<call_id>")
 def call(chat_id: str, call_id: str) -> str:
     """Show a call; one that still waits or runs is shown as that."""
-    asked = calls.GetCall(chat_id=chat_id, call_id=call_id)
-    found = calls.get_call(asked)
+    found = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
     chat = request_context.chat(chat_id)
     finished = found.post_manifest_id is not None
     result = shown(chat, found, _place(found)) if finished else None
@@ -55,7 +55,8 @@ def _changed(found: CallAnswer) -> WorkspaceDiff | None:
     """Return what a call did to the files, as far as it is finished."""
     if found.post_manifest_id is None:
         return None
-    return workspace.get_workspace_diff.ask(
+    return ask(
+        workspace_files.get_workspace_diff,
         chat_id=found.chat_id,
         old=found.pre_manifest_id or "",
         new=found.post_manifest_id,

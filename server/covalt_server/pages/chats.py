@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template, request
 
+from covalt_git.operations import branches, chats, manifests, merges, workspace_files
 from covalt_git.workspaces.history import layout
 from covalt_server import request_context
-from covalt_server.api import chats, merges, workspace
-from covalt_server.api.http import Nothing
 from covalt_server.pages import layout as shell
 from covalt_server.render import code, history_graph
+from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from covalt_git.models.chats import Branch
     from covalt_git.models.commit_record import Source
-    from covalt_server.api.chats import ChatDetail, ManifestRow
+    from covalt_git.operations.chats import ChatDetail
+    from covalt_git.operations.manifests import ManifestRow
 
 
 pages = Blueprint("chats", __name__)
@@ -37,7 +38,7 @@ _AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
 @pages.get("/chats")
 def chat_list() -> str:
     """List the chats, newest first."""
-    found = chats.list_chats(Nothing())
+    found = ask(chats.list_chats)
     return render_template("chat_list.html", chats=found.chats, damaged=found.damaged)
 
 
@@ -46,7 +47,7 @@ def make() -> Response:
     """Make a chat, and go there."""
     title = request.form.get("title", "").strip()
     chat_id = request.form.get("chat_id", "").strip() or None
-    chat = chats.create_chat.ask(title=title, chat_id=chat_id)
+    chat = ask(chats.create_chat, title=title, chat_id=chat_id)
     return shell.back("chats.history", "Made.", chat_id=chat.id)
 
 
@@ -55,8 +56,8 @@ def history(chat_id: str) -> str:
     """Show the states of a chat's files, newest first, and where its folder is."""
     branch = request.args.get("branch") or None
     before = request.args.get("before") or None
-    chat = chats.get_chat.ask(chat_id=chat_id)
-    page = chats.list_manifests.ask(chat_id=chat_id, branch=branch, before=before, limit=PAGE)
+    chat = ask(chats.get_chat, chat_id=chat_id)
+    page = ask(manifests.list_manifests, chat_id=chat_id, branch=branch, before=before, limit=PAGE)
     lanes, cells = _picture(chat, branch, before, page.manifests)
     merged = any(one.source == "merge" for one in page.manifests)
     return render_template(
@@ -68,7 +69,7 @@ def history(chat_id: str) -> str:
         cells=cells,
         branch=branch,
         before=before,
-        conflicts=len(merges.list_conflicts.ask(chat_id=chat_id).conflicts) if merged else 0,
+        conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
         suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
     )
 
@@ -76,22 +77,26 @@ def history(chat_id: str) -> str:
 @pages.get("/chats/<chat_id>/states/<manifest>")
 def state(chat_id: str, manifest: str) -> str:
     """Show one state of a chat's files: what made it, and what that changed."""
-    shown = chats.get_workspace_manifest.ask(chat_id=chat_id, manifest=manifest)
+    shown = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest)
     before = shown.parents[0] if shown.parents else ""
-    branches = chats.list_branches.ask(chat_id=chat_id).branches
+    heads = ask(branches.list_branches, chat_id=chat_id).branches
     return render_template(
         "state.html",
         chat_id=chat_id,
         state=shown,
         before=before,
-        diff=workspace.get_workspace_diff.ask(
-            chat_id=chat_id, old=before, new=shown.id, patches=shell.MOST_PATCHES
+        diff=ask(
+            workspace_files.get_workspace_diff,
+            chat_id=chat_id,
+            old=before,
+            new=shown.id,
+            patches=shell.MOST_PATCHES,
         ),
         patch=code.diff,
-        branches=branches,
-        heads_here=[one for one in branches if one.manifest_id == shown.id],
-        choices=choices(chat_id, branches),
-        suggested=suggested(branches, shown.source),
+        branches=heads,
+        heads_here=[one for one in heads if one.manifest_id == shown.id],
+        choices=choices(chat_id, heads),
+        suggested=suggested(heads, shown.source),
     )
 
 
@@ -100,10 +105,10 @@ def branch(chat_id: str) -> Response:
     """Make a branch, and bring the folder to it if that was asked."""
     name = request.form.get("name", "").strip()
     start = request.form.get("from_manifest") or None
-    chats.create_branch.ask(chat_id=chat_id, name=name, from_manifest=start)
+    ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if "switch" not in request.form:
         return shell.back("chats.history", "The branch is there.", chat_id=chat_id)
-    chats.switch_branch.ask(chat_id=chat_id, branch=name)
+    ask(branches.switch_branch, chat_id=chat_id, branch=name)
     message = "The branch is there, and the folder is on it."
     return shell.back("chats.history", message, chat_id=chat_id)
 
@@ -111,14 +116,14 @@ def branch(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/switch")
 def switch(chat_id: str) -> Response:
     """Bring the folder to a branch."""
-    chats.switch_branch.ask(chat_id=chat_id, branch=request.form.get("branch", ""))
+    ask(branches.switch_branch, chat_id=chat_id, branch=request.form.get("branch", ""))
     return _afterwards(chat_id, "The folder is on that branch now.")
 
 
 @pages.post("/chats/<chat_id>/edits")
 def save(chat_id: str) -> Response:
     """Make what a person changed in the folder a state."""
-    saved = chats.save_edits.ask(chat_id=chat_id)
+    saved = ask(workspace_files.save_edits, chat_id=chat_id)
     return _afterwards(chat_id, "Saved." if saved.changed else shell.UNCHANGED)
 
 
@@ -126,17 +131,21 @@ def save(chat_id: str) -> Response:
 def difference(chat_id: str) -> str:
     """Show what differs between two states, or between one and the folder as it is now."""
     old, new = request.args.get("old", "HEAD"), request.args.get("new", "")
-    branches = chats.list_branches.ask(chat_id=chat_id).branches
+    heads = ask(branches.list_branches, chat_id=chat_id).branches
     return render_template(
         "difference.html",
         chat_id=chat_id,
         old=old,
         new=new,
-        diff=workspace.get_workspace_diff.ask(
-            chat_id=chat_id, old=old, new=new, patches=shell.MOST_PATCHES
+        diff=ask(
+            workspace_files.get_workspace_diff,
+            chat_id=chat_id,
+            old=old,
+            new=new,
+            patches=shell.MOST_PATCHES,
         ),
         patch=code.diff,
-        choices=choices(chat_id, branches, old, new),
+        choices=choices(chat_id, heads, old, new),
     )
 
 
@@ -185,16 +194,14 @@ class Choice:
     label: str
 
 
-def choices(
-    chat_id: str, branches: Sequence[Branch], *chosen: str
-) -> dict[str, tuple[Choice, ...]]:
+def choices(chat_id: str, heads: Sequence[Branch], *chosen: str) -> dict[str, tuple[Choice, ...]]:
     """Return the options by the heading they stand under; those that are ``chosen`` among them."""
-    recent = chats.list_manifests.ask(chat_id=chat_id, limit=MOST_RECENT).manifests
-    active = next(one.name for one in branches if one.active)
+    recent = ask(manifests.list_manifests, chat_id=chat_id, limit=MOST_RECENT).manifests
+    active = next(one.name for one in heads if one.active)
     groups = {
         "Branches": (
             Choice("HEAD", f"{active} (the folder's branch)"),
-            *(Choice(one.name, one.name) for one in branches if one.manifest_id and not one.active),
+            *(Choice(one.name, one.name) for one in heads if one.manifest_id and not one.active),
         ),
         "Last states": tuple(Choice(one.id, f"{one.id[:SHORT]} {one.title}") for one in recent),
     }

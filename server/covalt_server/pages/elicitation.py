@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values
 from covalt_server.pages import layout
+from covalt_server.request_context import context
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -82,7 +83,7 @@ def answer(call_id: str, question_id: str, key: str) -> Response | str:
 
 def _found(call_id: str, question_id: str) -> tuple[CallStream, Inquiry | None]:
     """Return a call that is followed here, and what it asks under that id, if it still does."""
-    made = streams.followed(call_id)
+    made = streams.followed(context(), call_id)
     asks = made.asking()
     return made, asks if asks is not None and asks.id == question_id else None
 

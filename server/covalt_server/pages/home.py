@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
+from covalt_git.operations import chats, toolsets
 from covalt_server import request_context
-from covalt_server.api import chats as api_chats
-from covalt_server.api import toolsets as api_toolsets
-from covalt_server.api.http import Nothing
+from covalt_server.request_context import ask
 
 pages = Blueprint("home", __name__)
 
@@ -17,13 +16,13 @@ MOST_CHATS = 8
 @pages.get("/")
 def home() -> str:
     """Show where to go on, and where to begin when there is nothing yet."""
-    toolsets = api_toolsets.list_toolsets(Nothing()).toolsets
-    chats = api_chats.list_chats(Nothing()).chats
+    every = ask(toolsets.list_toolsets).toolsets
+    recent = ask(chats.list_chats).chats
     return render_template(
         "home.html",
-        chats=chats[:MOST_CHATS],
-        more_chats=len(chats) > MOST_CHATS,
-        waiting=request_context.waiting_approvals(),
-        toolsets=toolsets,
-        broken=[one for one in toolsets if not one.sound],
+        chats=recent[:MOST_CHATS],
+        more_chats=len(recent) > MOST_CHATS,
+        waiting=request_context.pending_approvals(),
+        toolsets=every,
+        broken=[one for one in every if not one.sound],
     )

@@ -13,16 +13,17 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from covalt_git.errors import CovaltError
 from covalt_git.installs.pending_imports import Bundle, drop_bundle, stage_bundle, staged_bundle
 from covalt_git.installs.signatures import SignerChangedError
-from covalt_server.api import bundles
+from covalt_git.operations import bundles
+from covalt_server.api.http import upload
 from covalt_server.pages import layout
-from covalt_server.request_context import as_admin
+from covalt_server.request_context import as_admin, context
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from werkzeug.wrappers import Response
 
-    from covalt_server.api.bundles import ToolsetImported
+    from covalt_git.operations.bundles import ToolsetImported
 
 pages = Blueprint("imports", __name__)
 
@@ -44,11 +45,11 @@ def choose() -> str:
 def bring() -> Response:
     """Check a bundle, and show what would come; of one that is refused nothing stays."""
     root = as_admin(_WHAT).root
-    request.max_content_length = bundles.most_bundle_bytes()
+    request.max_content_length = bundles.MOST_FORM_BYTES
     try:
         bundle = _brought()
         # Who signed it is told on the page of what was looked at, where it is accepted or not.
-        bundles.brought(bundle, dry_run=True, accept_signer=True)
+        bundles.brought(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:
         return _refused(error)
     return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
@@ -60,10 +61,10 @@ def review(bundle_id: UUID) -> str | Response:
     bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
     changed = None
     try:
-        found = bundles.brought(bundle, dry_run=True)
+        found = bundles.brought(context(), bundle, dry_run=True)
     except SignerChangedError as error:
         changed = error
-        found = bundles.brought(bundle, dry_run=True, accept_signer=True)
+        found = bundles.brought(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:  # somebody else took it in meanwhile
         return _refused(error)
     return render_template(
@@ -78,6 +79,7 @@ def take_in(bundle_id: UUID) -> Response:
     bundle = staged_bundle(root, bundle_id)
     try:
         taken = bundles.brought(
+            context(),
             bundle,
             dry_run=False,
             force="force" in request.form,
@@ -101,7 +103,8 @@ def _brought() -> Bundle:
     file, url = request.files.get("file"), request.form.get("url", "").strip()
     if file is not None and file.filename:
         signature = request.files.get("signature")
-        return bundles.sent(file, signature if signature and signature.filename else None)
+        signed = upload(signature) if signature and signature.filename else None
+        return bundles.sent(upload(file), signed)
     if url:
         return Bundle.fetched(url)
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")

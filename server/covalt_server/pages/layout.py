@@ -130,7 +130,7 @@ def _facts() -> dict[str, Any]:
     """Return what the bar says of the project; an error page must not fail for want of it."""
     try:
         project = request_context.project()
-        waiting = len(request_context.waiting_approvals())
+        waiting = len(request_context.pending_approvals())
     except CovaltError:
         return {"project_name": "", "role": None, "count": 0}
     return {"project_name": project.root.name, "role": project.principal.role, "count": waiting}

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git.json_values import canonical_json
+from covalt_git.operations import chats, tools
 from covalt_server import request_context
-from covalt_server.api import chats as api_chats
 from covalt_server.api import streams
-from covalt_server.api import tools as api_tools
-from covalt_server.api.http import Nothing
 from covalt_server.forms import form as form_values
 from covalt_server.pages import elicitation
 from covalt_server.render.results import as_code
+from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
-    from covalt_server.api.tools import ToolDetail
+    from covalt_git.operations.tools import ToolDetail
     from covalt_server.forms.form import Submitted
 
 pages = Blueprint("tools", __name__)
@@ -40,22 +39,22 @@ def tool_picker() -> str:
     """Offer the tools by where they come from, or those that are like what was searched."""
     asked, toolset_id = (request.args.get(name, "").strip()[:200] for name in ("q", "toolset"))
     catalog, index = request_context.catalog(), request_context.toolset_index()
-    tools = catalog.visible(index.tools())
-    found = [tool for tool in tools if toolset_id in {"", tool.toolset_id}]
+    visible = catalog.visible(index.tools())
+    found = [tool for tool in visible if toolset_id in {"", tool.toolset_id}]
     if asked:
         found = catalog.search(index, asked, limit=MOST_FOUND, toolset_id=toolset_id)
     whole = not asked and not toolset_id
     shown = [] if whole and len(found) > MOST_SHOWN else found[:MOST_SHOWN]
     return render_template(
         "tool_picker.html",
-        groups=api_tools.grouped(shown, whole=whole),
+        groups=tools.grouped(request_context.context(), shown, whole=whole),
         counts=Counter(tool.toolset_id for tool in found),
         asked=asked,
         toolset_id=toolset_id,
         folded=whole and not shown,
         found=len(found),
         most=MOST_SHOWN,
-        total=len(tools),
+        total=len(visible),
         chat=_known_chat(request.args.get("chat")),
     )
 
@@ -78,21 +77,22 @@ def call(tool_id: str) -> Response | str:
     if form.wants == "redraw":
         return _page(found, form, chat_id=chat_id)
     if chat_id == NEW_CHAT:
-        chat_id = api_chats.create_chat(api_chats.CreateChat(title=found.name)).id
+        chat_id = ask(chats.create_chat, title=found.name).id
     made = streams.begun(
+        request_context.context(),
         streams.StreamCall(
             chat_id=chat_id,
             tool_id=found.tool_id,
             args=form.value,
             on_disconnect="continue",
             can_ask=elicitation.KINDS,
-        )
+        ),
     )
     return elicitation.onward(made)
 
 
 def _tool(tool_id: str) -> ToolDetail:
-    return api_tools.get_tool(api_tools.GetTool(tool_id=tool_id[:200]))
+    return ask(tools.get_tool, tool_id=tool_id[:200])
 
 
 def _opened(found: ToolDetail) -> Submitted:
@@ -109,15 +109,15 @@ def _opened(found: ToolDetail) -> Submitted:
 
 
 def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
-    chats = api_chats.list_chats(Nothing()).chats
+    known = ask(chats.list_chats).chats
     chosen = _known_chat(chat_id)
-    if chosen is None and chat_id != NEW_CHAT and chats:
-        chosen = chats[0].id
+    if chosen is None and chat_id != NEW_CHAT and known:
+        chosen = known[0].id
     return render_template(
         "tool.html",
         tool=found,
         form=form,
-        chats=chats,
+        chats=known,
         chosen=chosen or NEW_CHAT,
         schema=as_code(found.input_schema),
         output_schema=as_code(found.output_schema) if found.output_schema else None,

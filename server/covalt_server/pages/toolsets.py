@@ -15,15 +15,14 @@ from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
+from covalt_git.operations import bundles, grants, sources, toolsets
 from covalt_git.sources.definition_diff import definition_lines
-from covalt_git.sources.refresh import sources
+from covalt_git.sources.refresh import sources as tool_sources
 from covalt_server import request_context
-from covalt_server.api import bundles, grants, toolsets
-from covalt_server.api import sources as api_sources
-from covalt_server.api.http import Nothing
+from covalt_server.api.http import send
 from covalt_server.pages import layout
 from covalt_server.render import code
-from covalt_server.request_context import as_admin, is_admin
+from covalt_server.request_context import as_admin, ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.models.toolset_state import Grant
+    from covalt_git.operations.toolsets import McpServerRow, ToolsetDetail
     from covalt_git.sources.refresh import ToolSource
-    from covalt_server.api.toolsets import McpServerRow, ToolsetDetail
 
 
 pages = Blueprint("toolsets", __name__)
@@ -45,12 +44,16 @@ _LONGEST_PATCH = 200_000
 @pages.get("/toolsets")
 def toolset_list() -> str:
     """List the toolsets, those with errors first."""
-    found = toolsets.list_toolsets(Nothing()).toolsets
+    found = ask(toolsets.list_toolsets).toolsets
     asked = request.args.get("q", "").strip().casefold()
     shown = [one for one in found if asked in f"{one.id} {one.name} {one.description}".casefold()]
     shown.sort(key=lambda one: (one.sound, one.id))
     return render_template(
-        "toolset_list.html", toolsets=shown, total=len(found), asked=asked, admin=is_admin()
+        "toolset_list.html",
+        toolsets=shown,
+        total=len(found),
+        asked=asked,
+        admin=request_context.context().is_admin,
     )
 
 
@@ -64,7 +67,7 @@ def toolset(toolset_id: str) -> str:
 def switch(toolset_id: str) -> Response:
     """Switch a toolset on or off."""
     enabled = request.form.get("enabled") == "true"
-    toolsets.enable_toolset(toolsets.EnableToolset(toolset_id=toolset_id, enabled=enabled))
+    ask(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
     message = "Enabled." if enabled else "Disabled: none of its tools can be called."
     return layout.back("toolsets.toolset", message, toolset_id=toolset_id)
 
@@ -72,7 +75,7 @@ def switch(toolset_id: str) -> Response:
 @pages.get("/toolsets/<toolset_id>/export")
 def export(toolset_id: str) -> Response:
     """Send a toolset as a ZIP; why it cannot be sent is told as a page."""
-    return bundles.export_toolset.ask(toolset_id=toolset_id)
+    return send(ask(bundles.export_toolset, toolset_id=toolset_id))
 
 
 @pages.post("/toolsets/<toolset_id>/grants")
@@ -80,7 +83,8 @@ def grant(toolset_id: str) -> Response:
     """Grant something; what cannot be granted is told where it was typed."""
     form = request.form
     try:
-        grants.add_grant.ask(
+        ask(
+            grants.add_grant,
             toolset_id=toolset_id,
             kind=form.get("kind", ""),
             name=form.get("name") or None,
@@ -97,8 +101,11 @@ def grant(toolset_id: str) -> Response:
 def revoke(toolset_id: str) -> Response:
     """Take back a grant, or one host of it."""
     form = request.form
-    grants.revoke_grant.ask(
-        toolset_id=toolset_id, key=form.get("key", ""), hosts=tuple(form.getlist("host"))
+    ask(
+        grants.revoke_grant,
+        toolset_id=toolset_id,
+        key=form.get("key", ""),
+        hosts=tuple(form.getlist("host")),
     )
     return layout.back("toolsets.toolset", "Taken back.", toolset_id=toolset_id, _anchor="grants")
 
@@ -108,7 +115,7 @@ def refresh(toolset_id: str) -> Response:
     """Ask an MCP server for its tools; why it cannot be asked is told beside it."""
     namespace = request.form.get("namespace", "")
     try:
-        api_sources.refresh_source.ask(toolset_id=toolset_id, namespace=namespace)
+        ask(sources.refresh_source, toolset_id=toolset_id, namespace=namespace)
     except CovaltError as error:
         return make_response(_toolset(toolset_id, error), error.http_status)
     message = "It was asked; what is new or changed is off until it is accepted."
@@ -120,7 +127,8 @@ def accept(toolset_id: str) -> Response:
     """Accept definitions as they were shown; where one has changed since, the page is shown anew."""
     shown = [one.partition(" ") for one in request.form.getlist("tool")]
     try:
-        api_sources.accept_tools.ask(
+        ask(
+            sources.accept_tools,
             toolset_id=toolset_id,
             namespace=request.form.get("namespace", ""),
             tools={name: digest or None for name, _, digest in shown},
@@ -139,8 +147,8 @@ def _back_to_source(toolset_id: str, message: str) -> Response:
 def changes(toolset_id: str) -> str:
     """Show what was changed here of a toolset since it came, or since something was granted to it."""
     grant = request.args.get("grant") or None
-    found = bundles.diff_toolset.ask(toolset_id=toolset_id, grant=grant)
-    shown = toolsets.get_toolset(toolsets.GetToolset(toolset_id=toolset_id))
+    found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
+    shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     differing = [
         _Changed(
             one.path,
@@ -167,7 +175,7 @@ def newer(toolset_id: str) -> Response:
     if found.state.source_type != "url":
         return redirect(url_for("imports.choose"), 303)
     bundle = Bundle.fetched(found.state.source_ref or "")
-    bundles.brought(bundle, dry_run=True, accept_signer=True)
+    bundles.brought(request_context.context(), bundle, dry_run=True, accept_signer=True)
     return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
 
 
@@ -181,7 +189,7 @@ def uninstall_preview(toolset_id: str) -> str:
 def uninstall(toolset_id: str) -> Response:
     """Remove a toolset; one that Git could not bring back only if that was said."""
     try:
-        bundles.uninstall_toolset.ask(toolset_id=toolset_id, force="force" in request.form)
+        ask(bundles.uninstall_toolset, toolset_id=toolset_id, force="force" in request.form)
     except NotInGitError as error:
         return make_response(_uninstall(toolset_id), error.http_status)
     return layout.back("toolsets.toolset_list", "Removed. Chats keep what it did.")
@@ -228,21 +236,21 @@ class _Changes:
 
 def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
     """Return the page of a toolset; ``error`` is why something that was typed could not be granted."""
-    shown = toolsets.get_toolset(toolsets.GetToolset(toolset_id=toolset_id))
+    shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
 
-    def live(source: ToolSource) -> list[api_sources.ConnectionRow]:
-        return api_sources.connections(root, toolset_id, source.server.id)
+    def live(source: ToolSource) -> list[sources.ConnectionRow]:
+        return sources.connections(root, toolset_id, source.server.id)
 
     return render_template(
         "toolset.html",
         toolset=shown,
         source_of=_source_of(toolset_id),
         groups=grant_groups(shown) if shown.files else (),  # else a tool of it is hidden
-        given=sources(root, toolset_id) if shown.files else (),
+        given=tool_sources(root, toolset_id) if shown.files else (),
         live=live,
         lines=definition_lines,
-        admin=is_admin(),
+        admin=request_context.context().is_admin,
         error=error,
     )
 
@@ -250,7 +258,7 @@ def _toolset(toolset_id: str, error: CovaltError | None = None) -> str:
 def _uninstall(toolset_id: str) -> str:
     as_admin("remove toolsets")
     found = request_context.catalog().find_toolset(toolset_id)
-    shown = toolsets.get_toolset(toolsets.GetToolset(toolset_id=toolset_id))
+    shown = ask(toolsets.get_toolset, toolset_id=toolset_id)
     root = request_context.project().root
     return render_template(
         "uninstall.html",

@@ -12,15 +12,17 @@ from flask import Blueprint, make_response, render_template, request
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.chats import FileChange, FileState
+from covalt_git.operations import chats, manifests, workspace_files
 from covalt_git.workspaces import trees
 from covalt_server import request_context
-from covalt_server.api import chats, workspace
+from covalt_server.api import http
 from covalt_server.forms.parsing import with_breaks_of
 from covalt_server.pages import layout
 from covalt_server.pages.chats import choices
 from covalt_server.render import code, markdown
 from covalt_server.render.file_tree import tree
 from covalt_server.render.previews import preview
+from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from werkzeug.wrappers import Response
 
+    from covalt_git.operations.manifests import ManifestDetail
+    from covalt_git.operations.results import Change
+    from covalt_git.operations.workspace_files import WorkspaceFile
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_server.api.changes import Change
-    from covalt_server.api.chats import ManifestDetail
-    from covalt_server.api.workspace import WorkspaceFile
     from covalt_server.render.previews import Preview
 
 
@@ -63,8 +65,8 @@ class Leaf:
 def files(chat_id: str) -> str:
     """Show the tree of files at a state, and where to add to it."""
     at = request.args.get("at") or "HEAD"
-    found = workspace.get_workspace_files.ask(chat_id=chat_id, manifest=at)
-    chat = chats.get_chat.ask(chat_id=chat_id)
+    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=at)
+    chat = ask(chats.get_chat, chat_id=chat_id)
     is_now = found.manifest_id == chat.active_manifest_id
     state = _state(chat_id, found.manifest_id)
     edits = chat.status.changes if is_now else ()
@@ -78,7 +80,7 @@ def files(chat_id: str) -> str:
         tree=tree(leaves, found.empty_folders),
         edits=edits,
         choices=choices(chat_id, chat.branches, at),
-        most_bytes=workspace.most_upload_bytes(),
+        most_bytes=workspace_files.most_upload_bytes(request_context.context()),
     )
 
 
@@ -91,7 +93,7 @@ def file(chat_id: str, path: str) -> str:
     if view == "edit":
         edited = edited_text(chat, path)
         return _editor(chat, path, edited.text, base=edited.oid)
-    manifest_id = workspace.state_id(chat, at)
+    manifest_id = workspace_files.state_id(request_context.context(), chat, at)
     found = _found(chat, manifest_id, path)
     assert manifest_id is not None  # it has a file
     content = chat.store.read_blob(found.oid)
@@ -99,7 +101,7 @@ def file(chat_id: str, path: str) -> str:
     is_now = manifest_id == chat.head()
     editable = is_now and shown.editable and found.mode != LINK
     history = file_history(chat, manifest_id, path)
-    unsaved = chats.get_chat.ask(chat_id=chat_id).status.changes if is_now else ()
+    unsaved = ask(chats.get_chat, chat_id=chat_id).status.changes if is_now else ()
     return render_template(
         "workspace_file.html",
         chat_id=chat_id,
@@ -146,12 +148,12 @@ def create(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/uploads")
 def upload(chat_id: str) -> Response:
     """Add files to the folder as one state."""
-    request.max_content_length = workspace.most_upload_bytes()
-    chosen = tuple(one for one in request.files.getlist("files") if one.filename)
+    request.max_content_length = workspace_files.most_upload_bytes(request_context.context())
+    chosen = tuple(http.upload(one) for one in request.files.getlist("files") if one.filename)
     if not chosen:
         raise NoFileChosenError("no file was chosen", hint="go back and choose one or more")
     folder = request.form.get("folder", "").strip().strip("/")
-    done = workspace.upload_files.ask(chat_id=chat_id, folder=folder, files=chosen)
+    done = ask(workspace_files.upload_files, chat_id=chat_id, folder=folder, files=chosen)
     message = "Uploaded." if done.changed else layout.UNCHANGED
     return layout.back("workspace.files", message, chat_id=chat_id)
 
@@ -159,7 +161,8 @@ def upload(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/deletions")
 def delete(chat_id: str) -> Response:
     """Delete a file, as one state."""
-    workspace.delete_workspace_file.ask(
+    ask(
+        workspace_files.delete_workspace_file,
         chat_id=chat_id,
         path=request.form.get("path", ""),
         base=request.form.get("base", ""),
@@ -171,7 +174,7 @@ def delete(chat_id: str) -> Response:
 def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
     if manifest_id is None:
         return None
-    return chats.get_workspace_manifest.ask(chat_id=chat_id, manifest=manifest_id)
+    return ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest_id)
 
 
 def _found(chat: ChatStore, manifest_id: str | None, path: str) -> FileState:
@@ -217,7 +220,8 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
             typed = with_breaks_of(before.text, typed)
         else:
             typed = with_breaks_of("", typed)
-        done = workspace.update_workspace_file.ask(
+        done = ask(
+            workspace_files.update_workspace_file,
             chat_id=chat_id,
             path=path,
             content=typed,

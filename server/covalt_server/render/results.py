@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
     from covalt_git.models.calls import RenderPlan
     from covalt_git.models.chats import FileState
+    from covalt_git.operations.calls import CallAnswer
     from covalt_git.workspaces.chats import ChatStore
-    from covalt_server.api.calls import CallAnswer
 
 _PATCH_ARGUMENTS = ("patch", "diff", "input")
 _OUTPUT_KEYS = ("output", "stdout", "text")

@@ -19,11 +19,11 @@ def chats(api: Api) -> dict[str, Any]:
 
 
 def bundle_of(api: Api, **query: Any) -> bytes:
-    sent = api.ask("export_chat", chat_id="c1", **query)
-    assert sent.status_code == 200
-    assert sent.mimetype == "application/octet-stream"
-    assert sent.headers["Content-Disposition"] == "attachment; filename=c1.bundle"
-    return sent.get_data()
+    with api.ask("export_chat", chat_id="c1", **query) as sent:
+        assert sent.status_code == 200
+        assert sent.mimetype == "application/octet-stream"
+        assert sent.headers["Content-Disposition"] == "attachment; filename=c1.bundle"
+        return sent.get_data()
 
 
 def send_bundle(api: Api, content: bytes, **fields: str) -> Any:
@@ -143,7 +143,7 @@ def test_a_deleted_chat_is_gone(api: Api) -> None:
 def test_a_chat_that_is_written_to_is_not_deleted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covalt_server.api.chat_store._BUSY_S", 0)
+    monkeypatch.setattr("covalt_git.operations.chats._BUSY_S", 0)
 
     with held(api.root / "data/chats/c1", "c1", timeout_s=0, waiting=None):
         refused(api.tell("delete_chat", chat_id="c1"), 409, "chat_busy")

@@ -26,6 +26,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from covalt_git.json_values import json_schema
+from covalt_server.api.http import method
+from covalt_server.api.openapi import path_of
 from covalt_server.app import OPERATIONS
 from tests.server.api_client import BEARER, HOME, Api
 
@@ -134,7 +136,9 @@ def test_every_operation_says_what_it_does_and_what_its_values_mean(used: Api) -
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert operation["summary"].endswith((".", ":")), path
-            assert operation["operationId"] in {one.name for one in OPERATIONS if one.path == path}
+            assert operation["operationId"] in {
+                one.name for one in OPERATIONS if path_of(one) == path
+            }
             assert {"200", "400", "401", "403", "421"} <= operation["responses"].keys()
 
 
@@ -148,7 +152,7 @@ def sense(draw: st.DrawFn, said: Any, meant: dict[str, list[Any]]) -> None:
 
 def operation_of(schema: BaseSchema, name: str) -> APIOperation[Any, Any, Any, Any]:
     (one,) = (one for one in OPERATIONS if one.name == name)
-    operation = schema.find_operation_by_label(f"{one.method} {one.path}")
+    operation = schema.find_operation_by_label(f"{method(one)} {path_of(one)}")
     assert operation is not None
     return operation
 

@@ -83,7 +83,8 @@ def test_a_chat_that_was_away_comes_back_as_its_own(
     served: GitServed, api: Api, work: Path
 ) -> None:
     api.write("b.txt", "one\n")
-    bundle = api.ask("export_chat", chat_id="c1").get_data()
+    with api.ask("export_chat", chat_id="c1") as sent:
+        bundle = sent.get_data()
     answer = api.send_form("import_chat", {"file": form_file("c1.bundle", bundle)})
     chat_id = answered(answer)["chat"]["id"]
     away = api.get("list_manifests", chat_id=chat_id)["manifests"]

@@ -1,7 +1,5 @@
 """The API's toolsets: which there are, what is in one, and switching it on and off."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 from collections import Counter
@@ -14,11 +12,10 @@ from covalt_git.grants.requested import requested
 from covalt_git.grants.status import changes
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.toolsets.state_store import set_enabled
-from covalt_server import request_context
-from covalt_server.api.http import Answer, Asked, Nothing, operation
-from covalt_server.api.tools import ToolRow, tool_row, visible_toolsets
-from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,20 +28,20 @@ _DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
 """What a state says that is no matter of where the toolset came from."""
 
 
-class GetToolset(Asked):
+class GetToolset(Request):
     """Which toolset."""
 
     toolset_id: str = Field(max_length=200)
 
 
-class EnableToolset(Asked):
+class EnableToolset(Request):
     """Which toolset, and whether it is to be on."""
 
     toolset_id: str = Field(max_length=200)
     enabled: bool
 
 
-class ToolsetFacts(Answer):
+class ToolsetFacts(Result):
     """What lists and details say of a toolset alike.
 
     Of a toolset with errors, name, version and description are as they were when it had none.
@@ -73,7 +70,7 @@ class ToolsetRow(ToolsetFacts):
     tools: int
 
 
-class ToolsetFile(Answer):
+class ToolsetFile(Result):
     """A file of a toolset; ``sha256`` is in hex, ``size`` in bytes."""
 
     path: str
@@ -82,7 +79,7 @@ class ToolsetFile(Answer):
     size: int
 
 
-class McpServerRow(Answer):
+class McpServerRow(Result):
     """An MCP server that a toolset declares."""
 
     id: str
@@ -96,7 +93,7 @@ class McpServerRow(Answer):
     headers: tuple[str, ...] = Field(description="Names of the headers that are sent.")
 
 
-class GrantAsked(Answer):
+class GrantAsked(Result):
     """What a toolset asks for: a host to reach, or a secret to send to one."""
 
     kind: Literal["network", "secret"]
@@ -128,13 +125,13 @@ class ToolsetDetail(ToolsetFacts):
     problems: tuple[Problem, ...]
 
 
-class ToolsetList(Answer):
+class ToolsetList(Result):
     """The toolsets."""
 
     toolsets: tuple[ToolsetRow, ...]
 
 
-class ToolsetSwitched(Answer):
+class ToolsetSwitched(Result):
     """A toolset as it is now; ``changed`` tells whether it was otherwise before."""
 
     toolset_id: str
@@ -142,19 +139,17 @@ class ToolsetSwitched(Answer):
     changed: bool
 
 
-@operation("GET", tagged=True)
-def list_toolsets(_: Nothing) -> ToolsetList:
+@operation()
+def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
     """List the toolsets of which the role may see a tool.
 
     For a role from which a tool of one is hidden, its errors and warnings are not counted.
     """
-    catalog = request_context.catalog()
-    visible = Counter(
-        tool.toolset_id for tool in catalog.visible(request_context.toolset_index().tools())
-    )
-    tool_ids = request_context.toolset_index().toolset_tools()
+    catalog = context.catalog
+    visible = Counter(tool.toolset_id for tool in catalog.visible(context.toolset_index().tools()))
+    tool_ids = context.toolset_index().toolset_tools()
     rows = []
-    for row in visible_toolsets():
+    for row in visible_toolsets(context):
         tools = visible[row["id"]]
         everything = tools == row["tools"]
         if not row["sound"]:  # the index has its tools as they were
@@ -163,36 +158,36 @@ def list_toolsets(_: Nothing) -> ToolsetList:
     return ToolsetList(toolsets=tuple(rows))
 
 
-@operation("GET", errors=(404,), tagged=True)
-def get_toolset(asked: GetToolset) -> ToolsetDetail:
+@operation(errors=(404,))
+def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
     """Tell all about one toolset: its tools, files, MCP servers, grants and problems."""
-    catalog = request_context.catalog()
-    toolset = catalog.find_toolset(asked.toolset_id)
-    row = request_context.toolset_index().toolset_row(toolset.id) or {}
+    catalog = context.catalog
+    toolset = catalog.find_toolset(request.toolset_id)
+    row = context.toolset_index().toolset_row(toolset.id) or {}
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
     return ToolsetDetail(
         **_told(row, everything=everything),
         came=_came(toolset),
-        tools=tuple(tool_row(tool, row) for tool in catalog.visible(toolset.tools)),
+        tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(toolset.tools)),
         files=file_rows(toolset) if everything else (),
-        mcp_servers=_servers(toolset) if everything else (),
+        mcp_servers=_servers(context, toolset) if everything else (),
         python_packages=packages(toolset) if everything else (),
         asks=grants_asked(toolset) if everything else (),
-        grants=_grants(toolset) if everything else {},
-        ended=_ended(toolset) if everything else {},
+        grants=_grants(context, toolset) if everything else {},
+        ended=_ended(context, toolset) if everything else {},
         problems=toolset.problems if everything else (),
     )
 
 
-@operation("POST", errors=(404,))
-def enable_toolset(asked: EnableToolset) -> ToolsetSwitched:
+@operation(changes=True, errors=(404,), admin="switch toolsets")
+def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
     """Switch a toolset on or off; only its state file is written."""
-    root = as_admin("switch toolsets").root
-    changed = set_enabled(root, asked.toolset_id, enabled=asked.enabled)
-    request_context.index().sync_toolsets()
-    return ToolsetSwitched(toolset_id=asked.toolset_id, enabled=asked.enabled, changed=changed)
+    root = context.project.root
+    changed = set_enabled(root, request.toolset_id, enabled=request.enabled)
+    context.index().sync_toolsets()
+    return ToolsetSwitched(toolset_id=request.toolset_id, enabled=request.enabled, changed=changed)
 
 
 def _told(row: JsonObject, *, everything: bool) -> JsonObject:
@@ -209,8 +204,8 @@ def _told(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
-def _ended(toolset: Toolset) -> dict[str, tuple[str, ...]]:
-    told = {key: changes(toolset, grant) for key, grant in _grants(toolset).items()}
+def _ended(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    told = {key: changes(toolset, grant) for key, grant in _grants(context, toolset).items()}
     return {key: changed for key, changed in told.items() if changed}
 
 
@@ -240,7 +235,7 @@ def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
 
 
 def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
-    """Return MCP servers of a toolset, as they would be started or asked."""
+    """Return MCP servers of a toolset, as they would be started or request."""
     return tuple(
         McpServerRow(
             id=server.id,
@@ -257,9 +252,9 @@ def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServ
     )
 
 
-def _grants(toolset: Toolset) -> dict[str, Grant]:
+def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:
     """Return what was granted, without the MCP servers that do not exist for the role."""
-    catalog = request_context.catalog()
+    catalog = context.catalog
     return {
         key: grant
         for key, grant in toolset.state.grants.items()
@@ -268,11 +263,8 @@ def _grants(toolset: Toolset) -> dict[str, Grant]:
     }
 
 
-def _servers(toolset: Toolset) -> tuple[McpServerRow, ...]:
+def _servers(context: Context, toolset: Toolset) -> tuple[McpServerRow, ...]:
     """Return the MCP servers of which the role may see a tool."""
     declared = toolset.manifest.mcp_servers if toolset.manifest else ()
-    catalog = request_context.catalog()
+    catalog = context.catalog
     return server_rows(toolset, [one for one in declared if catalog.sees_one_of(one.id, ())])
-
-
-OPERATIONS = (list_toolsets, get_toolset, enable_toolset)

@@ -11,10 +11,9 @@ from pydantic import Field, JsonValue
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import listed
 from covalt_git.credentials.command import SecretCommand
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.sources import refresh
-from covalt_server import request_context
-from covalt_server.api.http import Answer, Asked, operation
-from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +23,13 @@ _LOG = logging.getLogger(__name__)
 _MOST_TOOLS = 10_000
 
 
-class ListSources(Asked):
+class ListSources(Request):
     """Which toolset's; all of them without one."""
 
     toolset_id: str | None = Field(None, max_length=200)
 
 
-class RefreshSource(Asked):
+class RefreshSource(Request):
     """Which MCP server, by the namespace of its tools; with ``check`` nothing is written."""
 
     toolset_id: str = Field(max_length=200)
@@ -38,7 +37,7 @@ class RefreshSource(Asked):
     check: bool = False
 
 
-class AcceptTools(Asked):
+class AcceptTools(Request):
     """What to accept: of each tool the digest that was shown, or null for one that is gone."""
 
     toolset_id: str = Field(max_length=200)
@@ -46,7 +45,7 @@ class AcceptTools(Asked):
     tools: dict[str, str | None] = Field(max_length=_MOST_TOOLS)
 
 
-class DifferingPart(Answer):
+class DifferingPart(Result):
     """A part of a definition, such as its description, as it was and as it is; null where it is not there."""
 
     name: str
@@ -54,7 +53,7 @@ class DifferingPart(Answer):
     after: JsonValue
 
 
-class DifferingTool(Answer):
+class DifferingTool(Result):
     """A tool that is new, changed or gone; ``digest`` is what would be accepted, null for one that is gone."""
 
     name: str
@@ -64,7 +63,7 @@ class DifferingTool(Answer):
     parts: tuple[DifferingPart, ...]
 
 
-class ConnectionRow(Answer):
+class ConnectionRow(Result):
     """How a server is, for one chat: each has its own; null is the one that was asked for its tools."""
 
     chat_id: str | None
@@ -77,7 +76,7 @@ class ConnectionRow(Answer):
     protocol: str = Field(description="The version of the protocol.")
 
 
-class SourceRow(Answer):
+class SourceRow(Result):
     """An MCP server of a toolset, and what of its tools is accepted."""
 
     toolset_id: str
@@ -92,48 +91,50 @@ class SourceRow(Answer):
     connections: tuple[ConnectionRow, ...] = Field(description="Those that this server has now.")
 
 
-class SourceList(Answer):
+class SourceList(Result):
     """The MCP servers that toolsets declare."""
 
     sources: tuple[SourceRow, ...]
 
 
-class SourceRefreshed(Answer):
+class SourceRefreshed(Result):
     """What a server gave now; ``drift`` is how that differs from what it gave before."""
 
     source: SourceRow
     drift: tuple[DifferingTool, ...]
 
 
-@operation("GET", errors=(404,))
-def list_sources(asked: ListSources) -> SourceList:
+@operation(errors=(404,), admin="see sources")
+def list_sources(context: Context, request: ListSources) -> SourceList:
     """List the MCP servers of all toolsets or of one, and what they gave that is not accepted."""
-    root = as_admin("see sources").root
-    return SourceList(sources=tuple(_row(one) for one in refresh.sources(root, asked.toolset_id)))
+    root = context.project.root
+    return SourceList(
+        sources=tuple(_row(context, one) for one in refresh.sources(root, request.toolset_id))
+    )
 
 
-@operation("POST", errors=(404, 409, 502))
-def refresh_source(asked: RefreshSource) -> SourceRefreshed:
+@operation(changes=True, errors=(404, 409, 502), admin="ask sources")
+def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     """Ask an MCP server for its tools, and write them into its lock; nothing is accepted by that.
 
-    A server whose program or address was not granted is not asked, and the answer is ``grant_needed``.
+    A server whose program or address was not granted is not request, and the answer is ``grant_needed``.
     """
-    root = as_admin("ask sources").root
-    source = refresh.find_source(root, asked.toolset_id, asked.namespace)
-    command = SecretCommand.of(root, request_context.project().config.secret_command)
+    root = context.project.root
+    source = refresh.find_source(root, request.toolset_id, request.namespace)
+    command = SecretCommand.of(root, context.project.config.secret_command)
     ask = partial(listed, root=root, command=command, tell=_LOG.info)
-    found = refresh.refresh(root, source, ask, write=not asked.check)
-    request_context.index().sync_toolsets()
-    return SourceRefreshed(source=_row(found.source), drift=_differing(found.drift))
+    found = refresh.refresh(root, source, ask, write=not request.check)
+    context.index().sync_toolsets()
+    return SourceRefreshed(source=_row(context, found.source), drift=_differing(found.drift))
 
 
-@operation("POST", errors=(404, 409))
-def accept_tools(asked: AcceptTools) -> SourceRow:
+@operation(changes=True, errors=(404, 409), admin="accept tools")
+def accept_tools(context: Context, request: AcceptTools) -> SourceRow:
     """Accept definitions that an MCP server gave; where one is not what was shown, none is (``moved``)."""
-    root = as_admin("accept tools").root
-    found = refresh.accept(root, asked.toolset_id, asked.namespace, asked.tools)
-    request_context.index().sync_toolsets()
-    return _row(found)
+    root = context.project.root
+    found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
+    context.index().sync_toolsets()
+    return _row(context, found)
 
 
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:
@@ -145,8 +146,8 @@ def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionR
     ]
 
 
-def _row(source: refresh.ToolSource) -> SourceRow:
-    root = request_context.project().root
+def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
+    root = context.project.root
     live = tuple(connections(root, source.toolset.id, source.server.id))
     more = {"to_accept": _differing(source.to_accept), "connections": live}
     return SourceRow(**source.as_json() | more)
@@ -166,6 +167,3 @@ def _differing(found: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool
         )
         for one in found
     )
-
-
-OPERATIONS = (list_sources, refresh_source, accept_tools)

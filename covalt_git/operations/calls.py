@@ -1,15 +1,13 @@
 """The API's calls: making one, ending one that runs, and looking at those that were made."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from covalt_git.calls import engine
 from covalt_git.calls.background import RUNNING
-from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject
@@ -21,16 +19,16 @@ from covalt_git.models.calls import (
     ToolCall,
     ToolsetVersion,
 )
-from covalt_server import request_context
-from covalt_server.api.changes import Change, Notes, notes, told
-from covalt_server.api.http import Answer, Asked, operation, tag
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.workspaces.chats import ChatStore
 
 
-class CallTool(Asked):
+class CallTool(Request):
     """A call to make."""
 
     chat_id: str = Field(max_length=200)
@@ -47,7 +45,7 @@ class CallTool(Asked):
     )
 
 
-class ListCalls(Asked):
+class ListCalls(Request):
     """Which part of a chat's calls."""
 
     chat_id: str = Field(max_length=200)
@@ -57,27 +55,27 @@ class ListCalls(Asked):
     )
 
 
-class GetCall(Asked):
+class GetCall(Request):
     """Which call."""
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
 
 
-class CancelCall(Asked):
+class CancelCall(Request):
     """Which call to end."""
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200)
 
 
-class CallCancelled(Answer):
+class CallCancelled(Result):
     """The call is being ended; get_call tells when it has."""
 
     call_id: str
 
 
-class CallFacts(Answer):
+class CallFacts(Result):
     """What lists and details say of a call alike."""
 
     id: str
@@ -98,7 +96,7 @@ class CallRow(CallFacts):
     renderer: str | None
 
 
-class CallList(Answer):
+class CallList(Result):
     """Part of a chat's calls, newest first."""
 
     calls: tuple[CallRow, ...]
@@ -106,13 +104,13 @@ class CallList(Answer):
 
 
 class CallAnswer(CallFacts):
-    """A call as it stands: finished, with what it changed; or waiting, with what is asked."""
+    """A call as it stands: finished, with what it changed; or waiting, with what is request."""
 
     args: JsonObject
     result: Any
     render_plan: RenderPlan | None
     execution_id: str | None = Field(description="The approval that it waits for, or waited for.")
-    reasons: tuple[str, ...] = Field(description="Why a person is asked, while it waits.")
+    reasons: tuple[str, ...] = Field(description="Why a person is request, while it waits.")
     changes: tuple[Change, ...] = Field(description="The files that it changed.")
     output: str = Field(description="What the tool printed.")
     notes: Notes = Field(
@@ -127,58 +125,56 @@ class CallAnswer(CallFacts):
     )
 
 
-@operation("POST", errors=(404, 409, 501))
-def call_tool(asked: CallTool) -> CallAnswer:
+@operation(changes=True, errors=(404, 409, 501))
+def call_tool(context: Context, request: CallTool) -> CallAnswer:
     """Call a tool; the answer comes when it has ended, or waits for a person.
 
     A tool that fails is no error of this operation: the answer's ``status`` is ``error``.
     """
-    chat = request_context.chat(asked.chat_id)
-    outcome = request_context.project().engine().call(chat, as_request(asked))
-    request_context.indexed(chat)
+    chat = context.chat(request.chat_id)
+    outcome = context.engine().call(chat, as_request(request))
+    context.update_index(chat)
     return answer_of(chat, outcome)
 
 
-@operation("POST", errors=(404, 409))
-def cancel_call(asked: CancelCall) -> CallCancelled:
+@operation(changes=True, errors=(404, 409))
+def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
     """Ask a call that runs to end, or one that waits for its chat not to begin.
 
     It ends within a second; its record has the error ``cancelled``, and what it wrote is kept.
     """
-    chat = request_context.chat(asked.chat_id)
-    if not _is_going_on(chat, asked.call_id):
-        request_context.index().sync_chat(chat)
-        _known_call(chat, asked.call_id)
-    RUNNING.cancel(asked.call_id)
-    return CallCancelled(call_id=asked.call_id)
+    chat = context.chat(request.chat_id)
+    if not _is_going_on(context, chat, request.call_id):
+        context.index().sync_chat(chat)
+        _known_call(context, chat, request.call_id)
+    RUNNING.cancel(request.call_id)
+    return CallCancelled(call_id=request.call_id)
 
 
-@operation("GET", errors=(404,))
-def list_calls(asked: ListCalls) -> CallList:
+@operation(errors=(404,))
+def list_calls(context: Context, request: ListCalls) -> CallList:
     """List a chat's calls of tools that exist for the role, newest first."""
-    chat = request_context.chat(asked.chat_id)
-    index, catalog = request_context.index(), request_context.catalog()
+    chat = context.chat(request.chat_id)
+    index, catalog = context.index(), context.catalog
     index.sync_chat(chat)
-    if asked.before is not None:
-        _known_call(chat, asked.before)
-    before, rest, calls = asked.before, True, list[ToolCall]()
-    while rest and len(calls) <= asked.limit:
-        found = index.calls(chat.id, limit=asked.limit + 1, before=before)
+    if request.before is not None:
+        _known_call(context, chat, request.before)
+    before, rest, calls = request.before, True, list[ToolCall]()
+    while rest and len(calls) <= request.limit:
+        found = index.calls(chat.id, limit=request.limit + 1, before=before)
         calls += [call for call in found if catalog.sees(call.tool_id)]
-        rest = len(found) > asked.limit
+        rest = len(found) > request.limit
         before = found[-1].id if found else None
-    rows = tuple(_call_row(call) for call in calls[: asked.limit])
-    return CallList(calls=rows, more=len(calls) > asked.limit)
+    rows = tuple(_call_row(call) for call in calls[: request.limit])
+    return CallList(calls=rows, more=len(calls) > request.limit)
 
 
-@operation("GET", errors=(404,), tagged=True)
-def get_call(asked: GetCall) -> CallAnswer:
+@operation(errors=(404,))
+def get_call(context: Context, request: GetCall) -> CallAnswer:
     """Tell all about one call."""
-    chat = request_context.chat(asked.chat_id)
-    request_context.index().sync_chat(chat)
-    call = _known_call(chat, asked.call_id)
-    if call.post_manifest_id is not None:
-        tag(call.post_manifest_id)
+    chat = context.chat(request.chat_id)
+    context.index().sync_chat(chat)
+    call = _known_call(context, chat, request.call_id)
     return answer(chat, call)
 
 
@@ -215,9 +211,9 @@ def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
     return {
         "execution_id": record.execution_id,
         "reasons": (),
-        "changes": told(chat.changes(manifest.parent_id, manifest.id)),
+        "changes": Change.each(chat.changes(manifest.parent_id, manifest.id)),
         "output": record.output,
-        "notes": notes(fresh_notes(chat, manifest)),
+        "notes": Notes.of(fresh_notes(chat, manifest)),
         "error_detail": record.error,
         "by": manifest.record.by,
         "sandbox": record.sandbox,
@@ -225,21 +221,18 @@ def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
     }
 
 
-def _is_going_on(chat: ChatStore, call_id: str) -> bool:
+def _is_going_on(context: Context, chat: ChatStore, call_id: str) -> bool:
     """Tell whether a call that exists for the role has not ended; one that is queued has no ref yet."""
-    followed, noted = request_context.streams().get(call_id), chat.call(call_id)
     tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
-    if followed is not None and followed.call.chat_id == chat.id:
-        tool_id = followed.call.tool_id
-    elif noted is not None:
+    if tool_id is None and (noted := chat.call(call_id)) is not None:
         tool_id = noted.tool_id
-    return tool_id is not None and request_context.catalog().sees(tool_id)
+    return tool_id is not None and context.catalog.sees(tool_id)
 
 
-def _known_call(chat: ChatStore, call_id: str) -> ToolCall:
+def _known_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that exists for the role; the chat is in the index already."""
-    call = request_context.index().call(chat.id, call_id)
-    if call is None or not request_context.catalog().sees(call.tool_id):
+    call = context.index().call(chat.id, call_id)
+    if call is None or not context.catalog.sees(call.tool_id):
         raise UnknownNameError("call", call_id, (), list_with=f"covalt-git chat log {chat.id}")
     return call
 
@@ -250,9 +243,6 @@ def _call_row(call: ToolCall) -> CallRow:
     return CallRow(**{name: getattr(call, name) for name in names}, renderer=renderer)
 
 
-def as_request(asked: CallTool) -> Request:
+def as_request(request: CallTool) -> engine.Request:
     """Return the call that was asked for."""
-    return Request(asked.tool_id, asked.args, asked.message_id, asked.call_id)
-
-
-OPERATIONS = (call_tool, cancel_call, list_calls, get_call)
+    return engine.Request(request.tool_id, request.args, request.message_id, request.call_id)

@@ -1,7 +1,5 @@
 """The API's approvals: the calls that wait for a person, and settling them."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 from typing import Literal
@@ -12,37 +10,37 @@ from covalt_git.catalog.catalog import named_tool
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import Approval, ApprovalState
-from covalt_server import request_context
-from covalt_server.api.calls import CallAnswer, answer
-from covalt_server.api.changes import Change, told
-from covalt_server.api.http import Answer, Asked, operation
+from covalt_git.operations.calls import CallAnswer, answer
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.results import Change
 
 
-class ListApprovals(Asked):
+class ListApprovals(Request):
     """Which approvals."""
 
     state: ApprovalState | Literal["all"] = "pending"
 
 
-class GetApproval(Asked):
+class GetApproval(Request):
     """Which approval."""
 
     execution_id: str = Field(max_length=200)
 
 
-class ApproveCall(Asked):
+class ApproveCall(Request):
     """Which approval."""
 
     execution_id: str = Field(max_length=200)
 
 
-class DenyCall(Asked):
+class DenyCall(Request):
     """Which approval."""
 
     execution_id: str = Field(max_length=200)
 
 
-class ApprovalRow(Answer):
+class ApprovalRow(Result):
     """A question to a person whether one call may run."""
 
     execution_id: str
@@ -74,24 +72,24 @@ class ApprovalDetail(ApprovalRow):
     tool_changed: bool = Field(description="Whether the toolset is not as it was.")
 
 
-class ApprovalList(Answer):
+class ApprovalList(Result):
     """Approvals, oldest first."""
 
     approvals: tuple[ApprovalRow, ...]
 
 
-@operation("GET")
-def list_approvals(asked: ListApprovals) -> ApprovalList:
+@operation()
+def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
     """List the approvals of calls that the role may see or settle."""
-    index, approvals = request_context.index(), request_context.project().approvals()
+    index, approvals = context.index(), context.approvals()
     index.sync_chats()
-    rows = index.approvals(None if asked.state == "all" else asked.state)
+    rows = index.approvals(None if request.state == "all" else request.state)
     return ApprovalList(
         approvals=tuple(
             ApprovalRow(
                 **{name: row[name] for name in row.keys() & ApprovalRow.model_fields.keys()},
                 by=row["requested_by"],
-                may_settle=_may_settle(row["tool_id"]),
+                may_settle=_may_settle(context, row["tool_id"]),
             )
             for row in rows
             if approvals.exists(row["tool_id"])
@@ -99,10 +97,10 @@ def list_approvals(asked: ListApprovals) -> ApprovalList:
     )
 
 
-@operation("GET", errors=(404,), tagged=True)
-def get_approval(asked: GetApproval) -> ApprovalDetail:
-    """Tell exactly what would run, and what has changed since it was asked."""
-    approval = request_context.project().approvals().find(asked.execution_id)
+@operation(errors=(404,))
+def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
+    """Tell exactly what would run, and what has changed since it was request."""
+    approval = context.approvals().find(request.execution_id)
     facts = {
         name: getattr(approval, name)
         for name in ApprovalRow.model_fields.keys() & Approval.model_fields.keys()
@@ -110,64 +108,61 @@ def get_approval(asked: GetApproval) -> ApprovalDetail:
     waits = approval.state == "pending"
     return ApprovalDetail(
         **facts,
-        may_settle=_may_settle(approval.tool_id),
-        changes=_changes_since(approval) if waits else (),
-        tool_changed=waits and _tool_changed(approval),
+        may_settle=_may_settle(context, approval.tool_id),
+        changes=_changes_since(context, approval) if waits else (),
+        tool_changed=waits and _tool_changed(context, approval),
     )
 
 
-@operation("POST", errors=(404, 409, 501))
-def approve_call(asked: ApproveCall) -> CallAnswer:
+@operation(changes=True, errors=(404, 409, 501))
+def approve_call(context: Context, request: ApproveCall) -> CallAnswer:
     """Approve a call and run it, at once and once.
 
     Where the files or the tool are not what was asked about, nothing runs: the answer is 409
     ``asked_again``, whose hint names the approval that waits in its place.
     """
-    approvals = request_context.project().approvals()
-    chat = request_context.chat(approvals.find(asked.execution_id).chat_id)
+    approvals = context.approvals()
+    chat = context.chat(approvals.find(request.execution_id).chat_id)
     try:
-        outcome = approvals.approve(asked.execution_id)
+        outcome = approvals.approve(request.execution_id)
     finally:
-        request_context.indexed(chat)  # a refusal may have settled it, too
+        context.update_index(chat)  # a refusal may have settled it, too
     return answer(chat, outcome.call)
 
 
-@operation("POST", errors=(404, 409))
-def deny_call(asked: DenyCall) -> CallAnswer:
+@operation(changes=True, errors=(404, 409))
+def deny_call(context: Context, request: DenyCall) -> CallAnswer:
     """Deny a call; it never runs."""
-    approvals = request_context.project().approvals()
-    chat = request_context.chat(approvals.find(asked.execution_id).chat_id)
+    approvals = context.approvals()
+    chat = context.chat(approvals.find(request.execution_id).chat_id)
     try:
-        outcome = approvals.deny(asked.execution_id)
+        outcome = approvals.deny(request.execution_id)
     finally:
-        request_context.indexed(chat)
+        context.update_index(chat)
     return answer(chat, outcome.call)
 
 
-def _may_settle(tool_id: str) -> bool:
-    return request_context.catalog().may_approve(named_tool(tool_id)).allowed
+def _may_settle(context: Context, tool_id: str) -> bool:
+    return context.catalog.may_approve(named_tool(tool_id)).allowed
 
 
-def _changes_since(approval: Approval) -> tuple[Change, ...]:
+def _changes_since(context: Context, approval: Approval) -> tuple[Change, ...]:
     """Return what differs between the files asked about and those that the call would meet."""
-    chat = request_context.chat(approval.chat_id)
+    chat = context.chat(approval.chat_id)
     before = chat.state(approval.base).tree
     if chat.active_branch() != approval.branch:
         now = chat.state(chat.branch(approval.branch).manifest_id).tree
-        return told(chat.tree_changes(before, now))
+        return Change.each(chat.tree_changes(before, now))
     with chat.looking() as seen:
-        return told(chat.tree_changes(before, seen.tree))
+        return Change.each(chat.tree_changes(before, seen.tree))
 
 
-def _tool_changed(approval: Approval) -> bool:
+def _tool_changed(context: Context, approval: Approval) -> bool:
     """Tell whether the tool is another, or gone; one that is hidden is not looked at."""
-    if not request_context.catalog().sees(approval.tool_id):
+    if not context.catalog.sees(approval.tool_id):
         return False
     try:
-        found = request_context.catalog().find(approval.tool_id)
+        found = context.catalog.find(approval.tool_id)
     except CovaltError:
         return True
     return found.tool.definition_digest != approval.definition_digest
-
-
-OPERATIONS = (list_approvals, get_approval, approve_call, deny_call)

@@ -1,15 +1,10 @@
 """The API's bundles: toolsets that come and go as one file, and toolsets that go for good."""
 
-# ruff: noqa: TC001, TC002 - the annotations are read when models and operations are made
-
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from flask import send_file
 from pydantic import Field
-from werkzeug.wrappers import Response
 
 from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
@@ -22,11 +17,9 @@ from covalt_git.installs.local_changes import differences
 from covalt_git.installs.pending_imports import Bundle
 from covalt_git.installs.signatures import MAX_SIGNATURE
 from covalt_git.models.toolset_state import Signer
-from covalt_git.text.media_types import BYTES
-from covalt_git.toolsets.export import bundle_name, pack_bundle
-from covalt_server import request_context
-from covalt_server.api.http import Answer, Asked, FormFile, operation
-from covalt_server.api.toolsets import (
+from covalt_git.operations.context import Context, ForbiddenError
+from covalt_git.operations.registry import File, Request, Result, Upload, UploadField, operation
+from covalt_git.operations.toolsets import (
     GrantAsked,
     McpServerRow,
     ToolsetFile,
@@ -35,16 +28,15 @@ from covalt_server.api.toolsets import (
     packages,
     server_rows,
 )
-from covalt_server.request_context import ForbiddenError, as_admin
+from covalt_git.text.media_types import BYTES
+from covalt_git.toolsets.export import bundle_name, pack_bundle
 
 if TYPE_CHECKING:
-    from werkzeug.datastructures import FileStorage
-
     from covalt_git.installs.updating import Update
     from covalt_git.models.tool import Tool
 
-_AROUND = 64 << 10
-"""What a form may have besides the bundle."""
+MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
+"""The size of a form with a bundle: the largest bundle, and what is around it."""
 
 
 _DRY_RUN = "Tell what would come, and change nothing."
@@ -52,12 +44,12 @@ _FORCE = "Over one that was imported before: take its files, and give up what wa
 _ACCEPT = "Over one that another key signed before, or if nobody signed this one."
 
 
-class ImportSent(Asked):
+class ImportSent(Request):
     """A bundle to take in: the ZIP itself."""
 
-    file: Annotated[tuple[FormFile, ...], Field(min_length=1, max_length=1)]
+    file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
     signature: Annotated[
-        tuple[FormFile, ...],
+        tuple[UploadField, ...],
         Field(max_length=1, description="Its signature, as ssh-keygen makes it: FILE.sig."),
     ] = ()
     dry_run: bool = Field(default=False, description=_DRY_RUN)
@@ -65,7 +57,7 @@ class ImportSent(Asked):
     accept_signer: bool = Field(default=False, description=_ACCEPT)
 
 
-class ImportFetched(Asked):
+class ImportFetched(Request):
     """A bundle to take in: where it is."""
 
     url: str = Field(
@@ -76,7 +68,7 @@ class ImportFetched(Asked):
     accept_signer: bool = Field(default=False, description=_ACCEPT)
 
 
-class UpdateToolset(Asked):
+class UpdateToolset(Request):
     """Which toolset to update, from where it came from."""
 
     toolset_id: str = Field(max_length=200)
@@ -85,7 +77,7 @@ class UpdateToolset(Asked):
     accept_signer: bool = Field(default=False, description=_ACCEPT)
 
 
-class DiffToolset(Asked):
+class DiffToolset(Request):
     """Which toolset to compare with what it was."""
 
     toolset_id: str = Field(max_length=200)
@@ -96,7 +88,7 @@ class DiffToolset(Asked):
     )
 
 
-class ExportToolset(Asked):
+class ExportToolset(Request):
     """Which toolset to send."""
 
     toolset_id: str = Field(max_length=200)
@@ -105,15 +97,15 @@ class ExportToolset(Asked):
     )
 
 
-class UninstallToolset(Asked):
+class UninstallToolset(Request):
     """Which toolset to remove."""
 
     toolset_id: str = Field(max_length=200)
     force: bool = Field(default=False, description="Also where nothing could bring its files back.")
 
 
-class ImportedTool(Answer):
-    """A tool that came with a bundle; ``requires_confirmation`` says why a person would be asked."""
+class ImportedTool(Result):
+    """A tool that came with a bundle; ``requires_confirmation`` says why a person would be request."""
 
     tool_id: str
     name: str
@@ -122,7 +114,7 @@ class ImportedTool(Answer):
     requires_confirmation: tuple[str, ...]
 
 
-class UpdateStep(Answer):
+class UpdateStep(Result):
     """What becomes of one file; ``kept`` is a local change that the new version does not touch."""
 
     path: str
@@ -130,7 +122,7 @@ class UpdateStep(Answer):
     words: str
 
 
-class ToolsetUpdated(Answer):
+class ToolsetUpdated(Result):
     """What an update did, or would do.
 
     Without ``base_known`` nobody has what was imported, so that every difference is a conflict.  Files in
@@ -151,7 +143,7 @@ class ToolsetUpdated(Answer):
     dry_run: bool
 
 
-class FileDifference(Answer):
+class FileDifference(Result):
     """A file that is not as it was, with git's patch of it."""
 
     path: str
@@ -159,14 +151,14 @@ class FileDifference(Answer):
     patch: str
 
 
-class ToolsetDifference(Answer):
+class ToolsetDifference(Result):
     """What was changed here of a toolset."""
 
     toolset_id: str
     files: tuple[FileDifference, ...]
 
 
-class ToolsetImported(Answer):
+class ToolsetImported(Result):
     """A toolset that came here, or would: switched off, with nothing granted to it.
 
     ``update`` tells what becomes of the one that was imported before, which stays as switched and
@@ -191,7 +183,7 @@ class ToolsetImported(Answer):
     dry_run: bool
 
 
-class ToolsetUninstalled(Answer):
+class ToolsetUninstalled(Result):
     """A toolset that is gone; ``undo`` is the command that brings its files back, if any does."""
 
     toolset_id: str
@@ -199,60 +191,63 @@ class ToolsetUninstalled(Answer):
     undo: str | None
 
 
-def most_bundle_bytes() -> int:
-    """Return the most bytes that a form with a bundle may have."""
-    return MAX_ARCHIVE + _AROUND
-
-
-@operation("POST", errors=(409, 422, 502), multipart=most_bundle_bytes)
-def import_toolset(asked: ImportSent | ImportFetched) -> ToolsetImported:
+@operation(
+    changes=True,
+    errors=(409, 422, 502),
+    upload_limit=lambda _: MOST_FORM_BYTES,
+    admin="take in toolsets",
+)
+def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
     """Take in the toolset of a ZIP: off, with nothing granted to it.
 
-    It is sent as a form's ``file``, or as JSON with its address.  Nothing of it runs, connects or is
+    It is sent as a form's ``file``, or as JSON with its address.  EmptyRequest of it runs, connects or is
     imported.  One that could be understood in two ways, that holds what a toolset may not, or whose
     signature is not good, is refused with every place, and nothing of it stays.  One that was imported
     before is updated: merged with what was changed here.
     """
-    as_admin("take in toolsets")
-    if isinstance(asked, ImportFetched):
-        bundle = Bundle.fetched(asked.url)
+    if isinstance(request, ImportFetched):
+        bundle = Bundle.fetched(request.url)
     else:
-        bundle = sent(asked.file[0], *asked.signature)
+        bundle = sent(request.file[0], *request.signature)
     return brought(
-        bundle, dry_run=asked.dry_run, force=asked.force, accept_signer=asked.accept_signer
+        context,
+        bundle,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
     )
 
 
-@operation("POST", errors=(404, 409, 422, 502))
-def update_toolset(asked: UpdateToolset) -> ToolsetUpdated:
+@operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets")
+def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
     """Merge what is newer where the toolset came from with what was changed here.
 
     Files are merged by lines, YAML key by key; where both sides changed the same, both are there as
     git shows it, and the toolset waits until somebody decides.
     """
-    project = as_admin("update toolsets")
+    project = context.project
     found = updating.update(
         project.root,
-        asked.toolset_id,
-        dry_run=asked.dry_run,
-        force=asked.force,
-        accept_signer=asked.accept_signer,
+        request.toolset_id,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
     )
-    if not asked.dry_run:
-        request_context.index().sync_toolsets()
-    return _updated(found, dry_run=asked.dry_run)
+    if not request.dry_run:
+        context.index().sync_toolsets()
+    return _updated(context, found, dry_run=request.dry_run)
 
 
-@operation("GET", errors=(404, 409, 422))
-def diff_toolset(asked: DiffToolset) -> ToolsetDifference:
+@operation(errors=(404, 409, 422))
+def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
     """Tell what was changed here of a toolset since it was imported, or since a grant of it."""
-    catalog = request_context.catalog()
-    toolset = catalog.find_toolset(asked.toolset_id)
+    catalog = context.catalog
+    toolset = catalog.find_toolset(request.toolset_id)
     if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
         raise ForbiddenError(
             f"your role does not see all of {toolset.id!r}", hint="a role that does may"
         )
-    found = differences(request_context.project().root, toolset.id, asked.grant)
+    found = differences(context.project.root, toolset.id, request.grant)
     return ToolsetDifference(
         toolset_id=toolset.id,
         files=tuple(
@@ -262,57 +257,57 @@ def diff_toolset(asked: DiffToolset) -> ToolsetDifference:
     )
 
 
-@operation("GET", errors=(404, 409, 416), media="application/octet-stream", tagged=True)
-def export_toolset(asked: ExportToolset) -> Response:
+@operation(errors=(404, 409, 416))
+def export_toolset(context: Context, request: ExportToolset) -> File:
     """Send a toolset as a ZIP: the same files make the same bytes.
 
     What this project decided about it is not in it.  Where a file of it holds a credential, or the
     value of a secret of this machine, nothing is sent, and every such place is told.
     """
-    catalog = request_context.catalog()
-    toolset = catalog.find_toolset(asked.toolset_id)
+    catalog = context.catalog
+    toolset = catalog.find_toolset(request.toolset_id)
     if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
         raise ForbiddenError(
             f"your role does not see all of {toolset.id!r}", hint="a role that does may"
         )
     content = pack_bundle(
-        request_context.project().root,
+        context.project.root,
         toolset,
         SecretStore.of_this_machine().known(),
-        allow_guesses=asked.allow_guesses,
+        allow_guesses=request.allow_guesses,
     )
-    return send_file(
-        io.BytesIO(content),
-        mimetype=BYTES,
-        as_attachment=True,
-        download_name=bundle_name(toolset),
-        etag=toolset.digest.partition(":")[2],
-    )
+    etag = toolset.digest.partition(":")[2]
+    return File.of_bytes(content, bundle_name(toolset), BYTES, etag=etag)
 
 
-@operation("POST", errors=(404, 409))
-def uninstall_toolset(asked: UninstallToolset) -> ToolsetUninstalled:
+@operation(changes=True, errors=(404, 409), admin="remove toolsets")
+def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUninstalled:
     """Remove a toolset with what this project decided about it; chats keep what it did.
 
     It has to be in the last commit as it is, so that Git can bring it back, unless ``force``.
     """
-    project = as_admin("remove toolsets")
-    undo = uninstall.undo_command(project.root, asked.toolset_id)
-    gone = uninstall.uninstall(project.root, asked.toolset_id, force=asked.force)
-    request_context.index().sync_toolsets()
+    project = context.project
+    undo = uninstall.undo_command(project.root, request.toolset_id)
+    gone = uninstall.uninstall(project.root, request.toolset_id, force=request.force)
+    context.index().sync_toolsets()
     return ToolsetUninstalled(
-        toolset_id=gone.id, digest=gone.digest, undo=None if asked.force else undo
+        toolset_id=gone.id, digest=gone.digest, undo=None if request.force else undo
     )
 
 
-def sent(file: FileStorage, signature: FileStorage | None = None) -> Bundle:
+def sent(file: Upload, signature: Upload | None = None) -> Bundle:
     """Return the file of a form; one byte more than a bundle may have is enough to refuse it."""
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
-    return Bundle.sent(file.stream.read(MAX_ARCHIVE + 1), file.filename or "", signed)
+    return Bundle.sent(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
 
 
 def brought(
-    bundle: Bundle, *, dry_run: bool, force: bool = False, accept_signer: bool = False
+    context: Context,
+    bundle: Bundle,
+    *,
+    dry_run: bool,
+    force: bool = False,
+    accept_signer: bool = False,
 ) -> ToolsetImported:
     """Take in a bundle, or with ``dry_run`` tell what would come.
 
@@ -320,18 +315,18 @@ def brought(
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
     """
     found = take_in(
-        request_context.project().root,
+        context.project.root,
         bundle,
         dry_run=dry_run,
         force=force,
         accept_signer=accept_signer,
     )
     if not dry_run:
-        request_context.index().sync_toolsets()
-    return _told(found, dry_run=dry_run)
+        context.index().sync_toolsets()
+    return _told(context, found, dry_run=dry_run)
 
 
-def _told(found: Imported, *, dry_run: bool) -> ToolsetImported:
+def _told(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImported:
     toolset = found.toolset
     manifest = toolset.manifest
     assert manifest is not None  # else it is refused
@@ -345,18 +340,18 @@ def _told(found: Imported, *, dry_run: bool) -> ToolsetImported:
         digest=toolset.digest,
         signer=found.signer,
         files=file_rows(toolset),
-        tools=tuple(_tool(tool) for tool in toolset.tools),
+        tools=tuple(_tool(context, tool) for tool in toolset.tools),
         mcp_servers=server_rows(toolset, manifest.mcp_servers),
         python_packages=packages(toolset),
         asks=grants_asked(toolset),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
-        update=None if found.update is None else _updated(found.update, dry_run=dry_run),
+        update=None if found.update is None else _updated(context, found.update, dry_run=dry_run),
         dry_run=dry_run,
     )
 
 
-def _updated(found: Update, *, dry_run: bool) -> ToolsetUpdated:
-    root = request_context.project().root
+def _updated(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdated:
+    root = context.project.root
     return ToolsetUpdated(
         toolset_id=found.toolset.id,
         old_version=found.old_version,
@@ -374,14 +369,11 @@ def _updated(found: Update, *, dry_run: bool) -> ToolsetUpdated:
     )
 
 
-def _tool(tool: Tool) -> ImportedTool:
+def _tool(context: Context, tool: Tool) -> ImportedTool:
     return ImportedTool(
         tool_id=tool.tool_id,
         name=tool.name,
         description=tool.description,
         kind=tool.kind,
-        requires_confirmation=confirmation(request_context.project().config, tool, {}),
+        requires_confirmation=confirmation(context.project.config, tool, {}),
     )
-
-
-OPERATIONS = (import_toolset, update_toolset, diff_toolset, export_toolset, uninstall_toolset)

@@ -1,43 +1,36 @@
 """The API's workspaces: the files of any manifest, what differs, and changing them."""
 
-# ruff: noqa: TC002 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
-import io
 import unicodedata
 from typing import TYPE_CHECKING, Literal
 
-from flask import send_file
 from pydantic import Field
-from werkzeug.wrappers import Response
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.git_objects import EXECUTABLE, LINK, is_binary_content
 from covalt_git.manifests.toolset_files import readable
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import (
+    File,
+    InvalidRequestError,
+    PathText,
+    Request,
+    Result,
+    UploadField,
+    operation,
+)
+from covalt_git.operations.results import Change, Notes
 from covalt_git.text.media_types import BYTES, media_type
-from covalt_git.workspaces import commits
+from covalt_git.workspaces import commit_names, commits, restoring
 from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.commit_names import NAMES
 from covalt_git.workspaces.edits import check_portable
 from covalt_git.workspaces.uploads import Upload
-from covalt_server import request_context
-from covalt_server.api.changes import Notes, notes
-from covalt_server.api.http import (
-    Answer,
-    Asked,
-    FormFile,
-    InvalidRequestError,
-    PathText,
-    operation,
-    tag,
-)
-from covalt_server.render.patches import read_patch
 
 if TYPE_CHECKING:
-    from werkzeug.datastructures import FileStorage
-
     from covalt_git.models.chats import FileChange
+    from covalt_git.operations import registry
     from covalt_git.workspaces.chats import ChatStore
 
 _FORM_BYTES = 16 << 20
@@ -46,14 +39,14 @@ _PATCH_BYTES = 2 << 20
 _MOST_CHANGES = 2_000
 
 
-class GetWorkspaceFiles(Asked):
+class GetWorkspaceFiles(Request):
     """Of which manifest."""
 
     chat_id: str = Field(max_length=200)
     manifest: str = Field("HEAD", max_length=200, description=NAMES)
 
 
-class GetWorkspaceFile(Asked):
+class GetWorkspaceFile(Request):
     """Which file, and of which manifest."""
 
     chat_id: str = Field(max_length=200)
@@ -62,7 +55,7 @@ class GetWorkspaceFile(Asked):
     download: bool = Field(default=False, description="To be saved, whatever it holds.")
 
 
-class GetWorkspaceDiff(Asked):
+class GetWorkspaceDiff(Request):
     """Between which manifests."""
 
     chat_id: str = Field(max_length=200)
@@ -75,7 +68,7 @@ class GetWorkspaceDiff(Asked):
     )
 
 
-class UpdateWorkspaceFile(Asked):
+class UpdateWorkspaceFile(Request):
     """A text file as it is to be."""
 
     chat_id: str = Field(max_length=200)
@@ -89,7 +82,7 @@ class UpdateWorkspaceFile(Asked):
     )
 
 
-class DeleteWorkspaceFile(Asked):
+class DeleteWorkspaceFile(Request):
     """A file to delete."""
 
     chat_id: str = Field(max_length=200)
@@ -100,15 +93,15 @@ class DeleteWorkspaceFile(Asked):
     )
 
 
-class UploadFiles(Asked):
+class UploadFiles(Request):
     """Files to add."""
 
     chat_id: str = Field(max_length=200)
     folder: str = Field("", description="Folder of the workspace to put them in.")
-    files: tuple[FormFile, ...]
+    files: tuple[UploadField, ...]
 
 
-class WorkspaceFile(Answer):
+class WorkspaceFile(Result):
     """A file of a manifest: its size in bytes, its sha256 in hex, and git's id of its content."""
 
     path: PathText
@@ -119,7 +112,7 @@ class WorkspaceFile(Answer):
     link: bool = Field(description="Whether it is a symbolic link, its content the target.")
 
 
-class WorkspaceFiles(Answer):
+class WorkspaceFiles(Result):
     """The files of a manifest; ``manifest_id`` is null while a chat has none."""
 
     manifest_id: str | None
@@ -127,7 +120,7 @@ class WorkspaceFiles(Answer):
     empty_folders: tuple[PathText, ...]
 
 
-class FileDiff(Answer):
+class FileDiff(Result):
     """What differs in one path; ``patch`` and the counts are null where it is too large to show."""
 
     path: PathText
@@ -138,14 +131,14 @@ class FileDiff(Answer):
     patch: str | None = Field(description="As git writes it.")
 
 
-class WorkspaceDiff(Answer):
+class WorkspaceDiff(Result):
     """What differs; ``truncated`` tells that something was too large or too much to show."""
 
     changes: tuple[FileDiff, ...]
     truncated: bool
 
 
-class FileUpdated(Answer):
+class FileUpdated(Result):
     """Where the file is stored now; ``changed`` tells whether it was otherwise before."""
 
     manifest_id: str | None
@@ -153,13 +146,13 @@ class FileUpdated(Answer):
     changed: bool
 
 
-class FileDeleted(Answer):
+class FileDeleted(Result):
     """The manifest that no longer has the file."""
 
     manifest_id: str | None
 
 
-class Uploaded(Answer):
+class Uploaded(Result):
     """Where an uploaded file is; ``renamed_from`` is the path that was taken."""
 
     path: str
@@ -167,7 +160,7 @@ class Uploaded(Answer):
     was_there: bool = Field(description="Whether the same content was at that path before.")
 
 
-class FilesUploaded(Answer):
+class FilesUploaded(Result):
     """Where the files are; ``changed`` is false where the workspace had them all already."""
 
     manifest_id: str | None
@@ -176,20 +169,61 @@ class FilesUploaded(Answer):
     notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
-def most_upload_bytes() -> int:
+class SaveEdits(Request):
+    """Which chat's."""
+
+    chat_id: str = Field(max_length=200)
+
+
+class EditsSaved(Result):
+    """The manifest that holds the folder as it is."""
+
+    manifest_id: str | None
+    changed: bool
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+
+
+class RestoreWorkspace(Request):
+    """What to bring back: a manifest, or that of a message; all of its files, or some paths."""
+
+    chat_id: str = Field(max_length=200)
+    manifest: str = Field(
+        max_length=200,
+        description=NAMES,
+    )
+    paths: tuple[str, ...] = Field((), description="Files and folders; none of them means all.")
+    keep_files: bool = Field(
+        False,
+        description="Go on from the manifest on a new branch, and leave all files as they are.",
+    )
+    branch: str | None = Field(
+        None, max_length=200, description="With keep_files, the new branch; null: restore-1, ..."
+    )
+
+
+class WorkspaceRestored(Result):
+    """The branch that the folder is on, its manifest, and what changed in the folder."""
+
+    branch: str
+    manifest_id: str | None
+    changes: tuple[Change, ...]
+    made: bool = Field(description="Whether a manifest was made: not where all was so already.")
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+
+
+def most_upload_bytes(context: Context) -> int:
     """Return how large an upload may be: the largest file that is stored, and what goes around it."""
-    return (request_context.project().config.workspace.max_file_mb << 20) + _FORM_BYTES
+    return (context.project.config.workspace.max_file_mb << 20) + _FORM_BYTES
 
 
-@operation("GET", errors=(404,), tagged=True)
-def get_workspace_files(asked: GetWorkspaceFiles) -> WorkspaceFiles:
+@operation(errors=(404,))
+def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> WorkspaceFiles:
     """List the files of a manifest."""
-    chat = request_context.chat(asked.chat_id)
-    manifest_id = state_id(chat, asked.manifest)
+    chat = context.chat(request.chat_id)
+    manifest_id = state_id(context, chat, request.manifest)
     files = chat.files(manifest_id)
-    request_context.index().sync_chat(chat)
-    blobs = request_context.index().blobs(chat.id, [file.oid for file in files.values()])
-    tag(manifest_id or "none")
+    context.index().sync_chat(chat)
+    blobs = context.index().blobs(chat.id, [file.oid for file in files.values()])
     return WorkspaceFiles(
         manifest_id=manifest_id,
         files=tuple(
@@ -207,102 +241,100 @@ def get_workspace_files(asked: GetWorkspaceFiles) -> WorkspaceFiles:
     )
 
 
-@operation("GET", errors=(404, 416), media="application/octet-stream", tagged=True)
-def get_workspace_file(asked: GetWorkspaceFile) -> Response:
+@operation(errors=(404, 416))
+def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
     """Send one file of a manifest, from the history, never from the folder.
 
     Its ETag is git's id of its content, and ranges of it may be asked for.  PNG, JPEG, GIF, WebP,
     AVIF, WAV, MP3, Ogg and FLAC are sent as such, UTF-8 text as text/plain, a symbolic link as its target in text, and
     everything else as a download.
     """
-    chat = request_context.chat(asked.chat_id)
-    manifest_id = state_id(chat, asked.manifest)
-    file = chat.find_file(manifest_id, asked.path)
+    chat = context.chat(request.chat_id)
+    manifest_id = state_id(context, chat, request.manifest)
+    file = chat.find_file(manifest_id, request.path)
     if file is None:
         known = [readable(path) for path in chat.files(manifest_id)]
         listed = f"covalt-git chat files {chat.id}"
-        raise UnknownNameError("file", asked.path, known, list_with=listed)
+        raise UnknownNameError("file", request.path, known, list_with=listed)
     content = chat.store.read_blob(file.oid)
     media = media_type(content)
-    sent = send_file(
-        io.BytesIO(content),
-        mimetype=media,
-        as_attachment=asked.download or media == BYTES,
-        download_name=commits.one_line(asked.path.rpartition("/")[2]) or "file",
+    return File.of_bytes(
+        content,
+        commits.one_line(request.path.rpartition("/")[2]) or "file",
+        media,
         etag=file.oid,
+        attachment=request.download or media == BYTES,
     )
-    sent.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
-    return sent
 
 
-@operation("GET", errors=(404,))
-def get_workspace_diff(asked: GetWorkspaceDiff) -> WorkspaceDiff:
+@operation(errors=(404,))
+def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> WorkspaceDiff:
     """Tell what differs between two manifests, or between one and the folder as it is now.
 
     Files of more than 512 KiB and whatever is beyond 2 MiB of patches are named without a patch, and
     no more than 2,000 paths are named.
     """
-    chat = request_context.chat(asked.chat_id)
-    before = chat.state(state_id(chat, asked.old)).tree if asked.old else None
-    if asked.new:
-        after = chat.state(state_id(chat, asked.new)).tree
-        return _diff(chat, chat.tree_changes(before, after), asked.patches)
+    chat = context.chat(request.chat_id)
+    before = chat.state(state_id(context, chat, request.old)).tree if request.old else None
+    if request.new:
+        after = chat.state(state_id(context, chat, request.new)).tree
+        return _diff(chat, chat.tree_changes(before, after), request.patches)
     with chat.looking() as seen:
-        return _diff(chat, chat.tree_changes(before, seen.tree), asked.patches)
+        return _diff(chat, chat.tree_changes(before, seen.tree), request.patches)
 
 
-@operation("POST", errors=(404, 409))
-def update_workspace_file(asked: UpdateWorkspaceFile) -> FileUpdated:
+@operation(changes=True, errors=(404, 409))
+def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
     """Write a text file as UTF-8, as one ``edit`` manifest; it stays executable if it was.
 
     Other edits in the folder are saved first, as a manifest of their own.  Where the file is not
     ``base`` any more, nothing is written and the answer is 409 ``moved``.
     """
-    chat = request_context.chat(asked.chat_id)
-    with request_context.writing(chat) as writer:
-        _check_branch(chat, asked.branch)
-        oid = writer.edit_file(asked.path, asked.content.encode(), before=asked.base)
-    return FileUpdated(manifest_id=chat.head(), oid=oid, changed=oid != asked.base)
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
+        _check_branch(chat, request.branch)
+        oid = writer.edit_file(request.path, request.content.encode(), before=request.base)
+    return FileUpdated(manifest_id=chat.head(), oid=oid, changed=oid != request.base)
 
 
-@operation("POST", errors=(404, 409))
-def delete_workspace_file(asked: DeleteWorkspaceFile) -> FileDeleted:
+@operation(changes=True, errors=(404, 409))
+def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` manifest; the history keeps it.
 
     Where it is not ``base`` any more, nothing is deleted and the answer is 409 ``moved``.
     """
-    chat = request_context.chat(asked.chat_id)
-    with request_context.writing(chat) as writer:
-        _check_branch(chat, asked.branch)
-        writer.delete_file(asked.path, before=asked.base)
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
+        _check_branch(chat, request.branch)
+        writer.delete_file(request.path, before=request.base)
     return FileDeleted(manifest_id=chat.head())
 
 
-@operation("POST", errors=(404, 409), multipart=most_upload_bytes)
-def upload_files(asked: UploadFiles) -> FilesUploaded:
+@operation(changes=True, errors=(404, 409), upload_limit=most_upload_bytes)
+def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     """Add files to the workspace as one manifest.
 
     A name that is taken gets a number (``report_1.csv``), unless the content is the same; one that
     some system could not check out beside the files that are there is refused.  Parts without a file's
     name, as browsers send where none was chosen, are passed over.
     """
-    chat = request_context.chat(asked.chat_id)
-    below = f"{asked.folder.removesuffix('/')}/" if asked.folder else ""
-    uploads = [_upload(file, below) for file in asked.files if file.filename]
+    chat = context.chat(request.chat_id)
+    below = f"{request.folder.removesuffix('/')}/" if request.folder else ""
+    uploads = [_upload(file, below) for file in request.files if file.name]
     if not uploads:
         raise InvalidRequestError("there is no file in the request", hint="choose one")
-    with request_context.writing(chat) as writer:
+    with context.writing(chat) as writer:
         before = writer.save_edits()
-        placed = writer.upload(uploads, folder=asked.folder, portable=True)
+        placed = writer.upload(uploads, folder=request.folder, portable=True)
     return FilesUploaded(
         manifest_id=chat.head(),
         files=tuple(Uploaded(**one.model_dump()) for one in placed),
         changed=chat.head() != before,
-        notes=notes(writer.fresh_notes()),
+        notes=Notes.of(writer.fresh_notes()),
     )
 
 
-def state_id(chat: ChatStore, text: str) -> str | None:
+def state_id(context: Context, chat: ChatStore, text: str) -> str | None:
     """Return the id of the manifest that ``text`` names; None for HEAD while there is none.
 
     Raises:
@@ -310,7 +342,47 @@ def state_id(chat: ChatStore, text: str) -> str | None:
     """
     if text == "HEAD" and chat.head() is None:
         return None
-    return request_context.index().resolve(chat, text)
+    return context.index().resolve(chat, text)
+
+
+@operation(changes=True, errors=(404, 409))
+def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
+    """Make what a person changed in the folder a manifest, if anything did change."""
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
+        before = chat.head()
+        after = writer.save_edits()
+    return EditsSaved(
+        manifest_id=after, changed=after != before, notes=Notes.of(writer.fresh_notes())
+    )
+
+
+@operation(changes=True, errors=(404, 409))
+def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceRestored:
+    """Bring files back to what they were in a manifest, as a new manifest of the active branch.
+
+    Edits are saved first.  A folder is brought back with all below it; what was not there is removed.
+    """
+    if request.keep_files and request.paths:
+        raise InvalidRequestError(
+            "keep_files leaves all files as they are, so it goes with no paths"
+        )
+    if request.branch is not None and not request.keep_files:
+        raise InvalidRequestError("a branch goes with keep_files")
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
+        oid = commit_names.resolve(chat, request.manifest)
+        if request.keep_files:
+            done = restoring.keep_files(writer, oid, branch=request.branch)
+        else:
+            done = restoring.restore(writer, oid, request.paths)
+    return WorkspaceRestored(
+        branch=done.branch,
+        manifest_id=done.manifest_id,
+        changes=Change.each(done.changes),
+        made=done.made,
+        notes=Notes.of(writer.fresh_notes()),
+    )
 
 
 def _diff(chat: ChatStore, changes: list[FileChange], patches: int) -> WorkspaceDiff:
@@ -333,9 +405,9 @@ def _diff(chat: ChatStore, changes: list[FileChange], patches: int) -> Workspace
 def _file_diff(change: FileChange, patch: str | None, *, binary: bool) -> FileDiff:
     added = deleted = None
     if patch is not None:
-        files = read_patch(patch)
-        added = sum(file.count("add") for file in files)
-        deleted = sum(file.count("del") for file in files)
+        lines = patch.partition("\n@@")[2].split("\n")
+        added = sum(line.startswith("+") for line in lines)
+        deleted = sum(line.startswith("-") for line in lines)
     return FileDiff(
         path=change.path,
         kind=change.kind,
@@ -355,19 +427,9 @@ def _check_branch(chat: ChatStore, branch: str | None) -> None:
         )
 
 
-def _upload(file: FileStorage, below: str) -> Upload:
+def _upload(file: registry.Upload, below: str) -> Upload:
     """Return a file of the form, its name composed as most systems write it."""
-    name = unicodedata.normalize("NFC", file.filename or "")
+    name = unicodedata.normalize("NFC", file.name)
     if "/" not in name:  # else the engine says what is wrong with it
         check_portable(below + name)
     return Upload(name, file.stream.read())
-
-
-OPERATIONS = (
-    get_workspace_files,
-    get_workspace_file,
-    get_workspace_diff,
-    update_workspace_file,
-    delete_workspace_file,
-    upload_files,
-)

@@ -1,7 +1,5 @@
 """The API's overrides: what this project changes about single tools, which wins over their toolsets."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
@@ -11,10 +9,9 @@ from pydantic import Field, StrictBool
 from covalt_git.errors import Problem
 from covalt_git.json_values import JsonObject
 from covalt_git.models.toolset_state import LocalOverride
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.toolsets import overrides
-from covalt_server import request_context
-from covalt_server.api.http import Answer, Asked, operation
-from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,7 +26,7 @@ Overridable = Literal[
 ]
 
 
-class OverrideTool(Asked):
+class OverrideTool(Request):
     """What to change about a tool; what is left out or null stays, what is in ``clear`` is taken back."""
 
     tool_id: str = Field(max_length=200)
@@ -44,14 +41,14 @@ class OverrideTool(Asked):
     )
 
 
-class EnableTool(Asked):
+class EnableTool(Request):
     """Which tool, and whether it is to be on."""
 
     tool_id: str = Field(max_length=200)
     enabled: StrictBool
 
 
-class ToolOverridden(Answer):
+class ToolOverridden(Result):
     """What is overridden of a tool now, by its toolset and by this project, which wins."""
 
     tool_id: str
@@ -61,27 +58,29 @@ class ToolOverridden(Answer):
     warnings: tuple[Problem, ...] = Field(description="About what was just said.")
 
 
-@operation("POST", errors=(404,))
-def override_tool(asked: OverrideTool) -> ToolOverridden:
+@operation(changes=True, errors=(404,), admin="change tools")
+def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
     """Change how a tool is named, shown, asked about or whether it is on; for this project.
 
     What a toolset's own override could not say is refused with all that is wrong.  Another renderer
     comes without the configuration of the one before.  Only the toolset's state file is written.
     """
-    said = asked.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
-    return _overridden(asked.tool_id, said, asked.clear)
+    said = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
+    return _overridden(context, request.tool_id, said, request.clear)
 
 
-@operation("POST", errors=(404,))
-def enable_tool(asked: EnableTool) -> ToolOverridden:
+@operation(changes=True, errors=(404,), admin="change tools")
+def enable_tool(context: Context, request: EnableTool) -> ToolOverridden:
     """Switch a tool on or off, whatever its toolset says; a toolset that is off keeps it off."""
-    return _overridden(asked.tool_id, {"enabled": asked.enabled}, ())
+    return _overridden(context, request.tool_id, {"enabled": request.enabled}, ())
 
 
-def _overridden(tool_id: str, said: JsonObject, clear: Collection[str]) -> ToolOverridden:
-    root = as_admin("change tools").root
+def _overridden(
+    context: Context, tool_id: str, said: JsonObject, clear: Collection[str]
+) -> ToolOverridden:
+    root = context.project.root
     found = overrides.override_tool(root, tool_id, said, clear)
-    request_context.index().sync_toolsets()
+    context.index().sync_toolsets()
     return ToolOverridden(
         tool_id=found.tool_id,
         changed=found.changed,
@@ -89,6 +88,3 @@ def _overridden(tool_id: str, said: JsonObject, clear: Collection[str]) -> ToolO
         toolset=LocalOverride(**found.toolset),
         warnings=found.warnings,
     )
-
-
-OPERATIONS = (override_tool, enable_tool)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.models.commit_record import MessageRecord
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.results import Change, Notes
 from covalt_git.workspaces import messages
 from covalt_git.workspaces.conversation import Conversation
-from covalt_server import request_context
-from covalt_server.api.changes import Change, Notes, notes, told
-from covalt_server.api.http import Answer, Asked, operation
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
@@ -24,20 +24,20 @@ _WHICH = "Its id or the end of it, the application's id, or the id of its manife
 _BRANCH = "What to call the new branch; null: numbered."
 
 
-class ListMessages(Asked):
+class ListMessages(Request):
     """Which chat's."""
 
     chat_id: str = Field(max_length=200)
 
 
-class GetMessage(Asked):
+class GetMessage(Request):
     """Which message."""
 
     chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
 
 
-class AddMessage(Asked):
+class AddMessage(Request):
     """A message: what was said, the application's own id for it, or both."""
 
     chat_id: str = Field(max_length=200)
@@ -50,7 +50,7 @@ class AddMessage(Asked):
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class RetryMessage(Asked):
+class RetryMessage(Request):
     """A message to answer anew."""
 
     chat_id: str = Field(max_length=200)
@@ -58,7 +58,7 @@ class RetryMessage(Asked):
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class EditMessage(Asked):
+class EditMessage(Request):
     """What to put beside a message."""
 
     chat_id: str = Field(max_length=200)
@@ -69,14 +69,14 @@ class EditMessage(Asked):
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class SwitchToMessage(Asked):
+class SwitchToMessage(Request):
     """Which message to go to."""
 
     chat_id: str = Field(max_length=200)
     message: str = Field(max_length=200, description=_WHICH)
 
 
-class ContinueMessage(Asked):
+class ContinueMessage(Request):
     """A message to go on from."""
 
     chat_id: str = Field(max_length=200)
@@ -84,7 +84,7 @@ class ContinueMessage(Asked):
     branch: str | None = Field(None, max_length=200, description=_BRANCH)
 
 
-class MessageRow(Answer):
+class MessageRow(Result):
     """A message and its place in the conversation."""
 
     id: str
@@ -102,7 +102,7 @@ class MessageRow(Answer):
     active: bool = Field(description="Whether the active branch goes through it.")
 
 
-class MessageList(Answer):
+class MessageList(Result):
     """A chat's messages, each behind its parent, siblings from the oldest on."""
 
     messages: tuple[MessageRow, ...]
@@ -115,7 +115,7 @@ class MessageDetail(MessageRow):
     changes: tuple[Change, ...]
 
 
-class MessagePlace(Answer):
+class MessagePlace(Result):
     """Where the chat is now: its branch, the last message on it, and what changed in the folder."""
 
     branch: str
@@ -125,80 +125,80 @@ class MessagePlace(Answer):
     notes: Notes = Field(description="What was found in the folder that no state noted before.")
 
 
-@operation("GET", errors=(404,))
-def list_messages(asked: ListMessages) -> MessageList:
+@operation(errors=(404,))
+def list_messages(context: Context, request: ListMessages) -> MessageList:
     """List a chat's messages as the tree that retries and edits have made of them."""
-    talk = Conversation.of(request_context.chat(asked.chat_id))
+    talk = Conversation.of(context.chat(request.chat_id))
     return MessageList(messages=tuple(MessageRow(**_row(one)) for one in talk.messages.values()))
 
 
-@operation("GET", errors=(404,))
-def get_message(asked: GetMessage) -> MessageDetail:
+@operation(errors=(404,))
+def get_message(context: Context, request: GetMessage) -> MessageDetail:
     """Tell about one message: its text, its place, and what its calls changed."""
-    chat = request_context.chat(asked.chat_id)
-    found = Conversation.of(chat).find(asked.message)
+    chat = context.chat(request.chat_id)
+    found = Conversation.of(chat).find(request.message)
     began = chat.manifest(found.own_manifest_id).parent_id
-    changes = told(chat.changes(began, found.manifest_id))
+    changes = Change.each(chat.changes(began, found.manifest_id))
     return MessageDetail(**_row(found), text=found.text, changes=changes)
 
 
-@operation("POST", errors=(404, 409))
-def add_message(asked: AddMessage) -> MessagePlace:
+@operation(changes=True, errors=(404, 409))
+def add_message(context: Context, request: AddMessage) -> MessagePlace:
     """Add a message to the conversation; calls are made for it with its id.
 
     After a parent that others follow already it goes on a new branch, ``continue-1`` and so on.
     """
-    words = MessageRecord(role=asked.role, text=asked.text, ref=asked.ref)
-    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
-        place = messages.add(writer, words, parent=asked.parent, branch=asked.branch)
+    words = MessageRecord(role=request.role, text=request.text, ref=request.ref)
+    with context.writing(context.chat(request.chat_id)) as writer:
+        place = messages.add(writer, words, parent=request.parent, branch=request.branch)
     return _place(place, writer)
 
 
-@operation("POST", errors=(404, 409))
-def retry_message(asked: RetryMessage) -> MessagePlace:
+@operation(changes=True, errors=(404, 409))
+def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     """Go back to where a message began, on a new branch, ``retry-1`` and so on.
 
     What is added there stands beside the message.
     """
-    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
-        place = messages.retry(writer, asked.message, branch=asked.branch)
+    with context.writing(context.chat(request.chat_id)) as writer:
+        place = messages.retry(writer, request.message, branch=request.branch)
     return _place(place, writer)
 
 
-@operation("POST", errors=(404, 409))
-def edit_message(asked: EditMessage) -> MessagePlace:
+@operation(changes=True, errors=(404, 409))
+def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     """Put another message beside one, on a new branch, ``edit-1`` and so on.
 
     The files are those that the other message began with.
     """
-    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
+    with context.writing(context.chat(request.chat_id)) as writer:
         place = messages.edit(
             writer,
-            asked.message,
-            text=asked.text,
-            ref=asked.ref,
-            role=asked.role,
-            branch=asked.branch,
+            request.message,
+            text=request.text,
+            ref=request.ref,
+            role=request.role,
+            branch=request.branch,
         )
     return _place(place, writer)
 
 
-@operation("POST", errors=(404, 409))
-def switch_to_message(asked: SwitchToMessage) -> MessagePlace:
+@operation(changes=True, errors=(404, 409))
+def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlace:
     """Go to the branch that leads farthest on from a message; of several, to the newest."""
-    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
-        place = messages.switch(writer, asked.message)
+    with context.writing(context.chat(request.chat_id)) as writer:
+        place = messages.switch(writer, request.message)
     return _place(place, writer)
 
 
-@operation("POST", errors=(404, 409))
-def continue_message(asked: ContinueMessage) -> MessagePlace:
+@operation(changes=True, errors=(404, 409))
+def continue_message(context: Context, request: ContinueMessage) -> MessagePlace:
     """Go on from a message and its calls: on the branch that ends with it, or on a new one.
 
     The new one is ``continue-1`` and so on.
     """
-    with request_context.writing(request_context.chat(asked.chat_id)) as writer:
-        place = messages.continue_from(writer, asked.message, branch=asked.branch)
+    with context.writing(context.chat(request.chat_id)) as writer:
+        place = messages.continue_from(writer, request.message, branch=request.branch)
     return _place(place, writer)
 
 
@@ -212,17 +212,6 @@ def _place(place: Place, writer: Writer) -> MessagePlace:
         branch=place.branch,
         manifest_id=place.manifest_id,
         message_id=place.message_id,
-        changes=told(place.changes),
-        notes=notes(writer.fresh_notes()),
+        changes=Change.each(place.changes),
+        notes=Notes.of(writer.fresh_notes()),
     )
-
-
-OPERATIONS = (
-    list_messages,
-    get_message,
-    add_message,
-    retry_message,
-    edit_message,
-    switch_to_message,
-    continue_message,
-)

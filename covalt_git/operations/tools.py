@@ -1,7 +1,5 @@
 """The API's tools: which there are for the principal, what each takes, and what a call would meet."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
@@ -18,9 +16,9 @@ from covalt_git.manifests.state_files import read_state
 from covalt_git.models.renderers import Renderer
 from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
 from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 from covalt_git.toolsets.icons import data_address
-from covalt_server import request_context
-from covalt_server.api.http import Answer, Asked, Nothing, operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,14 +28,14 @@ if TYPE_CHECKING:
 GroupKind = Literal["builtin", "toolset", "mcp_server"]
 
 
-class ListTools(Asked):
+class ListTools(Request):
     """Which tools to list."""
 
     q: str = Field("", max_length=200, description="Words that a tool's id, name or text has.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
 
 
-class SearchTools(Asked):
+class SearchTools(Request):
     """What to search for."""
 
     query: str = Field(max_length=2000, description="Words, or a question.")
@@ -45,20 +43,20 @@ class SearchTools(Asked):
     limit: int = Field(20, ge=1, le=100)
 
 
-class GetTool(Asked):
+class GetTool(Request):
     """Which tool."""
 
     tool_id: str = Field(max_length=200, description="Such as app-builder:write_file.")
 
 
-class CheckArguments(Asked):
+class CheckArguments(Request):
     """Arguments to check without calling anything."""
 
     tool_id: str = Field(max_length=200)
     args: JsonObject = Field(default_factory=dict)
 
 
-class ToolFacts(Answer):
+class ToolFacts(Result):
     """What lists and details say of a tool alike."""
 
     tool_id: str
@@ -67,7 +65,7 @@ class ToolFacts(Answer):
     toolset_id: str
     kind: Literal["python", "http", "mcp"]
     requires_confirmation: tuple[str, ...] = Field(
-        description="Why a person would be asked before a call, in words; none: nobody is asked."
+        description="Why a person would be asked before a call, in words; none: nobody is request."
     )
     enabled: bool
     callable: bool = Field(description="Whether a call could be made now.")
@@ -81,7 +79,7 @@ class ToolRow(ToolFacts):
     icon: str | None = Field(description="Its picture as a data: address.")
 
 
-class ToolRows(Answer):
+class ToolRows(Result):
     """Tools, those most like what was searched first."""
 
     tools: tuple[ToolRow, ...]
@@ -106,7 +104,7 @@ class ToolDetail(ToolFacts):
     upstream: str | None = Field(description="What that server calls it.")
 
 
-class ToolGroup(Answer):
+class ToolGroup(Result):
     """The tools of one owner."""
 
     kind: GroupKind
@@ -117,13 +115,13 @@ class ToolGroup(Answer):
     tools: tuple[ToolRow, ...]
 
 
-class ToolGroups(Answer):
+class ToolGroups(Result):
     """The tools, by whom they belong to."""
 
     groups: tuple[ToolGroup, ...]
 
 
-class AvailableTool(Answer):
+class AvailableTool(Result):
     """A tool as an agent is told of it; ``name`` is its path, such as app-builder.write_file."""
 
     name: str
@@ -132,20 +130,20 @@ class AvailableTool(Answer):
     annotations: Annotations
 
 
-class AvailableTools(Answer):
+class AvailableTools(Result):
     """The tools that may be called now."""
 
     tools: tuple[AvailableTool, ...]
 
 
-class ArgumentProblem(Answer):
+class ArgumentProblem(Result):
     """What is wrong with one argument; ``path`` is its place, such as $.rows[3].name."""
 
     path: str
     message: str
 
 
-class ArgumentsChecked(Answer):
+class ArgumentsChecked(Result):
     """What a call with these arguments would meet."""
 
     problems: tuple[ArgumentProblem, ...]
@@ -154,31 +152,31 @@ class ArgumentsChecked(Answer):
     )
 
 
-@operation("GET")
-def list_tools(asked: ListTools) -> ToolGroups:
+@operation()
+def list_tools(context: Context, request: ListTools) -> ToolGroups:
     """List the tools that exist for the role, by toolset and MCP server.
 
     With ``q``, those whose id, name or description has every one of its words.
     """
-    tools = request_context.catalog().visible(
-        request_context.toolset_index().tools(asked.toolset_id or None)
+    tools = context.catalog.visible(context.toolset_index().tools(request.toolset_id or None))
+    found = matching(tools, request.q)
+    return ToolGroups(
+        groups=grouped(context, found, whole=not request.q and not request.toolset_id)
     )
-    found = matching(tools, asked.q)
-    return ToolGroups(groups=grouped(found, whole=not asked.q and not asked.toolset_id))
 
 
-@operation("GET")
-def search_tools(asked: SearchTools) -> ToolRows:
+@operation()
+def search_tools(context: Context, request: SearchTools) -> ToolRows:
     """Find tools by words of their names, descriptions, parameters and tags, the best first.
 
     Those that have all of the words come before those that have some; a word may be only the
     beginning of one, or misspelt.
     """
-    rows = {row["id"]: row for row in visible_toolsets()}
-    tools = request_context.catalog().search(
-        request_context.toolset_index(), asked.query, limit=asked.limit, toolset_id=asked.toolset_id
+    rows = {row["id"]: row for row in visible_toolsets(context)}
+    tools = context.catalog.search(
+        context.toolset_index(), request.query, limit=request.limit, toolset_id=request.toolset_id
     )
-    return ToolRows(tools=tuple(tool_row(tool, rows[tool.toolset_id]) for tool in tools))
+    return ToolRows(tools=tuple(tool_row(context, tool, rows[tool.toolset_id]) for tool in tools))
 
 
 def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
@@ -187,7 +185,7 @@ def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
     return [tool for tool in tools if _has(tool, asked)] if asked else list(tools)
 
 
-def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
+def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
     """Return tools by the toolset or MCP server that they belong to, in their order within it.
 
     Toolsets are in the order of the first tools.  ``whole`` tells whether groups are listed that have
@@ -203,23 +201,23 @@ def grouped(tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
             name=row["name"] or row["id"],
             enabled=row["enabled"],
             note=_note(row),
-            tools=tuple(tool_row(tool, row) for tool in of_toolset.get(row["id"], ())),
+            tools=tuple(tool_row(context, tool, row) for tool in of_toolset.get(row["id"], ())),
         )
-        for row in visible_toolsets()
+        for row in visible_toolsets(context)
         if whole or row["id"] in of_toolset
     ]
     if not whole:
         groups.sort(key=lambda group: list(of_toolset).index(group.id))
-    return (*groups, *(_servers() if whole else ()))
+    return (*groups, *(_servers(context) if whole else ()))
 
 
-@operation("GET", errors=(404, 409), tagged=True)
-def get_tool(asked: GetTool) -> ToolDetail:
+@operation(errors=(404, 409))
+def get_tool(context: Context, request: GetTool) -> ToolDetail:
     """Tell all about one tool: its schemas, how its result is shown, its limits."""
-    found = request_context.catalog().find(asked.tool_id)
+    found = context.catalog.find(request.tool_id)
     tool, toolset = found.tool, found.toolset
     return ToolDetail(
-        **_facts(tool, _why_not(tool, toolset.state, enabled=toolset.enabled)),
+        **_facts(context, tool, _why_not(context, tool, toolset.state, enabled=toolset.enabled)),
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
         path=tool.path,
         renderer=tool.renderer,
@@ -228,7 +226,7 @@ def get_tool(asked: GetTool) -> ToolDetail:
         annotations=tool.annotations,
         examples=tool.examples,
         tags=tool.tags,
-        limits=limits_of(tool, request_context.project().config),
+        limits=limits_of(tool, context.project.config),
         security=tool.security,
         entrypoint=tool.entrypoint,
         http=tool.http,
@@ -237,14 +235,14 @@ def get_tool(asked: GetTool) -> ToolDetail:
     )
 
 
-@operation("GET", tagged=True)
-def get_available_tools(_: Nothing) -> AvailableTools:
+@operation()
+def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
     """List the tools that the role may call now, as an agent's host needs them."""
-    rows = {row["id"]: row for row in visible_toolsets()}
+    rows = {row["id"]: row for row in visible_toolsets(context)}
     tools = [
         tool
-        for tool in request_context.catalog().visible(request_context.toolset_index().tools())
-        if tool_row(tool, rows[tool.toolset_id]).callable
+        for tool in context.catalog.visible(context.toolset_index().tools())
+        if tool_row(context, tool, rows[tool.toolset_id]).callable
     ]
     return AvailableTools(
         tools=tuple(
@@ -259,60 +257,60 @@ def get_available_tools(_: Nothing) -> AvailableTools:
     )
 
 
-@operation("POST", errors=(404, 409))
-def check_arguments(asked: CheckArguments) -> ArgumentsChecked:
+@operation(changes=True, errors=(404, 409))
+def check_arguments(context: Context, request: CheckArguments) -> ArgumentsChecked:
     """Check arguments against a tool's schema; nothing is called.
 
     A tool whose schema does not say everything may still refuse them when it is called.
     """
-    tool = request_context.catalog().find(asked.tool_id).tool
+    tool = context.catalog.find(request.tool_id).tool
     problems: tuple[ArgumentProblem, ...] = ()
     try:
-        preconditions.check_arguments(tool, asked.args)
+        preconditions.check_arguments(tool, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(
             ArgumentProblem(path=one.path, message=one.message) for one in error.problems
         )
-    reasons = confirmation(request_context.project().config, tool, asked.args)
+    reasons = confirmation(context.project.config, tool, request.args)
     return ArgumentsChecked(problems=problems, confirmation=reasons)
 
 
-def visible_toolsets() -> list[JsonObject]:
+def visible_toolsets(context: Context) -> list[JsonObject]:
     """Return the index's rows of the toolsets that exist for the role."""
-    tool_ids = request_context.toolset_index().toolset_tools()
-    catalog = request_context.catalog()
+    tool_ids = context.toolset_index().toolset_tools()
+    catalog = context.catalog
     return [
         row
-        for row in request_context.toolset_index().toolsets()
+        for row in context.toolset_index().toolsets()
         if catalog.sees_one_of(row["id"], tool_ids.get(row["id"], []))
     ]
 
 
-def tool_row(tool: Tool, row: JsonObject) -> ToolRow:
+def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
     """Return a tool as lists show it; ``row`` is the index's of its toolset."""
     why_not = "its toolset has errors"
     if row["sound"]:
-        why_not = _why_not(tool, _state(tool, row), enabled=row["enabled"])
+        why_not = _why_not(context, tool, _state(context, tool, row), enabled=row["enabled"])
     return ToolRow(
-        **_facts(tool, why_not),
+        **_facts(context, tool, why_not),
         renderer=tool.renderer.type if tool.renderer else None,
-        icon=data_address(request_context.project().root, tool),
+        icon=data_address(context.project.root, tool),
     )
 
 
-def _state(tool: Tool, row: JsonObject) -> ToolsetState:
+def _state(context: Context, tool: Tool, row: JsonObject) -> ToolsetState:
     """Return what is asked about the toolset's state here; grants are in its file only."""
     if tool.kind == "python":
         return ToolsetState(source_type=row["source_type"])
-    file = request_context.project().root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"
+    file = context.project.root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"
     return read_state(file, file.name).value or ToolsetState()
 
 
-def _why_not(tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
+def _why_not(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
     """Return why a tool of a sound toolset cannot be called now, or nothing."""
     if not enabled:
         return "its toolset is disabled"
-    decision = request_context.catalog().may_call(tool)
+    decision = context.catalog.may_call(tool)
     if not decision.allowed:
         return decision.reason
     try:
@@ -322,14 +320,14 @@ def _why_not(tool: Tool, state: ToolsetState, *, enabled: bool) -> str:
     return ""
 
 
-def _facts(tool: Tool, why_not: str) -> JsonObject:
+def _facts(context: Context, tool: Tool, why_not: str) -> JsonObject:
     return {
         "tool_id": tool.tool_id,
         "name": tool.name,
         "description": tool.description,
         "toolset_id": tool.toolset_id,
         "kind": tool.kind,
-        "requires_confirmation": confirmation(request_context.project().config, tool, {}),
+        "requires_confirmation": confirmation(context.project.config, tool, {}),
         "enabled": tool.enabled,
         "callable": not why_not,
         "why_not": why_not,
@@ -347,9 +345,9 @@ def _has(tool: Tool, words: list[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _servers() -> list[ToolGroup]:
+def _servers(context: Context) -> list[ToolGroup]:
     """Return the MCP servers of which nobody knows which tools they have."""
-    tools = request_context.toolset_index().tools()
+    tools = context.toolset_index().tools()
     known = {(tool.toolset_id, tool.server) for tool in tools if tool.server is not None}
     return [
         ToolGroup(
@@ -360,10 +358,7 @@ def _servers() -> list[ToolGroup]:
             note=f"declared by {row['toolset_id']}; nobody asked it which tools it has",
             tools=(),
         )
-        for row in request_context.toolset_index().mcp_servers()
+        for row in context.toolset_index().mcp_servers()
         if (row["toolset_id"], row["id"]) not in known
-        and request_context.catalog().sees_one_of(row["id"], ())
+        and context.catalog.sees_one_of(row["id"], ())
     ]
-
-
-OPERATIONS = (list_tools, search_tools, get_tool, get_available_tools, check_arguments)

@@ -1,7 +1,5 @@
 """The API's grants: what toolsets may do beyond their walls, giving it, and taking it back."""
 
-# ruff: noqa: TC001 - pydantic reads the annotations when it makes the models
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
@@ -13,10 +11,9 @@ from covalt_git.errors import Problem, StaleError
 from covalt_git.grants import grants as decisions
 from covalt_git.grants.status import changes
 from covalt_git.models.toolset_state import Grant
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
 from covalt_git.toolsets.state_store import find_toolset
-from covalt_server import request_context
-from covalt_server.api.http import Answer, Asked, InvalidRequestError, operation
-from covalt_server.request_context import as_admin
 
 if TYPE_CHECKING:
     from covalt_git.project import Project
@@ -26,13 +23,13 @@ _MOST_HOSTS = 100
 Hosts = tuple[str, ...]
 
 
-class ListGrants(Asked):
+class ListGrants(Request):
     """Which toolset's; all of them without one."""
 
     toolset_id: str | None = Field(None, max_length=200)
 
 
-class AddGrant(Asked):
+class AddGrant(Request):
     """What to grant, and to which toolset."""
 
     toolset_id: str = Field(max_length=200)
@@ -50,7 +47,7 @@ class AddGrant(Asked):
     )
 
 
-class RevokeGrant(Asked):
+class RevokeGrant(Request):
     """What to take back: all, or what is under ``key``, or only these hosts of that."""
 
     toolset_id: str = Field(max_length=200)
@@ -61,7 +58,7 @@ class RevokeGrant(Asked):
     all: bool = False
 
 
-class GrantRow(Answer):
+class GrantRow(Result):
     """One grant; it ``holds`` while nothing of what was granted has changed.
 
     That is every file of the toolset, or an MCP server as it is declared with the files it names.
@@ -75,13 +72,13 @@ class GrantRow(Answer):
     grant: Grant
 
 
-class GrantList(Answer):
+class GrantList(Result):
     """What was granted, sorted by toolset and key."""
 
     grants: tuple[GrantRow, ...]
 
 
-class GrantsRevoked(Answer):
+class GrantsRevoked(Result):
     """The keys whose grants were taken back, and what is left of the one of which only hosts were."""
 
     toolset_id: str
@@ -89,11 +86,11 @@ class GrantsRevoked(Answer):
     left: Grant | None
 
 
-@operation("GET", errors=(404,))
-def list_grants(asked: ListGrants) -> GrantList:
+@operation(errors=(404,), admin="see what was granted")
+def list_grants(context: Context, request: ListGrants) -> GrantList:
     """List what was granted, to all toolsets or to one, and whether it still holds."""
-    project = as_admin("see what was granted")
-    found = decisions.grants(project.root, asked.toolset_id)
+    project = context.project
+    found = decisions.grants(project.root, request.toolset_id)
     return GrantList(
         grants=tuple(
             GrantRow(
@@ -110,20 +107,20 @@ def list_grants(asked: ListGrants) -> GrantList:
     )
 
 
-@operation("POST", errors=(404, 409))
-def add_grant(asked: AddGrant) -> GrantRow:
+@operation(changes=True, errors=(404, 409), admin="grant anything")
+def add_grant(context: Context, request: AddGrant) -> GrantRow:
     """Grant something to a toolset as its files are now; a change of any of them ends it.
 
     An MCP server is granted exactly as it is declared now, and a change of just that ends it.
     Hosts come to those that were granted before.  Only the toolset's state file is written.  Where
     the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
-    project = as_admin("grant anything")
-    _check_seen(project, asked)
-    key, grant = _granted(project, asked)
-    request_context.index().sync_toolsets()
+    project = context.project
+    _check_seen(project, request)
+    key, grant = _granted(project, request)
+    context.index().sync_toolsets()
     return GrantRow(
-        toolset_id=asked.toolset_id,
+        toolset_id=request.toolset_id,
         key=key,
         holds=True,
         changed=(),
@@ -132,61 +129,58 @@ def add_grant(asked: AddGrant) -> GrantRow:
     )
 
 
-@operation("POST", errors=(404,))
-def revoke_grant(asked: RevokeGrant) -> GrantsRevoked:
+@operation(changes=True, errors=(404,), admin="take back what was granted")
+def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     """Take back what was granted to a toolset, or a part of it."""
-    root = as_admin("take back what was granted").root
+    root = context.project.root
     revoked, left = list[str](), None
-    if asked.all:
-        revoked = decisions.revoke_all(root, asked.toolset_id)
-    elif asked.key is None:
+    if request.all:
+        revoked = decisions.revoke_all(root, request.toolset_id)
+    elif request.key is None:
         raise _missing("key", "say which grant, or all: true")
     else:
-        left = decisions.revoke(root, asked.toolset_id, asked.key, asked.hosts)
-        revoked = [] if left else [asked.key]
-    request_context.index().sync_toolsets()
-    return GrantsRevoked(toolset_id=asked.toolset_id, revoked=tuple(revoked), left=left)
+        left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
+        revoked = [] if left else [request.key]
+    context.index().sync_toolsets()
+    return GrantsRevoked(toolset_id=request.toolset_id, revoked=tuple(revoked), left=left)
 
 
-def _check_seen(project: Project, asked: AddGrant) -> None:
-    if asked.digest in {None, find_toolset(project.root, asked.toolset_id).digest}:
+def _check_seen(project: Project, request: AddGrant) -> None:
+    if request.digest in {None, find_toolset(project.root, request.toolset_id).digest}:
         return
     raise StaleError(
-        f"a file of {asked.toolset_id!r} has changed since you looked", hint="look at it again"
+        f"a file of {request.toolset_id!r} has changed since you looked", hint="look at it again"
     )
 
 
-def _granted(project: Project, asked: AddGrant) -> tuple[str, Grant]:
+def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
     """Grant what is asked for, one case a kind; return the key it stands under."""
-    root, toolset_id, by = project.root, asked.toolset_id, project.principal.id
-    if asked.kind == "unsandboxed":
-        return asked.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
-    if asked.kind in {"process", "server"}:
-        return _granted_server(project, asked)
-    if asked.kind == "network":
-        if not asked.hosts:
+    root, toolset_id, by = project.root, request.toolset_id, project.principal.id
+    if request.kind == "unsandboxed":
+        return request.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)
+    if request.kind in {"process", "server"}:
+        return _granted_server(project, request)
+    if request.kind == "network":
+        if not request.hosts:
             raise _missing("hosts", "name at least one host")
-        return asked.kind, decisions.grant_network(root, toolset_id, asked.hosts, by=by)
-    if not asked.name:
+        return request.kind, decisions.grant_network(root, toolset_id, request.hosts, by=by)
+    if not request.name:
         raise _missing("name", "name the secret")
-    grant = decisions.grant_secret(root, toolset_id, asked.name, asked.hosts, by=by)
-    return decisions.secret_key(asked.name), grant
+    grant = decisions.grant_secret(root, toolset_id, request.name, request.hosts, by=by)
+    return decisions.secret_key(request.name), grant
 
 
-def _granted_server(project: Project, asked: AddGrant) -> tuple[str, Grant]:
-    root, toolset_id, by = project.root, asked.toolset_id, project.principal.id
-    if not asked.name:
+def _granted_server(project: Project, request: AddGrant) -> tuple[str, Grant]:
+    root, toolset_id, by = project.root, request.toolset_id, project.principal.id
+    if not request.name:
         raise _missing("name", "name the MCP server")
-    if asked.kind == "process":
-        key = decisions.server_key("process", asked.name)
-        return key, decisions.grant_process(root, toolset_id, asked.name, by=by)
-    key = decisions.server_key("server", asked.name)
-    return key, decisions.grant_server(root, toolset_id, asked.name, by=by)
+    if request.kind == "process":
+        key = decisions.server_key("process", request.name)
+        return key, decisions.grant_process(root, toolset_id, request.name, by=by)
+    key = decisions.server_key("server", request.name)
+    return key, decisions.grant_server(root, toolset_id, request.name, by=by)
 
 
 def _missing(name: str, message: str) -> InvalidRequestError:
     problem = Problem(name, 0, 0, "invalid_request", message)
     return InvalidRequestError("the request has a value that cannot be used", problems=[problem])
-
-
-OPERATIONS = (list_grants, add_grant, revoke_grant)

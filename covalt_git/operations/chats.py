@@ -1,0 +1,362 @@
+"""The API's chats: their states and branches, and moving between them."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from covalt_git.models.calls import CallStatus
+from covalt_git.models.chats import Branch, Origin
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import (
+    EmptyRequest,
+    File,
+    PathText,
+    Request,
+    Result,
+    UploadField,
+    operation,
+)
+from covalt_git.operations.results import Change, Notes, PathNote
+from covalt_git.text.media_types import BYTES
+from covalt_git.workspaces import collecting, deleting, exporting, forking, importing, unsaved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.models import commit_record
+    from covalt_git.workspaces.chats import ChatStore
+
+
+class GetChat(Request):
+    """Which chat."""
+
+    chat_id: str = Field(max_length=200)
+
+
+class CreateChat(Request):
+    """A chat to make."""
+
+    chat_id: str | None = Field(None, max_length=200, description="null: the next of c1, c2, ...")
+    title: str = Field("", max_length=500)
+
+
+class ChatFacts(Result):
+    """What lists and details say of a chat alike."""
+
+    id: str
+    title: str
+    created_at: str
+    active_branch: str
+    active_manifest_id: str | None
+    active_leaf_message_id: str | None
+    forked_from: Origin | None = Field(description="The chat that it was forked from, and where.")
+    made_by: str | None = Field(
+        description="The agent that made it and works in it, `agent:NAME`; null where a person did."
+    )
+    manifests: int
+    tool_calls: int
+
+
+class ChatRow(ChatFacts):
+    """A chat in a list."""
+
+
+class DamagedChat(Result):
+    """A chat whose store cannot be read; lists show it as it was."""
+
+    chat_id: str
+    message: str
+    hint: str
+
+
+class ChatList(Result):
+    """The chats, newest first."""
+
+    chats: tuple[ChatRow, ...]
+    damaged: tuple[DamagedChat, ...]
+
+
+class WaitingCall(Result):
+    """A call that waits for a person, or runs."""
+
+    call_id: str
+    tool_id: str
+    status: CallStatus
+    branch: str
+    started_at: str
+    execution_id: str | None
+
+
+class ChatStatus(Result):
+    """The folder as it is now, against the manifest of its branch."""
+
+    changes: tuple[Change, ...] = Field(description="Edits that the next step saves.")
+    ignored: tuple[PathText, ...] = Field(
+        description="What workspace.ignore leaves out; kept in the folder through every switch."
+    )
+    workspace: Notes
+    waiting: tuple[WaitingCall, ...]
+
+
+class ChatDetail(ChatFacts):
+    """A chat with its branches and the state of its folder."""
+
+    branches: tuple[Branch, ...]
+    status: ChatStatus
+
+
+MOST_IMPORT_BYTES = 1 << 30
+"""What a request may bring; ``covalt-git chat import`` takes larger ones."""
+
+
+_MOST_NOTES = 1000
+
+
+_BUSY_S = 5
+
+
+_PART = 1 << 18
+
+
+class ForkChat(Request):
+    """A chat to fork; without ``from_manifest`` with all branches and the folder as it is now."""
+
+    chat_id: str = Field(max_length=200)
+    from_manifest: str | None = Field(
+        None, max_length=200, description="Only the history of this manifest, on a branch main."
+    )
+    new_chat_id: str | None = Field(
+        None, max_length=200, description="null: the next of c1, c2, ..."
+    )
+    title: str | None = Field(None, max_length=500, description="null: the same.")
+
+
+class ExportChat(Request):
+    """Which chat, or which of its branches."""
+
+    chat_id: str = Field(max_length=200)
+    branch: str | None = Field(None, max_length=200)
+
+
+class ImportChat(Request):
+    """A bundle to take in: ``covalt-git chat export`` or ``git bundle create`` makes one."""
+
+    file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
+    chat_id: str | None = Field(
+        None, max_length=200, description="null: the one it had, or the next of c1, c2, ..."
+    )
+    title: str | None = Field(None, max_length=500, description="null: as it was.")
+
+
+class CollectGarbage(Request):
+    """Which chat's."""
+
+    chat_id: str = Field(max_length=200)
+    now: bool = Field(
+        default=False, description="Forget deleted branches, and keep nothing for an hour."
+    )
+
+
+class DeleteChat(Request):
+    """Which chat to delete for good."""
+
+    chat_id: str = Field(max_length=200)
+
+
+class ChatImported(Result):
+    """A chat that came in."""
+
+    chat: ChatRow
+    was: str | None = Field(description="The id it had; null where it was no chat.")
+    branches: tuple[str, ...]
+    unportable: tuple[PathNote, ...] = Field(
+        description="Paths that some system cannot check out, at most 1,000."
+    )
+    ignored: tuple[PathNote, ...] = Field(
+        description="Files that later states will not hold, such as workspace.ignore leaves out."
+    )
+    left_out: tuple[str, ...] = Field(description="Refs that are nothing to a chat, such as tags.")
+
+
+class StoreUsage(Result):
+    """What a chat's objects take: bytes of their files, how many they are, and in how many packs."""
+
+    size: int
+    objects: int
+    packs: int
+
+
+class GarbageCollected(Result):
+    """What was freed."""
+
+    before: StoreUsage
+    after: StoreUsage
+    forgotten: tuple[str, ...] = Field(description="Deleted branches that cannot come back now.")
+    records: int = Field(description="Large fields of records that went with their commits.")
+
+
+class ChatDeleted(Result):
+    """What went with a chat; null where its store could not be read."""
+
+    chat_id: str
+    manifests: int | None
+    branches: int | None
+    waiting: int | None = Field(description="Calls that waited for a person.")
+    size: int = Field(description="Bytes that the disk got back.")
+
+
+@operation()
+def list_chats(context: Context, _: EmptyRequest) -> ChatList:
+    """List the chats, newest first."""
+    damaged = context.index().sync_chats()
+    return ChatList(
+        chats=tuple(ChatRow(**row) for row in context.index().chat_rows()),
+        damaged=tuple(
+            DamagedChat(chat_id=chat_id, message=error.message, hint=error.hint)
+            for chat_id, error in damaged
+        ),
+    )
+
+
+@operation(errors=(404,))
+def get_chat(context: Context, request: GetChat) -> ChatDetail:
+    """Tell about one chat: its branches, the edits that no manifest holds yet, and what waits."""
+    chat = context.chat(request.chat_id)
+    facts = dict(_row(context, chat))
+    return ChatDetail(**facts, branches=tuple(chat.branches()), status=_status(context, chat))
+
+
+@operation(changes=True, errors=(409,))
+def create_chat(context: Context, request: CreateChat) -> ChatRow:
+    """Make a chat with an empty workspace."""
+    with context.project.chats.new(request.chat_id, title=request.title) as chat:
+        return _row(context, chat)
+
+
+@operation(changes=True, errors=(404, 409))
+def fork_chat(context: Context, request: ForkChat) -> ChatRow:
+    """Make a chat with the same history, which shares what is stored and goes its own way.
+
+    Calls that wait for a person stay where they are.
+    """
+    chat = context.chat(request.chat_id)
+    chats = context.project.chats
+    with context.writing(chat) as writer:
+        start = request.from_manifest
+        at = None if start is None else context.index().resolve(chat, start)
+        made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
+    with made:
+        _bring_folder(context, made)
+        return _row(context, made)
+
+
+@operation(errors=(404,))
+def export_chat(context: Context, request: ExportChat) -> File:
+    """Send a chat as one file: a bundle, which stock git clones.
+
+    It has the branches, the records and what the chat is.  Edits that no manifest holds are not in
+    it (``save_edits`` makes them one), nor are calls that wait and approvals.
+    """
+    chat = context.chat(request.chat_id)
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile())
+        size = exporting.export(chat, file, branch=request.branch).size
+        file.seek(0)
+        stack.pop_all()
+    return File(f"{chat.id}.bundle", BYTES, file, size)
+
+
+@operation(changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES)
+def import_chat(context: Context, request: ImportChat) -> ChatImported:
+    """Take in a bundle as a new chat.
+
+    Every object, path and link of it is looked at before; nothing that comes in is run, and where
+    something must not come in, nothing does.  Its commits count as made elsewhere: the chat begins with
+    no calls or messages of its own.
+    """
+    chats = context.project.chats
+    (file,) = request.file
+    found = importing.import_bundle(
+        chats, file.stream, chat_id=request.chat_id or None, title=request.title
+    )
+    chat = context.chat(found.chat_id)
+    with context.writing(chat) as writer:
+        ignored = importing.left_out(writer)
+    return ChatImported(
+        chat=_row(context, chat),
+        was=found.was,
+        branches=found.branches,
+        unportable=_notes(found.unportable),
+        ignored=_notes(ignored),
+        left_out=found.left_out,
+    )
+
+
+@operation(changes=True, errors=(404, 409))
+def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollected:
+    """Free what no branch of a chat leads to, and pack up the rest.
+
+    A deleted branch is kept for 30 days, and what was stored in the last hour, unless ``now``.
+    """
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
+        done = collecting.collect(writer, everything=request.now)
+    return GarbageCollected(
+        before=StoreUsage(**asdict(done.before)),
+        after=StoreUsage(**asdict(done.after)),
+        forgotten=done.forgotten,
+        records=done.records,
+    )
+
+
+@operation(changes=True, errors=(404, 409))
+def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
+    """Delete a chat with its history and its folder, for good."""
+    gone = deleting.delete(context.project.chats, request.chat_id, timeout_s=_BUSY_S)
+    context.index().sync_chats()
+    return ChatDeleted(chat_id=request.chat_id, **asdict(gone))
+
+
+def _row(context: Context, chat: ChatStore) -> ChatRow:
+    context.index().sync_chat(chat)
+    row = context.index().chat_row(chat.id)
+    assert row is not None
+    return ChatRow(**row)
+
+
+def _status(context: Context, chat: ChatStore) -> ChatStatus:
+    with chat.looking() as seen:
+        changes = unsaved.changes(chat, seen.tree, unsaved.begun_switch(chat))
+        return ChatStatus(
+            changes=Change.each(changes),
+            ignored=seen.ignored,
+            workspace=Notes.of(seen.notes),
+            waiting=tuple(
+                WaitingCall(
+                    call_id=call.id,
+                    tool_id=call.tool_id,
+                    status=call.status,
+                    branch=call.branch,
+                    started_at=call.started_at,
+                    execution_id=call.execution_id,
+                )
+                for call in chat.calls()
+                if context.catalog.sees(call.tool_id)
+            ),
+        )
+
+
+def _bring_folder(context: Context, chat: ChatStore) -> None:
+    """Let a new chat have its folder, and the index know the chat."""
+    with context.writing(chat):
+        pass
+
+
+def _notes(found: Iterable[commit_record.PathNote]) -> tuple[PathNote, ...]:
+    told = (PathNote(path=note.path, reason=note.reason) for note in found)
+    return tuple(told)[:_MOST_NOTES]

@@ -1,0 +1,164 @@
+"""What an operation works with: a project as one caller may use it, its index, and the open chats."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Self
+
+from covalt_git.access import sees_everything
+from covalt_git.errors import CovaltError
+from covalt_git.index.database import IndexUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalt_git.calls.approvals import Approvals
+    from covalt_git.calls.background import Follower
+    from covalt_git.calls.engine import Engine
+    from covalt_git.catalog.catalog import Catalog
+    from covalt_git.index.index import Index
+    from covalt_git.models.commit_record import WorkspaceNotes
+    from covalt_git.project import Project
+    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.workspaces.locking import Place
+    from covalt_git.workspaces.writing import Writer
+
+_LOG = logging.getLogger(__name__)
+
+
+class ForbiddenError(CovaltError):
+    """The caller's role may see a thing and may not do what was requested."""
+
+    code = "forbidden"
+    http_status = 403
+
+
+class Context:
+    """A project with the index and the chats that operations opened; each is opened on first use.
+
+    Use it in one thread and close it, or use it as a context manager.
+
+    Args:
+        project: The project, for the principal that makes the request.
+        waiting: Called with the place in a busy chat's queue, each time it changes.
+        follower: Receives the events of calls, answers elicitation requests and may cancel a call.
+        report_notes: Called after each write, also a failed one, with what the files of the workspace
+            cannot express and no earlier commit recorded.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        *,
+        waiting: Callable[[Place], None] | None = None,
+        follower: Follower | None = None,
+        report_notes: Callable[[WorkspaceNotes], None] | None = None,
+    ) -> None:
+        self.project = project
+        self._waiting = waiting
+        self._follower = follower
+        self._report_notes = report_notes
+        self._chats: dict[str, ChatStore] = {}
+        self._index: Index | None = None
+        self._read_toolsets = False
+
+    def __enter__(self) -> Self:
+        """Return the context."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the chats and the index."""
+        while self._chats:
+            self._chats.popitem()[1].store.close()
+        if self._index is not None:
+            self._index.connection.close()
+            self._index = None
+
+    @property
+    def catalog(self) -> Catalog:
+        """The toolsets and tools that the principal may see and call."""
+        return self.project.catalog
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether nothing is hidden from the principal.
+
+        Raises:
+            UnknownRoleError: when its role is not defined.
+        """
+        return sees_everything(self.project.config, self.project.principal)
+
+    def require_admin(self, action: str) -> None:
+        """Refuse an ``action``, such as "grant anything", for a role from which something is hidden.
+
+        Raises:
+            ForbiddenError: when the principal has such a role.
+        """
+        if not self.is_admin:
+            raise ForbiddenError(f"your role may not {action}", hint="a role with admin: true may")
+
+    def index(self) -> Index:
+        """Return the index, which may be out of date: synchronize what you read from it first.
+
+        Raises:
+            IndexUnusableError: when it can be neither read nor created.
+        """
+        if self._index is None:
+            self._index = self.project.index()
+        return self._index
+
+    def toolset_index(self) -> Index:
+        """Return the index with the toolsets as their files are now; they are read once a context.
+
+        Raises:
+            IndexUnusableError: when it can be neither read nor created.
+        """
+        if not self._read_toolsets:
+            self.index().sync_toolsets()
+            self._read_toolsets = True
+        return self.index()
+
+    def chat(self, chat_id: str) -> ChatStore:
+        """Return a chat, open for reading until the context is closed.
+
+        Raises:
+            UnknownNameError: with the most similar id.
+        """
+        if chat_id not in self._chats:
+            self._chats[chat_id] = self.project.chats.open(chat_id)
+        return self._chats[chat_id]
+
+    @contextmanager
+    def writing(self, chat: ChatStore) -> Iterator[Writer]:
+        """Hold a chat's lock, and update the index afterwards.
+
+        Raises:
+            ChatBusyError: when another process has held the lock for too long.
+        """
+        with self.project.writing(chat, self._waiting) as writer:
+            try:
+                yield writer
+            finally:  # the next write takes these notes for known
+                if self._report_notes is not None:
+                    self._report_notes(writer.fresh_notes())
+        self.update_index(chat)
+
+    def update_index(self, chat: ChatStore) -> None:
+        """Enter a chat's new commits in the index; the index is a cache, so a failure is only logged."""
+        try:
+            self.index().sync_chat(chat)
+        except IndexUnusableError as error:
+            _LOG.warning("%s; the next command brings it up to date", error.message)
+
+    def engine(self) -> Engine:
+        """Return the engine that makes calls; the context's follower receives their events."""
+        return self.project.engine(self._waiting, self._follower)
+
+    def approvals(self) -> Approvals:
+        """Return the approvals of the project; the context's follower receives events of their calls."""
+        return self.project.approvals(self._waiting, self._follower)

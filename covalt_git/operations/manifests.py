@@ -1,0 +1,173 @@
+"""Operations on the commits of a chat: its workspace manifests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.errors import UnknownNameError
+from covalt_git.json_values import JsonObject
+from covalt_git.models.commit_record import Made, Source
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import (
+    InvalidRequestError,
+    Request,
+    Result,
+    operation,
+)
+from covalt_git.operations.results import Change
+from covalt_git.workspaces.commit_names import NAMES
+from covalt_git.workspaces.conversation import Conversation
+
+if TYPE_CHECKING:
+    from covalt_git.index.history import HistoryRow
+    from covalt_git.workspaces.chats import ChatStore
+
+
+_HIDDEN = "a tool call"
+
+
+class ListManifests(Request):
+    """Which part of a chat's history."""
+
+    chat_id: str = Field(max_length=200)
+    branch: str | None = Field(None, max_length=200, description="Only this branch; else all.")
+    limit: int = Field(100, ge=1, le=500)
+    before: str | None = Field(
+        None, max_length=200, description="Go on behind this manifest, the last of the page before."
+    )
+
+
+class GetWorkspaceManifest(Request):
+    """Which manifest: by itself, or as the last one of a message; HEAD where neither is given."""
+
+    chat_id: str = Field(max_length=200)
+    manifest: str | None = Field(
+        None,
+        max_length=200,
+        description=NAMES,
+    )
+    message_id: str | None = Field(None, max_length=200)
+
+
+class ManifestRow(Result):
+    """One state of a chat's files, and what made it.
+
+    Where a call of a tool that does not exist for the role made it, ``title`` does not name the
+    tool, and ``status`` is null.
+    """
+
+    id: str
+    parents: tuple[str, ...]
+    created_at: str
+    source: Source
+    source_ref: str | None
+    made: Made = Field(
+        description="elsewhere: it came by a push or an import, so that nothing it says of itself counts."
+    )
+    message_id: str | None
+    title: str = Field(description="What was done, in one line.")
+    status: Literal["success", "error"] | None = Field(description="How the call ended, if any.")
+    branches: tuple[str, ...] = Field(description="The branches that are at it.")
+    files_changed: int | None = Field(description="null where it was not counted.")
+
+
+class ManifestPage(Result):
+    """Part of a chat's history, newest first, children before their parents."""
+
+    manifests: tuple[ManifestRow, ...]
+    more: bool
+
+
+class ManifestDetail(ManifestRow):
+    """One state of a chat's files with what its maker changed.
+
+    ``record`` is the commit's record (docs/chats.md); it is empty where a tool made the state that
+    does not exist for the role.
+    """
+
+    tree_id: str
+    by: str
+    changes: tuple[Change, ...] = Field(description="Against its first parent.")
+    record: JsonObject
+
+
+@operation(errors=(404,))
+def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
+    """List the states of a chat's files, newest first: of one branch, or of all."""
+    chat = context.chat(request.chat_id)
+    head = None if request.branch is None else chat.branch(request.branch).manifest_id
+    if request.branch is not None and head is None:
+        return ManifestPage(manifests=(), more=False)
+    context.index().sync_chat(chat)
+    page = context.index().manifests(chat.id, head=head, limit=request.limit, before=request.before)
+    return ManifestPage(
+        manifests=tuple(_manifest_row(context, row) for row in page.rows), more=page.more
+    )
+
+
+@operation(errors=(404,))
+def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> ManifestDetail:
+    """Tell about one state of a chat's files: what made it, and what that changed.
+
+    A message's manifest is the last one that was made for it; where several branches have one, that
+    of the active branch.
+    """
+    chat = context.chat(request.chat_id)
+    manifest = chat.manifest(_manifest_id(context, chat, request))
+    call = manifest.record.call
+    shown = call is None or context.catalog.sees(call.tool_id)
+    changes = chat.changes(manifest.parent_id, manifest.id)
+    return ManifestDetail(
+        id=manifest.id,
+        parents=manifest.parents,
+        tree_id=manifest.tree_id,
+        created_at=manifest.created_at,
+        source=manifest.source,
+        source_ref=manifest.source_ref,
+        made=manifest.made,
+        message_id=manifest.message_id,
+        title=manifest.title if shown else _HIDDEN,
+        status=call.status if call and shown else None,
+        branches=tuple(one.name for one in chat.branches() if one.manifest_id == manifest.id),
+        files_changed=len(changes),
+        by=manifest.record.by,
+        changes=Change.each(changes),
+        record=manifest.record.model_dump(mode="json", exclude_defaults=True) if shown else {},
+    )
+
+
+def _manifest_row(context: Context, row: HistoryRow) -> ManifestRow:
+    shown = row.source != "tool_run" or context.catalog.sees(row.tool_id or "")
+    ended = row.status if row.status in {"success", "error"} else None
+    return ManifestRow(
+        id=row.id,
+        parents=row.parents,
+        created_at=row.created_at,
+        source=row.source,
+        source_ref=row.source_ref,
+        made=row.made,
+        message_id=row.message_id,
+        title=row.title if shown else _HIDDEN,
+        status=ended if shown else None,
+        branches=row.branches,
+        files_changed=row.changed_files,
+    )
+
+
+def _manifest_id(context: Context, chat: ChatStore, request: GetWorkspaceManifest) -> str:
+    index = context.index()
+    if request.message_id is None:
+        return index.resolve(chat, "HEAD" if request.manifest is None else request.manifest)
+    if request.manifest is not None:
+        raise InvalidRequestError("the manifest and the message are given; only one can be meant")
+    for message in Conversation.of(chat).messages.values():
+        if request.message_id in {message.id, message.ref}:
+            return message.manifest_id
+    index.sync_chat(chat)  # an application's own id, of which only calls tell
+    found = index.message_manifest(chat.id, request.message_id)
+    if found is None:
+        list_with = f"covalt-git chat log {chat.id} --all"
+        raise UnknownNameError("message", request.message_id, (), list_with=list_with)
+    return found

@@ -1,0 +1,332 @@
+"""Operations: a typed request, a typed result, and one function that every face calls.
+
+::
+
+    class SwitchBranch(Request):
+        chat_id: str
+        branch: str
+
+    @operation(changes=True, errors=(404, 409))
+    def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
+        \"\"\"Check out a branch in a chat's workspace.\"\"\"
+
+:func:`find` imports the module of an operation when its name is looked up, so that a command loads
+nothing that it does not use.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+from dataclasses import dataclass
+from importlib import import_module
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    InstanceOf,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from covalt_git.errors import CovaltError, Problem, UnknownNameError, nearest_name
+from covalt_git.manifests.toolset_files import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from covalt_git.operations.context import Context
+
+MODULES = {
+    "toolsets": ("list_toolsets", "get_toolset", "enable_toolset"),
+    "bundles": (
+        "import_toolset",
+        "update_toolset",
+        "diff_toolset",
+        "export_toolset",
+        "uninstall_toolset",
+    ),
+    "grants": ("list_grants", "add_grant", "revoke_grant"),
+    "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools", "check_arguments"),
+    "overrides": ("override_tool", "enable_tool"),
+    "sources": ("list_sources", "refresh_source", "accept_tools"),
+    "chats": (
+        "list_chats",
+        "get_chat",
+        "create_chat",
+        "fork_chat",
+        "export_chat",
+        "import_chat",
+        "collect_garbage",
+        "delete_chat",
+    ),
+    "manifests": ("list_manifests", "get_workspace_manifest"),
+    "branches": (
+        "list_branches",
+        "create_branch",
+        "switch_branch",
+        "rename_branch",
+        "delete_branch",
+        "list_deleted_branches",
+    ),
+    "merges": ("merge_branch", "list_conflicts", "resolve_conflict"),
+    "messages": (
+        "list_messages",
+        "get_message",
+        "add_message",
+        "retry_message",
+        "edit_message",
+        "switch_to_message",
+        "continue_message",
+    ),
+    "workspace_files": (
+        "get_workspace_files",
+        "get_workspace_file",
+        "get_workspace_diff",
+        "update_workspace_file",
+        "delete_workspace_file",
+        "upload_files",
+        "save_edits",
+        "restore_workspace",
+    ),
+    "calls": ("call_tool", "cancel_call", "list_calls", "get_call"),
+    "replays": ("replay_call",),
+    "approvals": ("list_approvals", "get_approval", "approve_call", "deny_call"),
+}
+"""The operations of each module of this package."""
+
+_HOMES = {name: module for module, names in MODULES.items() for name in names}
+
+
+class Request(BaseModel):
+    """What a caller wants; an unknown field is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class EmptyRequest(Request):
+    """A request without fields."""
+
+
+class Result(BaseModel):
+    """What an operation returns."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        defer_build=True,
+        json_schema_serialization_defaults_required=True,  # a result always has all its fields
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as the result of an operation; the caller reads ``stream`` and closes it.
+
+    ``stream`` is at its first byte and can seek; ``size`` is in bytes; ``etag`` is an id that changes
+    with the content, if there is one; an ``attachment`` is saved, not shown.
+    """
+
+    name: str
+    media_type: str
+    stream: IO[bytes]
+    size: int
+    etag: str | None = None
+    attachment: bool = True
+
+    @classmethod
+    def of_bytes(
+        cls,
+        content: bytes,
+        name: str,
+        media_type: str,
+        *,
+        etag: str | None = None,
+        attachment: bool = True,
+    ) -> File:
+        """Return a file that is in memory."""
+        return cls(name, media_type, io.BytesIO(content), len(content), etag, attachment)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Server-sent events of a call, as bytes; the last one has the call's result.
+
+    ``parts`` is None where all events were received before.  ``close`` is called when nobody reads on.
+    """
+
+    parts: Iterator[bytes] | None
+    close: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that comes with a request; its name is empty where the sender gave none."""
+
+    name: str
+    stream: IO[bytes]
+
+
+UploadField = Annotated[InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})]
+"""A file in a request."""
+
+PathText = Annotated[str, BeforeValidator(readable)]
+"""The path of a file in a result; bytes that are not UTF-8 are escaped."""
+
+
+class InvalidRequestError(CovaltError):
+    """A request does not match its operation; ``problems`` has every field that is wrong."""
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+ResultT = TypeVar("ResultT", bound="BaseModel | File | Events")
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[RequestT, ResultT]):
+    """One use case.
+
+    Attributes:
+        run: The use case itself.
+        request: The type of its request.
+        alternative: A second type that a request may have instead, if any.
+        result: The type of its result.
+        changes: Whether it may change anything.
+        errors: The HTTP statuses of its own errors.
+        admin: What only a role with ``admin: true`` may do, such as "grant anything"; empty where
+            access is decided for each object.
+        upload_limit: For a request with uploads, the most bytes that it may have.
+    """
+
+    run: Callable[[Context, RequestT], ResultT]
+    request: type[RequestT]
+    alternative: type[RequestT] | None
+    result: type[ResultT]
+    changes: bool
+    errors: tuple[int, ...]
+    admin: str
+    upload_limit: Callable[[Context], int] | None
+
+    def __call__(self, context: Context, /, **fields: object) -> ResultT:
+        """Validate a request and perform it.
+
+        Raises:
+            InvalidRequestError: when a field is missing, unknown or invalid.
+            ForbiddenError: when the role may not do this.
+            CovaltError: as :attr:`run`.
+        """
+        request = self.request
+        if self.alternative is not None and not fields.keys() <= request.model_fields.keys():
+            request = self.alternative
+        return self.perform(context, parse(request, fields))
+
+    def perform(self, context: Context, request: RequestT) -> ResultT:
+        """Perform a valid request.
+
+        Raises:
+            ForbiddenError: when the role may not do this.
+            CovaltError: as :attr:`run`.
+        """
+        if self.admin:
+            context.require_admin(self.admin)
+        return self.run(context, request)
+
+    @property
+    def name(self) -> str:
+        """The operation's name: the specification's, where it has one."""
+        return self.run.__name__
+
+    @property
+    def summary(self) -> str:
+        """The first line of its description."""
+        return (inspect.getdoc(self.run) or "").partition("\n")[0]
+
+    @property
+    def description(self) -> str:
+        """The description for its callers."""
+        return (inspect.getdoc(self.run) or "").partition("\n\nRaises:")[0]
+
+
+def operation(
+    *,
+    changes: bool = False,
+    errors: tuple[int, ...] = (),
+    admin: str = "",
+    upload_limit: Callable[[Context], int] | None = None,
+) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
+    """Make an operation of a function; its second parameter may be of one of two request types."""
+
+    def decorate(run: Callable[[Context, RequestT], ResultT]) -> Operation[RequestT, ResultT]:
+        hints = get_type_hints(run)
+        result = hints.pop("return")
+        _, hint = hints.values()
+        request, alternative = get_args(hint) or (hint, None)
+        return Operation(run, request, alternative, result, changes, errors, admin, upload_limit)
+
+    return decorate
+
+
+def find(name: str) -> Operation[Any, Any]:
+    """Return the operation of a name.
+
+    Raises:
+        UnknownNameError: with the most similar name.
+    """
+    if name not in _HOMES:
+        raise UnknownNameError("operation", name, _HOMES, list_with="/api/openapi.json")
+    found: Operation[Any, Any] = getattr(
+        import_module(f"covalt_git.operations.{_HOMES[name]}"), name
+    )
+    return found
+
+
+def every_operation() -> Iterator[Operation[Any, Any]]:
+    """Yield all operations; this imports all their modules."""
+    return map(find, _HOMES)
+
+
+def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> RequestT:
+    """Return a request from its fields, of which texts are converted, or from JSON, which is strict.
+
+    Raises:
+        InvalidRequestError: with every field that is wrong.
+    """
+    try:
+        if isinstance(fields, str):
+            return request.model_validate_json(fields, strict=True)
+        return request.model_validate(fields)
+    except ValidationError as error:
+        problems = [
+            _problem(request, one["loc"], one["type"], one["msg"]) for one in error.errors()
+        ]
+        raise invalid(*problems) from None
+
+
+def invalid(*problems: Problem) -> InvalidRequestError:
+    """Return the error of a request whose fields have these problems."""
+    count = "a value" if len(problems) == 1 else f"{len(problems)} values"
+    return InvalidRequestError(
+        f"the request has {count} that cannot be used", problems=list(problems)
+    )
+
+
+def _problem(
+    request: type[Request], loc: tuple[int | str, ...], kind: str, message: str
+) -> Problem:
+    name = ".".join(str(part) for part in loc)
+    hint = ""
+    if kind == "extra_forbidden":
+        near = nearest_name(name, request.model_fields)
+        message = "nothing reads this name"
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(request.model_fields)}"
+    return Problem(name, 0, 0, "invalid_request", message[:1].lower() + message[1:], hint)
