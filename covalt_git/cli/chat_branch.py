@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.context import chat_argument, json_option, notes_json, project, written
-from covalt_git.workspaces import branches, commit_names
-
-if TYPE_CHECKING:
-    from covalt_git.workspaces.chats import ChatStore
+from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.operations import branches
 
 
 class _Branches(click.Group):
@@ -48,8 +43,16 @@ def command() -> None:
 @json_option
 def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
     """List the branches; the folder is on the one with the star."""
-    with project().chats.open(chat_id) as chat:
-        _list_deleted(chat, as_json=as_json) if deleted else _list(chat, as_json=as_json)
+    if deleted:
+        _list_deleted(chat_id, as_json=as_json)
+        return
+    found = ask(branches.list_branches, chat_id=chat_id)
+    if as_json:
+        output.as_json(found)
+        return
+    for one in found.branches:
+        at = one.manifest_id[: output.SHORT] if one.manifest_id else "nothing yet"
+        output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
 
 
 @command.command("new")
@@ -59,16 +62,12 @@ def list_branches(chat_id: str, *, deleted: bool, as_json: bool) -> None:
 @json_option
 def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> None:
     """Make a branch; the folder stays where it is."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            oid = commit_names.resolve(chat, start) if start is not None else writer.save_edits()
-            writer.create_branch(name, oid)
-        if as_json:
-            output.as_json({"name": name, "manifest_id": oid} | notes_json(writer))
-            return
-        output.say(f"{name} is at {oid and oid[: output.SHORT]}")
-        output.say(f"go there: covalt-git chat checkout {chat.id} {name}", dim=True)
+    made = ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
+    if as_json:
+        output.as_json(made)
+        return
+    output.say(f"{name} is at {made.manifest_id[: output.SHORT]}")
+    output.say(f"go there: covalt-git chat checkout {chat_id} {name}", dim=True)
 
 
 @command.command("rename")
@@ -78,14 +77,11 @@ def new_branch(chat_id: str, name: str, start: str | None, *, as_json: bool) -> 
 @json_option
 def rename_branch(chat_id: str, old: str, new: str, *, as_json: bool) -> None:
     """Give a branch another name; the folder stays on it."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            renamed = branches.rename(writer, old, new)
-        if as_json:
-            output.as_json(renamed.model_dump())
-            return
-        output.say(f"{old} is {renamed.name} now")
+    renamed = ask(branches.rename_branch, chat_id=chat_id, branch=old, name=new)
+    if as_json:
+        output.as_json(renamed)
+        return
+    output.say(f"{old} is {renamed.branch.name} now")
 
 
 @command.command("delete")
@@ -99,17 +95,14 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
     One that has manifests which no other branch has, or on which a call waits for a person, needs
     --force.  The call then ends as cancelled.
     """
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            gone = branches.delete(writer, name, force=force)
-        if as_json:
-            output.as_json(gone.model_dump() | {"back": branches.way_back(chat, gone)})
-            return
-        lost = f", with {output.plural(gone.manifests, 'manifest')} that no other branch has"
-        at = gone.manifest_id[: output.SHORT]
-        output.say(f"deleted {name}, which was at {at}{lost if gone.manifests else ''}")
-        output.say(f"get it back: {branches.way_back(chat, gone)}", dim=True)
+    gone = ask(branches.delete_branch, chat_id=chat_id, branch=name, force=force)
+    if as_json:
+        output.as_json(gone)
+        return
+    lost = f", with {output.plural(gone.manifests, 'manifest')} that no other branch has"
+    at = gone.manifest_id[: output.SHORT]
+    output.say(f"deleted {name}, which was at {at}{lost if gone.manifests else ''}")
+    output.say(f"get it back: {gone.back}", dim=True)
 
 
 @click.command()
@@ -118,41 +111,21 @@ def delete_branch(chat_id: str, name: str, *, force: bool, as_json: bool) -> Non
 @json_option
 def checkout(chat_id: str, name: str, *, as_json: bool) -> None:
     """Bring the folder to a BRANCH; edits are saved on the branch they were made on."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            changes = writer.checkout(name)
-        if as_json:
-            output.as_json(
-                {
-                    "branch": name,
-                    "manifest_id": chat.head(),
-                    "changes": [output.change_json(change) for change in changes],
-                }
-                | notes_json(writer)
-            )
-            return
-        output.say(f"on {name}")
-        output.changes(changes)
-
-
-def _list(chat: ChatStore, *, as_json: bool) -> None:
-    found = chat.branches()
+    done = ask(branches.switch_branch, chat_id=chat_id, branch=name)
     if as_json:
-        output.as_json([one.model_dump() for one in found])
+        output.as_json(done)
         return
-    for one in found:
-        at = one.manifest_id[: output.SHORT] if one.manifest_id else "nothing yet"
-        output.say(f"{'*' if one.active else ' '} {one.name}  {at}", bold=one.active)
+    output.say(f"on {name}")
+    output.changes(done.changes)
 
 
-def _list_deleted(chat: ChatStore, *, as_json: bool) -> None:
-    found = branches.deleted(chat)
+def _list_deleted(chat_id: str, *, as_json: bool) -> None:
+    found = ask(branches.list_deleted_branches, chat_id=chat_id)
     if as_json:
-        output.as_json([one.model_dump() | {"back": branches.way_back(chat, one)} for one in found])
+        output.as_json(found)
         return
-    for one in found:
+    for one in found.branches:
         output.say(f"{one.name}  {one.manifest_id[: output.SHORT]}")
-        output.say(f"    get it back: {branches.way_back(chat, one)}", dim=True)
-    if not found:
+        output.say(f"    get it back: {one.back}", dim=True)
+    if not found.branches:
         output.say("no deleted branch has anything that the others lack")

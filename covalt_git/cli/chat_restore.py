@@ -5,15 +5,8 @@ from __future__ import annotations
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.context import (
-    chat_argument,
-    json_option,
-    notes_json,
-    project,
-    written,
-    wrong_call,
-)
-from covalt_git.workspaces import commit_names, restoring
+from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.operations import workspace_files
 
 
 @click.command()
@@ -40,33 +33,22 @@ def command(
     there is removed.  It becomes a new state of the branch, so that nothing is lost: what you changed
     in the folder is saved first.
     """
-    if keep_files and paths:
-        raise wrong_call("--keep-files leaves all files as they are, so it goes with no PATH")
-    if branch is not None and not keep_files:
-        raise wrong_call("--branch goes with --keep-files")
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            oid = commit_names.resolve(chat, manifest)
-            if keep_files:
-                done = restoring.keep_files(writer, oid, branch=branch)
-            else:
-                done = restoring.restore(writer, oid, paths)
-        if as_json:
-            output.as_json(
-                {
-                    "branch": done.branch,
-                    "manifest_id": done.manifest_id,
-                    "changes": [output.change_json(change) for change in done.changes],
-                }
-                | notes_json(writer)
-            )
-            return
-        output.changes(done.changes)
-        at = done.manifest_id[: output.SHORT] if done.manifest_id else "no manifest"
-        if keep_files:
-            output.say(f"on {done.branch}, at {at}, with the files as they were")
-        elif done.made:
-            output.say(f"{at} on {done.branch}", dim=True)
-        else:
-            output.say("nothing to bring back: the files are as they were there")
+    done = ask(
+        workspace_files.restore_workspace,
+        chat_id=chat_id,
+        manifest=manifest,
+        paths=paths,
+        keep_files=keep_files,
+        branch=branch,
+    )
+    if as_json:
+        output.as_json(done)
+        return
+    output.changes(done.changes)
+    at = done.manifest_id[: output.SHORT] if done.manifest_id else "no manifest"
+    if keep_files:
+        output.say(f"on {done.branch}, at {at}, with the files as they were")
+    elif done.made:
+        output.say(f"{at} on {done.branch}", dim=True)
+    else:
+        output.say("nothing to bring back: the files are as they were there")

@@ -14,6 +14,7 @@ from covalt_git.cli import output
 from covalt_git.cli.progress import Bar
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.operations.context import Context
 from covalt_git.project import Project
 
 if TYPE_CHECKING:
@@ -22,18 +23,47 @@ if TYPE_CHECKING:
 
     from covalt_git.index.index import Index
     from covalt_git.json_values import JsonObject
+    from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 chat_argument = click.argument("chat_id", metavar="CHAT")
+_CONTEXT = "covalt_git.context"
 
 
 def project() -> Project:
     """Open the project that the command line names."""
     given = click.get_current_context().find_root().obj
     return replace(Project.open(given["root"], role=given["role"]), told=Bar("reading toolsets"))
+
+
+def context() -> Context:
+    """Return the context of the command's operations, which is closed when the command ends.
+
+    With ``--json`` the notes on a workspace are part of the result; else they are printed after each
+    write, also where the command fails then: the next write takes them for known.
+    """
+    here = click.get_current_context()
+    root = here.find_root()
+    if _CONTEXT not in root.meta:
+        notes = None if here.params.get("as_json") else output.notes
+        root.meta[_CONTEXT] = root.with_resource(
+            Context(project(), waiting=waiting, report_notes=notes)
+        )
+    found: Context = root.meta[_CONTEXT]
+    return found
+
+
+def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
+    """Perform an operation on the project that the command line names.
+
+    Raises:
+        InvalidRequestError: when a field is missing or invalid.
+        CovaltError: as the operation.
+    """
+    return operation(context(), **fields)
 
 
 def as_admin(what: str) -> Project:

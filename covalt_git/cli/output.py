@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from pydantic import BaseModel
 
 from covalt_git.text import display
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
+    from covalt_git.operations.results import Change, Notes
 
 SHORT = 12
 """Digits of a manifest's id that are printed: enough to type, and unique in any real chat."""
@@ -72,7 +74,10 @@ def is_watched() -> bool:
 
 
 def as_json(value: Any) -> None:
-    """Print a value as JSON that people can read too."""
+    """Print a value, or the result of an operation, as indented JSON."""
+    if isinstance(value, BaseModel):
+        click.echo(value.model_dump_json(indent=2, by_alias=True))
+        return
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -98,7 +103,7 @@ def error(problem: CovaltError, *, as_json: bool) -> None:
     click.echo(display.in_lines(str(problem)), err=True)
 
 
-def changes(found: Iterable[FileChange]) -> None:
+def changes(found: Iterable[FileChange | Change]) -> None:
     """Print the paths that changed, each with its mark."""
     for change in found:
         mark, colour = MARKS[change.kind]
@@ -110,7 +115,7 @@ def change_json(change: FileChange) -> JsonObject:
     return {"path": change.path, "kind": change.kind} | change.model_dump(exclude={"path"})
 
 
-def notes(found: WorkspaceNotes) -> None:
+def notes(found: WorkspaceNotes | Notes) -> None:
     """Print what could not be stored, or not everywhere."""
     for note in found.not_stored:
         say(f"  ! {display.in_line(note.path)} is not stored: {note.reason}", fg="yellow", err=True)

@@ -1,4 +1,4 @@
-"""The API's changes of what is there: renaming and deleting branches, bringing files back."""
+"""Operations on the branches of a chat."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from covalt_git.workspaces import branches
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.branches import DeletedBranch
+    from covalt_git.workspaces.chats import ChatStore
 
 
 class RenameBranch(Request):
@@ -60,6 +61,7 @@ class BranchDeleted(Result):
     name: str
     manifest_id: str
     manifests: int
+    back: str = Field(description="The command that makes it again.")
 
 
 class DeletedBranchList(Result):
@@ -130,16 +132,18 @@ def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     Without ``force`` it is refused where the branch has manifests that no other has, or a call waits
     on it for a person, which ends as cancelled.
     """
-    with context.writing(context.chat(request.chat_id)) as writer:
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
         gone = branches.delete(writer, request.branch, force=request.force)
-    return _told(gone)
+    return _deleted(chat, gone)
 
 
 @operation(errors=(404,))
 def list_deleted_branches(context: Context, request: ListDeletedBranches) -> DeletedBranchList:
     """List the deleted branches that had manifests which no branch has now."""
-    found = branches.deleted(context.chat(request.chat_id))
-    return DeletedBranchList(branches=tuple(map(_told, found)))
+    chat = context.chat(request.chat_id)
+    found = branches.deleted(chat)
+    return DeletedBranchList(branches=tuple(_deleted(chat, one) for one in found))
 
 
 @operation(errors=(404,))
@@ -174,5 +178,5 @@ def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     )
 
 
-def _told(gone: DeletedBranch) -> BranchDeleted:
-    return BranchDeleted(**gone.model_dump())
+def _deleted(chat: ChatStore, gone: DeletedBranch) -> BranchDeleted:
+    return BranchDeleted(**gone.model_dump(), back=branches.way_back(chat, gone))

@@ -187,6 +187,8 @@ PathText = Annotated[str, BeforeValidator(readable)]
 class InvalidRequestError(CovaltError):
     """A request does not match its operation; ``problems`` has every field that is wrong."""
 
+    exit_code = 2
+
 
 RequestT = TypeVar("RequestT", bound=Request)
 ResultT = TypeVar("ResultT", bound="BaseModel | File | Events")

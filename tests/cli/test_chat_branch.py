@@ -47,7 +47,7 @@ def refused(root: Path, capsys: pytest.CaptureFixture[str], *args: str) -> tuple
 
 
 def names(root: Path, chat: str = "c1") -> list[str]:
-    return [one["name"] for one in told(root, "branch", "list", chat)]
+    return [one["name"] for one in told(root, "branch", "list", chat)["branches"]]
 
 
 def test_branch_lists_and_makes_with_and_without_the_word(root: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_branch_is_renamed(root: Path) -> None:
     assert say(root, "branch", "rename", "c1", "idea", "blue") == "idea is blue now\n"
     renamed = told(root, "branch", "rename", "c1", "main", "trunk")
 
-    assert (renamed["name"], renamed["active"]) == ("trunk", True)
+    assert (renamed["branch"]["name"], renamed["branch"]["active"]) == ("trunk", True)
     assert names(root) == ["blue", "trunk"]
 
 
@@ -97,7 +97,7 @@ def test_a_deleted_branch_comes_back_as_the_answer_says(
     assert code == 1
     assert "the branch 'idea' has a manifest that no other branch has" in said
     assert gone["manifests"] == 1
-    assert listed == [gone]
+    assert listed == {"branches": [gone]}
     assert f"get it back: {gone['back']}" in say(root, "branch", "list", "c1", "--deleted")
     say(root, *gone["back"].split()[2:])
     assert say(root, "diff", "c1", "main", "idea", "--stat") == "  ~ a.txt\n"
@@ -105,7 +105,7 @@ def test_a_deleted_branch_comes_back_as_the_answer_says(
 
 
 def test_a_deletion_names_what_is_gone(root: Path) -> None:
-    at = told(root, "branch", "c1")[0]["manifest_id"][:12]
+    at = told(root, "branch", "c1")["branches"][0]["manifest_id"][:12]
 
     assert say(root, "branch", "delete", "c1", "idea") == (
         f"deleted idea, which was at {at}\n"

@@ -1,0 +1,65 @@
+"""A project in which every operation has something to do, and its faces."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.server.api_client import Api, configure, make_project
+
+CONFIG = """\
+default_role: admin
+roles:
+  admin: {admin: true}
+  guest: {allow: ["data-lab.*"]}
+approvals:
+  - {pattern: "app-builder.edit_file", require: true}
+"""
+_CHANGING = re.compile(
+    r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"
+)
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The project, not to be changed, and the ids in it by their names in ``cases.yaml``."""
+    root = make_project(tmp_path_factory.mktemp("operations") / "project")
+    configure(root, CONFIG)
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1", title="First")
+    message = api.post("add_message", chat_id="c1", role="user", text="hello")["message_id"]
+    call = api.write("a.txt", "one\n")["id"]
+    for branch, content in (("idea", "idea\n"), ("gone", "gone\n")):
+        api.post("create_branch", chat_id="c1", name=branch)
+        api.post("switch_branch", chat_id="c1", branch=branch)
+        api.write("a.txt", content)
+        api.post("switch_branch", chat_id="c1", branch="main")
+    api.post("delete_branch", chat_id="c1", branch="gone", force=True)
+    api.write("b.txt", "two\n")
+    head = api.get("get_chat", chat_id="c1")["active_manifest_id"]
+    return root, {"message": message, "call": call, "head": head}
+
+
+@pytest.fixture
+def ids(template: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    return template[1]
+
+
+@pytest.fixture
+def root(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+    """A copy of the project."""
+    return Path(shutil.copytree(template[0], tmp_path / "project", symlinks=True))
+
+
+def comparable(answer: str, root: Path) -> Any:
+    """Return a JSON answer in which ids, times and commits are numbered as they appear."""
+    seen: dict[str, str] = {}
+    text = answer.replace(str(root), "ROOT")
+    return json.loads(
+        _CHANGING.sub(lambda found: seen.setdefault(found[0], f"<{len(seen)}>"), text)
+    )

@@ -1,0 +1,172 @@
+"""Each operation keeps its contract, and each face that has it performs it.
+
+``cases/<module>.yaml`` says how each operation of a module is reached:
+
+- ``request``: fields with which it succeeds on the project of ``conftest.py``; ``{call}``, ``{message}``
+  and so on stand for ids of that project
+- ``cli``: the command that does the same, without ``--json``
+- ``page``: the page that performs it, as METHOD PATH; the query of a POST is its form
+- ``unknown``: fields that name nothing, so that the answer is 404
+- ``missing``: a field without which the request is invalid
+- ``hidden``: fields that name what the role ``guest`` may not see; the answer is the same 404
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from pydantic import BaseModel
+from werkzeug.test import TestResponse
+
+from covalt_git.cli import cli, main
+from covalt_git.errors import CovaltError
+from covalt_git.operations.registry import Operation, find
+from covalt_server.api.http import method
+from tests.operations.conftest import comparable
+from tests.server.api_client import BEARER, HOME, Api, refused
+
+CASES: dict[str, dict[str, Any]] = {
+    name: case
+    for file in sorted(Path(__file__).with_name("cases").glob("*.yaml"))
+    for name, case in yaml.safe_load(file.read_text(encoding="utf-8")).items()
+}
+
+
+class BrokenError(CovaltError):
+    """What an operation raises that a test has replaced."""
+
+    code = "broken"
+    http_status = 418
+
+
+def with_ids(value: Any, ids: dict[str, str]) -> Any:
+    """Return a value of a case with the ids of its project."""
+    text = json.dumps(value)
+    for name, text_id in ids.items():
+        text = text.replace(f"{{{name}}}", text_id)
+    return json.loads(text)
+
+
+def send(api: Api, name: str, request: dict[str, Any]) -> TestResponse:
+    if method(find(name)) == "GET":
+        return api.ask(name, **request)
+    return api.tell(name, **request)
+
+
+def of_cases(*wanted: str) -> pytest.MarkDecorator:
+    """Run a test for each operation whose case has one of these keys."""
+    names = [name for name, case in CASES.items() if any(case.get(key) for key in wanted)]
+    return pytest.mark.parametrize("name", names)
+
+
+@pytest.fixture
+def case(name: str, ids: dict[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = with_ids(CASES[name], ids)
+    return found
+
+
+@of_cases("request")
+def test_the_result_is_as_its_model_says(root: Path, name: str, case: dict[str, Any]) -> None:
+    answer = send(Api.of(root), name, case["request"])
+
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    if issubclass(model := find(name).result, BaseModel):
+        model.model_validate_json(answer.get_data())
+
+
+@of_cases("cli")
+def test_the_command_answers_as_the_api(
+    root: Path, tmp_path: Path, name: str, case: dict[str, Any]
+) -> None:
+    """The JSON of both is the same, on two copies of one project."""
+    twin = Path(shutil.copytree(root, tmp_path / "twin", symlinks=True))
+    answer = send(Api.of(root), name, case["request"])
+    args = ["-C", str(twin), *shlex.split(case["cli"]), "--json"]
+    done = CliRunner().invoke(cli, args, catch_exceptions=False)
+
+    assert done.exit_code == 0, done.output
+    assert comparable(done.stdout, twin) == comparable(answer.get_data(as_text=True), root)
+
+
+@of_cases("unknown")
+def test_what_does_not_exist_is_unknown(root: Path, name: str, case: dict[str, Any]) -> None:
+    answer = send(Api.of(root), name, {**case["request"], **case["unknown"]})
+
+    assert answer.status_code == 404, answer.get_data(as_text=True)
+    assert answer.get_json()["error"].startswith("unknown_")
+
+
+@of_cases("missing")
+def test_a_request_without_a_field_is_refused(root: Path, name: str, case: dict[str, Any]) -> None:
+    request = {key: value for key, value in case["request"].items() if key != case["missing"]}
+    told = refused(send(Api.of(root), name, request), 400, "invalid_request")
+
+    assert case["missing"] in [problem["path"] for problem in told["problems"]]
+
+
+@of_cases("hidden")
+def test_what_a_role_may_not_see_is_unknown(root: Path, name: str, case: dict[str, Any]) -> None:
+    guest = Api.of(root, role="guest")
+    answer = send(guest, name, {**case["request"], **case["hidden"]})
+
+    assert answer.status_code == 404, answer.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if find(name).admin])
+def test_what_only_an_administrator_may_do_is_refused(
+    root: Path, name: str, case: dict[str, Any]
+) -> None:
+    refused(send(Api.of(root, role="guest"), name, case["request"]), 403, "forbidden")
+
+
+@of_cases("request")
+def test_each_face_performs_the_operation(
+    root: Path,
+    name: str,
+    case: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With the operation replaced by one that fails, each face that has it fails."""
+    api = Api.of(root)
+    break_operation(find(name), monkeypatch)
+
+    refused(send(api, name, case["request"]), 418, "broken")
+    if "cli" in case:
+        with pytest.raises(SystemExit) as ended:
+            main(["-C", str(root), *shlex.split(case["cli"]), "--json"])
+        assert ended.value.code == 1
+        assert json.loads(capsys.readouterr().err)["error"] == "broken"
+    if "page" in case:
+        assert open_page(api, case["page"]).status_code == 418
+
+
+def break_operation(operation: Operation[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenError("the operation is broken")
+
+    broken.__name__ = operation.name
+    # An operation is frozen, so that nothing but a test replaces its function.
+    monkeypatch.setattr(Operation, "__setattr__", object.__setattr__)
+    monkeypatch.setattr(Operation, "__delattr__", object.__delattr__)
+    monkeypatch.setattr(operation, "run", broken)
+
+
+def open_page(api: Api, page: str) -> TestResponse:
+    """Open a page as a browser does, or send its form."""
+    verb, _, url = page.partition(" ")
+    parts = urlsplit(url)
+    values = {key: value[0] for key, value in parse_qs(parts.query).items()}
+    headers = {**BEARER, "Accept": "text/html", "Origin": HOME}
+    client = api.client()
+    if verb == "GET":
+        return client.get(url, base_url=HOME, headers=headers)
+    return client.post(parts.path, base_url=HOME, data=values, headers=headers)
