@@ -1,40 +1,24 @@
-"""``covalt-git grant``: what a toolset may do beyond its walls."""
+"""``covalt-git grant``: the permissions of a toolset beyond its sandbox."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access.grants import ports
 from covalt_git.cli import output
-from covalt_git.cli.context import as_admin, json_option
-from covalt_git.grants.grants import (
-    grant_network,
-    grant_process,
-    grant_secret,
-    grant_server,
-    grant_unsandboxed,
-    grants,
-    revoke,
-    revoke_all,
-    secret_key,
-    server_key,
-)
-from covalt_git.grants.status import changes
+from covalt_git.cli.context import ask, json_option
+from covalt_git.grants.grants import secret_key, server_key
 from covalt_git.hosts import HostRule
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
-from covalt_git.toolsets.state_store import find_server, find_toolset
+from covalt_git.operations import grants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from covalt_git.models.toolset_state import Grant
-    from covalt_git.toolsets.toolset import Toolset
 
-_as_admin = partial(as_admin, "grant anything")
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
 some_hosts_argument = click.argument("hosts", metavar="[HOST...]", nargs=-1)
 server_argument = click.argument("server_id", metavar="SERVER")
@@ -68,23 +52,15 @@ class _ToolsetFirst(click.Group):
 @json_option
 def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
     """List what was granted, to all toolsets or to TOOLSET, whether it still holds, and if not why."""
-    found = grants(_as_admin().root, toolset_id)
+    found = ask(grants.list_grants, toolset_id=toolset_id)
     if as_json:
-        output.as_json(
-            [
-                {"toolset_id": toolset.id, "key": key, "holds": not told, "changed": told}
-                | grant.model_dump(mode="json")
-                | {"ports": ports(grant)}
-                for toolset, key, grant in found
-                for told in [changes(toolset, grant)]
-            ]
-        )
-    elif found:
-        output.table([_line(*one) for one in found], titles=_TITLES)
-        for toolset, key, grant in found:
-            if isinstance(grant, ProcessGrant | ServerGrant):
-                for told in changes(toolset, grant):
-                    output.say(f"{toolset.id} {key}: {told}", fg="yellow")
+        output.as_json(found)
+    elif found.grants:
+        output.table([_line(one) for one in found.grants], titles=_TITLES)
+        for one in found.grants:
+            if isinstance(one.grant, ProcessGrant | ServerGrant):
+                for what in one.changed:
+                    output.say(f"{one.toolset_id} {one.key}: {what}", fg="yellow")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
         output.say(f"nothing is granted {whom}")
@@ -108,12 +84,7 @@ def network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
 
     Without a port that is 443, and 80 as well for http:// and for what is local by its name.
     """
-    opened = _as_admin()
-    grant = grant_network(opened.root, toolset_id, hosts, by=opened.principal.id)
-    if as_json:
-        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
-        return
-    output.say(f"{toolset_id} may reach {_hosts(grant)}, until a file of it changes")
+    _add(toolset_id, "network", hosts=hosts, as_json=as_json)
 
 
 @add.command("secret")
@@ -126,13 +97,7 @@ def secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool)
 
     A HOST is needed only where an HTTP tool sends the secret to one.
     """
-    opened = _as_admin()
-    grant = grant_secret(opened.root, toolset_id, name, hosts, by=opened.principal.id)
-    if as_json:
-        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
-        return
-    may = f"send {name} to {_hosts(grant)}" if grant.hosts else f"use {name}"
-    output.say(f"{toolset_id} may {may}, until a file of it changes")
+    _add(toolset_id, "secret", name=name, hosts=hosts, as_json=as_json)
 
 
 @add.command("process")
@@ -144,18 +109,7 @@ def process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 
     A change of its command, its folder, its variables or a file of it ends that.
     """
-    opened = _as_admin()
-    grant = grant_process(opened.root, toolset_id, server_id, by=opened.principal.id)
-    if as_json:
-        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
-        return
-    output.say(f"{toolset_id} may start its MCP server {server_id}, until any of this changes:")
-    output.say(f"  command: {command_line(grant.argv)}")
-    if grant.cwd is not None:
-        output.say(f"  folder: {command_line([grant.cwd])}")
-    _say_texts("variable", find_server(find_toolset(opened.root, toolset_id), server_id).env)
-    for path, digest in grant.files.items():
-        output.say(f"  file: {command_line([path])} {digest}")
+    _add(toolset_id, "process", name=server_id, as_json=as_json)
 
 
 @add.command("server")
@@ -167,14 +121,7 @@ def server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 
     A change of its address, its transport or its headers ends that.
     """
-    opened = _as_admin()
-    grant = grant_server(opened.root, toolset_id, server_id, by=opened.principal.id)
-    if as_json:
-        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
-        return
-    output.say(f"{toolset_id} may use its MCP server {server_id}, until any of this changes:")
-    output.say(f"  address: {command_line([grant.url])} ({grant.transport})")
-    _say_texts("header", find_server(find_toolset(opened.root, toolset_id), server_id).headers)
+    _add(toolset_id, "server", name=server_id, as_json=as_json)
 
 
 @add.command("unsandboxed")
@@ -185,12 +132,7 @@ def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 
     There it can do what you can: read your files, and send them anywhere.
     """
-    opened = _as_admin()
-    grant = grant_unsandboxed(opened.root, toolset_id, by=opened.principal.id)
-    if as_json:
-        output.as_json({"toolset_id": toolset_id} | grant.model_dump(mode="json"))
-        return
-    output.say(f"{toolset_id} may run without a sandbox, until a file of it changes")
+    _add(toolset_id, "unsandboxed", as_json=as_json)
 
 
 @command.group(
@@ -252,38 +194,76 @@ def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 @json_option
 def revoke_everything(toolset_id: str, *, as_json: bool) -> None:
     """Take back all that was granted to TOOLSET."""
-    taken = revoke_all(_as_admin().root, toolset_id)
+    done = ask(grants.revoke_grant, toolset_id=toolset_id, all=True)
     if as_json:
-        output.as_json({"toolset_id": toolset_id, "revoked": taken})
-        return
-    output.say(
-        f"{toolset_id} has lost {', '.join(taken)}" if taken else f"{toolset_id} had nothing"
-    )
+        output.as_json(done)
+    elif done.revoked:
+        output.say(f"{toolset_id} has lost {', '.join(done.revoked)}")
+    else:
+        output.say(f"{toolset_id} had nothing")
 
 
 def _revoke(toolset_id: str, key: str, hosts: tuple[str, ...], may: str, *, as_json: bool) -> None:
-    left = revoke(_as_admin().root, toolset_id, key, hosts)
+    done = ask(grants.revoke_grant, toolset_id=toolset_id, key=key, hosts=hosts)
     if as_json:
-        told = None if left is None else left.model_dump(mode="json")
-        output.as_json({"toolset_id": toolset_id, "revoked": key, "left": told})
-    elif isinstance(left, NetworkGrant | SecretGrant):
-        output.say(f"{toolset_id} may {may} {', '.join(left.hosts)} only")
+        output.as_json(done)
+    elif isinstance(done.left, NetworkGrant | SecretGrant):
+        output.say(f"{toolset_id} may {may} {', '.join(done.left.hosts)} only")
     else:
         output.say(f"{toolset_id} has lost {key}")
 
 
-def _say_texts(kind: str, written: Mapping[str, str]) -> None:
-    """Print variables or headers as the toolset writes them: with references, and without values."""
-    for name, text in sorted(written.items()):
-        output.say(f"  {kind}: {command_line([f'{name}={text}'])}")
+def _add(
+    toolset_id: str,
+    kind: str,
+    *,
+    name: str | None = None,
+    hosts: Sequence[str] = (),
+    as_json: bool,
+) -> None:
+    done = ask(grants.add_grant, toolset_id=toolset_id, kind=kind, name=name, hosts=hosts)
+    if as_json:
+        output.as_json(done)
+        return
+    may, lines = _in_words(done)
+    ends = "any of this changes:" if lines else "a file of it changes"
+    output.say(f"{toolset_id} may {may}, until {ends}")
+    for line in lines:
+        output.say(f"  {line}")
 
 
-def _line(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
-    changed = changes(toolset, grant)
+def _in_words(row: grants.GrantRow) -> tuple[str, list[str]]:
+    """Return what a grant allows, and a line for each part of the MCP server that it covers."""
+    match row.grant:
+        case NetworkGrant() as grant:
+            return f"reach {_hosts(grant)}", []
+        case SecretGrant(name=name, hosts=()):
+            return f"use {name}", []
+        case SecretGrant(name=name) as grant:
+            return f"send {name} to {_hosts(grant)}", []
+        case ProcessGrant() as grant:
+            folder = [f"folder: {command_line([grant.cwd])}"] if grant.cwd is not None else []
+            files = [f"file: {command_line([at])} {digest}" for at, digest in grant.files.items()]
+            command = f"command: {command_line(grant.argv)}"
+            texts = _texts("variable", row)
+            return f"start its MCP server {grant.server}", [command, *folder, *texts, *files]
+        case ServerGrant() as grant:
+            url = f"address: {command_line([grant.url])} ({grant.transport})"
+            return f"use its MCP server {grant.server}", [url, *_texts("header", row)]
+        case _:
+            return "run without a sandbox", []
+
+
+def _texts(kind: str, row: grants.GrantRow) -> list[str]:
+    return [f"{kind}: {command_line([f'{name}={text}'])}" for name, text in row.texts.items()]
+
+
+def _line(row: grants.GrantRow) -> tuple[str, ...]:
+    grant = row.grant
     of_server = isinstance(grant, ProcessGrant | ServerGrant)
-    why = "it has changed" if of_server else ", ".join(changed)
-    holds = f"no, {why}" if changed else "yes"
-    return toolset.id, key, _what(grant), holds, grant.granted_at[:10], grant.granted_by
+    why = "it has changed" if of_server else ", ".join(row.changed)
+    holds = "yes" if row.holds else f"no, {why}"
+    return row.toolset_id, row.key, _what(grant), holds, grant.granted_at[:10], grant.granted_by
 
 
 def _hosts(grant: NetworkGrant | SecretGrant) -> str:

@@ -1,4 +1,4 @@
-"""The API's grants: what toolsets may do beyond their walls, giving it, and taking it back."""
+"""Operations on grants: the permissions of toolsets beyond their sandbox."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from covalt_git.access.grants import ports
 from covalt_git.errors import Problem, StaleError
 from covalt_git.grants import grants as decisions
 from covalt_git.grants.status import changes
-from covalt_git.models.toolset_state import Grant
+from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
+from covalt_git.operations.registry import Request, Result, invalid, operation
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
     from covalt_git.project import Project
+    from covalt_git.toolsets.toolset import Toolset
 
 _MOST_HOSTS = 100
 
@@ -69,6 +70,10 @@ class GrantRow(Result):
     holds: bool
     changed: tuple[str, ...] = Field(description="What has changed since, in words.")
     ports: dict[str, tuple[int, ...]] = Field(description="What is granted of each of its hosts.")
+    texts: dict[str, str] = Field(
+        description="The variables or headers of the MCP server as the toolset writes them now: with"
+        " references to secrets, without their values."
+    )
     grant: Grant
 
 
@@ -89,22 +94,8 @@ class GrantsRevoked(Result):
 @operation(errors=(404,), admin="see what was granted")
 def list_grants(context: Context, request: ListGrants) -> GrantList:
     """List what was granted, to all toolsets or to one, and whether it still holds."""
-    project = context.project
-    found = decisions.grants(project.root, request.toolset_id)
-    return GrantList(
-        grants=tuple(
-            GrantRow(
-                toolset_id=toolset.id,
-                key=key,
-                holds=not changed,
-                changed=changed,
-                ports=ports(grant),
-                grant=grant,
-            )
-            for toolset, key, grant in found
-            for changed in [changes(toolset, grant)]
-        )
-    )
+    found = decisions.grants(context.project.root, request.toolset_id)
+    return GrantList(grants=tuple(_row(*one) for one in found))
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything")
@@ -119,14 +110,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     _check_seen(project, request)
     key, grant = _granted(project, request)
     context.index().sync_toolsets()
-    return GrantRow(
-        toolset_id=request.toolset_id,
-        key=key,
-        holds=True,
-        changed=(),
-        ports=ports(grant),
-        grant=grant,
-    )
+    return _row(find_toolset(project.root, request.toolset_id), key, grant)
 
 
 @operation(changes=True, errors=(404,), admin="take back what was granted")
@@ -137,12 +121,35 @@ def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
     if request.all:
         revoked = decisions.revoke_all(root, request.toolset_id)
     elif request.key is None:
-        raise _missing("key", "say which grant, or all: true")
+        raise invalid(Problem("key", 0, 0, "invalid_request", "say which grant, or all: true"))
     else:
         left = decisions.revoke(root, request.toolset_id, request.key, request.hosts)
         revoked = [] if left else [request.key]
     context.index().sync_toolsets()
     return GrantsRevoked(toolset_id=request.toolset_id, revoked=tuple(revoked), left=left)
+
+
+def _row(toolset: Toolset, key: str, grant: Grant) -> GrantRow:
+    changed = changes(toolset, grant)
+    return GrantRow(
+        toolset_id=toolset.id,
+        key=key,
+        holds=not changed,
+        changed=changed,
+        ports=ports(grant),
+        texts=_texts(toolset, grant),
+        grant=grant,
+    )
+
+
+def _texts(toolset: Toolset, grant: Grant) -> dict[str, str]:
+    if not isinstance(grant, ProcessGrant | ServerGrant):
+        return {}
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    server = next((one for one in servers if one.id == grant.server), None)
+    if server is None:
+        return {}
+    return dict(sorted((server.env if grant.kind == "process" else server.headers).items()))
 
 
 def _check_seen(project: Project, request: AddGrant) -> None:
@@ -162,10 +169,10 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
         return _granted_server(project, request)
     if request.kind == "network":
         if not request.hosts:
-            raise _missing("hosts", "name at least one host")
+            raise invalid(Problem("hosts", 0, 0, "invalid_request", "name at least one host"))
         return request.kind, decisions.grant_network(root, toolset_id, request.hosts, by=by)
     if not request.name:
-        raise _missing("name", "name the secret")
+        raise invalid(Problem("name", 0, 0, "invalid_request", "name the secret"))
     grant = decisions.grant_secret(root, toolset_id, request.name, request.hosts, by=by)
     return decisions.secret_key(request.name), grant
 
@@ -173,14 +180,9 @@ def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
 def _granted_server(project: Project, request: AddGrant) -> tuple[str, Grant]:
     root, toolset_id, by = project.root, request.toolset_id, project.principal.id
     if not request.name:
-        raise _missing("name", "name the MCP server")
+        raise invalid(Problem("name", 0, 0, "invalid_request", "name the MCP server"))
     if request.kind == "process":
         key = decisions.server_key("process", request.name)
         return key, decisions.grant_process(root, toolset_id, request.name, by=by)
     key = decisions.server_key("server", request.name)
     return key, decisions.grant_server(root, toolset_id, request.name, by=by)
-
-
-def _missing(name: str, message: str) -> InvalidRequestError:
-    problem = Problem(name, 0, 0, "invalid_request", message)
-    return InvalidRequestError("the request has a value that cannot be used", problems=[problem])

@@ -208,6 +208,7 @@ class Operation(Generic[RequestT, ResultT]):
         admin: What only a role with ``admin: true`` may do, such as "grant anything"; empty where
             access is decided for each object.
         upload_limit: For a request with uploads, the most bytes that it may have.
+        local: Whether only the user of this machine has it: the HTTP API does not offer it.
     """
 
     run: Callable[[Context, RequestT], ResultT]
@@ -218,6 +219,7 @@ class Operation(Generic[RequestT, ResultT]):
     errors: tuple[int, ...]
     admin: str
     upload_limit: Callable[[Context], int] | None
+    local: bool
 
     def __call__(self, context: Context, /, **fields: object) -> ResultT:
         """Validate a request and perform it.
@@ -265,6 +267,7 @@ def operation(
     errors: tuple[int, ...] = (),
     admin: str = "",
     upload_limit: Callable[[Context], int] | None = None,
+    local: bool = False,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
     """Make an operation of a function; its second parameter may be of one of two request types."""
 
@@ -273,7 +276,9 @@ def operation(
         result = hints.pop("return")
         _, hint = hints.values()
         request, alternative = get_args(hint) or (hint, None)
-        return Operation(run, request, alternative, result, changes, errors, admin, upload_limit)
+        return Operation(
+            run, request, alternative, result, changes, errors, admin, upload_limit, local
+        )
 
     return decorate
 
@@ -293,8 +298,8 @@ def find(name: str) -> Operation[Any, Any]:
 
 
 def every_operation() -> Iterator[Operation[Any, Any]]:
-    """Yield all operations; this imports all their modules."""
-    return map(find, _HOMES)
+    """Yield the operations of the HTTP API, which are those that are not local; this imports all modules."""
+    return (one for one in map(find, _HOMES) if not one.local)
 
 
 def parse(request: type[RequestT], fields: Mapping[str, object] | str) -> RequestT:

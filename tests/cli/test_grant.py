@@ -66,7 +66,7 @@ def test_what_a_call_asks_for_can_be_typed_one_after_the_other(root: Path) -> No
 def test_more_is_added_to_what_holds_and_nothing_to_what_is_of_other_files(root: Path) -> None:
     covalt(root, "grant", "add", "demo", "network", "b.example.com")
     _, said = covalt(root, "grant", "add", "demo", "network", "a.example.com", "--json")
-    assert json.loads(said)["hosts"] == ["a.example.com", "b.example.com"]
+    assert json.loads(said)["grant"]["hosts"] == ["a.example.com", "b.example.com"]
 
     manifest = root / "toolsets/demo/toolset.yaml"
     manifest.write_text(MANIFEST.replace('"1"', '"2"'), encoding="utf-8")
@@ -130,7 +130,7 @@ def test_list_says_what_holds_and_json_says_all(root: Path) -> None:
     assert [line[0] for line in lines] == ["TOOLSET", "demo", "demo"]
     assert "no, a file has changed" in said.splitlines()[1]
     assert "  example.com (port 443), localhost:8077  yes" in said.splitlines()[2]
-    assert [(one["key"], one["holds"], one["ports"]) for one in json.loads(shown)] == [
+    assert [(one["key"], one["holds"], one["ports"]) for one in json.loads(shown)["grants"]] == [
         ("network", False, {"example.com": [443]}),
         ("secret-API_KEY", True, {"example.com": [443], "localhost:8077": [8077]}),
     ]

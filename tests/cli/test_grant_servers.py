@@ -115,7 +115,7 @@ def test_any_change_ends_just_that_and_is_told(
     covalt("grant", "add", "demo", "server", "far")
     rewrite(root, old, new)
 
-    rows: list[dict[str, Any]] = json.loads(covalt("grant", "list", "--json")[1])
+    rows: list[dict[str, Any]] = json.loads(covalt("grant", "list", "--json")[1])["grants"]
     told = {row["key"]: "; ".join(row["changed"]) for row in rows}
     other = ({"process-maps", "server-far"} - {key}).pop()
     assert told == {key: changed, other: ""}

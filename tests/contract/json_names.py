@@ -14,7 +14,7 @@ OPAQUE = (
 )
 """Ends of the places whose values are of users, toolsets and tools."""
 
-MAPS = {"fields", "files", "machine", "ports", "secrets"}
+MAPS = {"fields", "files", "machine", "ports", "secrets", "texts"}
 """Keys of objects whose own keys are data: paths, hosts, names of secrets, facts about this machine."""
 
 

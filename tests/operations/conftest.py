@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,19 @@ roles:
 approvals:
   - {pattern: "app-builder.edit_file", require: true}
 """
+SERVERS = Path(__file__).parents[2] / "fixtures/servers"
+DEMO = f"""\
+id: demo
+name: Demo
+version: "1"
+secrets: [A_KEY]
+tools:
+  - {{id: web, http: {{url: "https://api.example/", headers: {{A: "${{A_KEY}}"}}}}}}
+mcp_servers:
+  - {{id: started, command: python, args: [server.py], env: {{KEY: "${{A_KEY}}"}}}}
+  - {{id: far, url: "https://far.example/mcp"}}
+  - {{id: given, command: {sys.executable}, args: [{SERVERS / "changing.py"}, {SERVERS / "tools.json"}]}}
+"""
 _CHANGING = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"
 )
@@ -30,7 +44,12 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     """The project, not to be changed, and the ids in it by their names in ``cases.yaml``."""
     root = make_project(tmp_path_factory.mktemp("operations") / "project")
     configure(root, CONFIG)
+    (root / "toolsets/demo").mkdir()
+    (root / "toolsets/demo/toolset.yaml").write_text(DEMO, encoding="utf-8")
     api = Api.of(root)
+    for kind, name, hosts in (("network", None, ["api.example"]), ("process", "given", [])):
+        api.post("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
+    api.post("refresh_source", toolset_id="demo", namespace="given")
     api.post("create_chat", chat_id="c1", title="First")
     message = api.post("add_message", chat_id="c1", role="user", text="hello")["message_id"]
     call = api.write("a.txt", "one\n")["id"]

@@ -24,11 +24,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from pydantic import BaseModel
-from werkzeug.test import TestResponse
+from werkzeug.test import Client, TestResponse
+from werkzeug.wrappers import Response
 
 from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
+from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Operation, find
+from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.operations.conftest import comparable
 from tests.server.api_client import BEARER, HOME, Api, refused
@@ -55,10 +58,27 @@ def with_ids(value: Any, ids: dict[str, str]) -> Any:
     return json.loads(text)
 
 
-def send(api: Api, name: str, request: dict[str, Any]) -> TestResponse:
-    if method(find(name)) == "GET":
+def send(api: Api, name: str, request: dict[str, Any], role: str | None = None) -> TestResponse:
+    """Perform an operation over the API; one that is local, in this process, answers likewise."""
+    operation = find(name)
+    if operation.local:
+        return perform(api.root, operation, request, role)
+    if method(operation) == "GET":
         return api.ask(name, **request)
     return api.tell(name, **request)
+
+
+def perform(
+    root: Path, operation: Operation[Any, Any], request: dict[str, Any], role: str | None
+) -> TestResponse:
+    status = 200
+    try:
+        with Context(Project.open(root, role=role)) as context:
+            content = operation(context, **request).model_dump_json(by_alias=True)
+    except CovaltError as error:
+        status, content = error.http_status, json.dumps(error.as_json())
+    answer = Response(content, status, mimetype="application/json")
+    return Client(answer).get()
 
 
 def of_cases(*wanted: str) -> pytest.MarkDecorator:
@@ -115,7 +135,7 @@ def test_a_request_without_a_field_is_refused(root: Path, name: str, case: dict[
 @of_cases("hidden")
 def test_what_a_role_may_not_see_is_unknown(root: Path, name: str, case: dict[str, Any]) -> None:
     guest = Api.of(root, role="guest")
-    answer = send(guest, name, {**case["request"], **case["hidden"]})
+    answer = send(guest, name, {**case["request"], **case["hidden"]}, role="guest")
 
     assert answer.status_code == 404, answer.get_data(as_text=True)
 
@@ -124,7 +144,8 @@ def test_what_a_role_may_not_see_is_unknown(root: Path, name: str, case: dict[st
 def test_what_only_an_administrator_may_do_is_refused(
     root: Path, name: str, case: dict[str, Any]
 ) -> None:
-    refused(send(Api.of(root, role="guest"), name, case["request"]), 403, "forbidden")
+    answer = send(Api.of(root, role="guest"), name, case["request"], role="guest")
+    refused(answer, 403, "forbidden")
 
 
 @of_cases("request")
