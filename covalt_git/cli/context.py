@@ -50,7 +50,7 @@ def context() -> Context:
     if _CONTEXT not in root.meta:
         notes = None if here.params.get("as_json") else output.notes
         root.meta[_CONTEXT] = root.with_resource(
-            Context(project(), waiting=waiting, report_notes=notes)
+            Context(project(), waiting=waiting, report_notes=notes, progress=_progress)
         )
     found: Context = root.meta[_CONTEXT]
     return found
@@ -84,6 +84,10 @@ def waiting(place: Place) -> None:
         place.before, f", and {place.before} others wait"
     )
     output.say(f"waiting for the chat: {place.holder} is writing{others}", err=True, dim=True)
+
+
+def _progress(step: str) -> None:
+    output.say(step, err=True, dim=True)
 
 
 @contextmanager

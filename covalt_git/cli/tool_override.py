@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.context import as_admin, json_option, project, toolsets_indexed, wrong_call
+from covalt_git.cli.context import ask, context, json_option, wrong_call
 from covalt_git.cli.problem_text import print_problems
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import canonical_json
-from covalt_git.toolsets.overrides import Overrides, override_tool, overrides
+from covalt_git.operations import overrides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,9 +77,9 @@ def override(
     if both := [_WORDS[field] for field in changes if field in cleared]:
         raise wrong_call(f"{both[0]} is both said and taken back")
     if not changes and not clear:
-        _show(tool_id, as_json=as_json)
+        _print(ask(overrides.get_overrides, tool_id=tool_id), as_json=as_json)
         return
-    _write(tool_id, changes, cleared, as_json=as_json)
+    _print(ask(overrides.override_tool, tool_id=tool_id, clear=cleared, **changes), as_json=as_json)
 
 
 @click.command("enable")
@@ -88,7 +87,7 @@ def override(
 @json_option
 def enable(tool_id: str, *, as_json: bool) -> None:
     """Switch a tool on, whatever its toolset says; a toolset that is off keeps it off."""
-    _write(tool_id, {"enabled": True}, (), as_json=as_json)
+    _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=True), as_json=as_json)
 
 
 @click.command("disable")
@@ -96,7 +95,7 @@ def enable(tool_id: str, *, as_json: bool) -> None:
 @json_option
 def disable(tool_id: str, *, as_json: bool) -> None:
     """Switch a tool off; it is listed as off and cannot be called."""
-    _write(tool_id, {"enabled": False}, (), as_json=as_json)
+    _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False), as_json=as_json)
 
 
 def words_of(fields: Sequence[str]) -> str:
@@ -125,40 +124,26 @@ def _cleared(fields: tuple[str, ...], *, clear: bool) -> tuple[str, ...]:
     return tuple(FIELDS[word] for word in fields or FIELDS) if clear else ()
 
 
-def _show(tool_id: str, *, as_json: bool) -> None:
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        opened.catalog.find(tool_id)  # what a role may not see has no overrides either
-    _print(overrides(opened.root, tool_id), as_json=as_json)
-
-
-def _write(tool_id: str, changes: dict[str, Any], cleared: Sequence[str], *, as_json: bool) -> None:
-    opened = as_admin("change tools")
-    found = override_tool(opened.root, tool_id, changes, cleared)
-    toolsets_indexed(opened)
-    _print(found, as_json=as_json, written=True)
-    if not as_json:
-        print_problems(found.warnings, opened.root)
-
-
-def _print(found: Overrides, *, as_json: bool, written: bool = False) -> None:
+def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
     if as_json:
-        told = {"tool_id": found.tool_id, "project": found.project, "toolset": found.toolset}
-        warnings = [one.as_json() for one in found.warnings]
-        more = {"changed": found.changed, "warnings": warnings} if written else {}
-        output.as_json(told | more)
+        output.as_json(found)
         return
-    if written and not found.changed:
+    if isinstance(found, overrides.ToolOverridden) and not found.changed:
         output.say(f"{found.tool_id} was so already")
+    by_us, by_toolset = (
+        one.model_dump(exclude_none=True) for one in (found.project, found.toolset)
+    )
     rows = [
-        (word, _shown(found.project, field), _shown(found.toolset, field))
+        (word, _shown(by_us, field), _shown(by_toolset, field))
         for word, field in FIELDS.items()
-        if field in found.project or field in found.toolset
+        if field in by_us or field in by_toolset
     ]
     if rows:
         output.table(rows, titles=_TITLES)
     else:
         output.say(f"nothing of {found.tool_id} is overridden")
+    if isinstance(found, overrides.ToolOverridden):
+        print_problems(found.warnings, context().project.root)
 
 
 def _shown(said: JsonObject, field: str) -> str:

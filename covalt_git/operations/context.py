@@ -45,6 +45,7 @@ class Context:
         follower: Receives the events of calls, answers elicitation requests and may cancel a call.
         report_notes: Called after each write, also a failed one, with what the files of the workspace
             cannot express and no earlier commit recorded.
+        progress: Called with the step of a long operation, in words, such as "fetching it".
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Context:
         waiting: Callable[[Place], None] | None = None,
         follower: Follower | None = None,
         report_notes: Callable[[WorkspaceNotes], None] | None = None,
+        progress: Callable[[str], None] = _LOG.info,
     ) -> None:
         self.project = project
+        self.progress = progress
         self._waiting = waiting
         self._follower = follower
         self._report_notes = report_notes

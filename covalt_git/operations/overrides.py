@@ -1,4 +1,4 @@
-"""The API's overrides: what this project changes about single tools, which wins over their toolsets."""
+"""Operations on overrides: what this project changes about single tools, which wins over their toolsets."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ Overridable = Literal[
 ]
 
 
+class GetOverrides(Request):
+    """Which tool."""
+
+    tool_id: str = Field(max_length=200)
+
+
 class OverrideTool(Request):
     """What to change about a tool; what is left out or null stays, what is in ``clear`` is taken back."""
 
@@ -48,14 +54,32 @@ class EnableTool(Request):
     enabled: StrictBool
 
 
-class ToolOverridden(Result):
-    """What is overridden of a tool now, by its toolset and by this project, which wins."""
+class ToolOverrides(Result):
+    """What is overridden of a tool, by its toolset and by this project, which wins; null is not."""
 
     tool_id: str
-    changed: bool = Field(description="Whether anything was otherwise before.")
     project: LocalOverride
     toolset: LocalOverride
+
+
+class ToolOverridden(ToolOverrides):
+    """What is overridden of a tool now, by its toolset and by this project, which wins."""
+
+    changed: bool = Field(description="Whether anything was otherwise before.")
     warnings: tuple[Problem, ...] = Field(description="About what was just said.")
+
+
+@operation(errors=(404,))
+def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
+    """Tell what is overridden of a tool, and by whom."""
+    if not context.is_admin:
+        context.catalog.find(request.tool_id)  # a hidden tool has no overrides either
+    found = overrides.overrides(context.project.root, request.tool_id)
+    return ToolOverrides(
+        tool_id=found.tool_id,
+        project=LocalOverride(**found.project),
+        toolset=LocalOverride(**found.toolset),
+    )
 
 
 @operation(changes=True, errors=(404,), admin="change tools")

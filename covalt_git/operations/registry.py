@@ -59,8 +59,8 @@ MODULES = {
     ),
     "grants": ("list_grants", "add_grant", "revoke_grant"),
     "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools", "check_arguments"),
-    "overrides": ("override_tool", "enable_tool"),
-    "sources": ("list_sources", "refresh_source", "accept_tools"),
+    "overrides": ("get_overrides", "override_tool", "enable_tool"),
+    "sources": ("list_sources", "refresh_source", "refresh_sources", "accept_tools"),
     "chats": (
         "list_chats",
         "get_chat",

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Self
 
+from pydantic import Field
+
+from covalt_git.errors import Problem
 from covalt_git.models.chats import FileState
 from covalt_git.operations.registry import PathText, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from covalt_git.errors import CovaltError
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
+
+
+class Failure(Result):
+    """An error of a part of a request; the other parts were performed."""
+
+    error: str = Field(description="Its code.")
+    error_description: str
+    hint: str
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def of(cls, error: CovaltError) -> Self:
+        """Return an error as a result."""
+        return cls(
+            error=error.code,
+            error_description=error.message,
+            hint=error.hint,
+            problems=tuple(error.problems),
+        )
 
 
 class Change(Result):

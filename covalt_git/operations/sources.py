@@ -1,8 +1,7 @@
-"""The API's sources: the MCP servers of toolsets, asked for their tools again, and what is accepted of it."""
+"""Operations on sources: the MCP servers of toolsets, their tools, and which of these are accepted."""
 
 from __future__ import annotations
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -11,14 +10,16 @@ from pydantic import Field, JsonValue
 from covalt_git.calls import mcp_calls
 from covalt_git.calls.mcp_calls import listed
 from covalt_git.credentials.command import SecretCommand
+from covalt_git.errors import CovaltError, Problem
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.operations.registry import Request, Result, invalid, operation
+from covalt_git.operations.results import Failure
 from covalt_git.sources import refresh
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_LOG = logging.getLogger(__name__)
+    from covalt_git.json_values import JsonObject
 
 _MOST_TOOLS = 10_000
 
@@ -27,6 +28,9 @@ class ListSources(Request):
     """Which toolset's; all of them without one."""
 
     toolset_id: str | None = Field(None, max_length=200)
+    namespace: str = Field(
+        "", max_length=200, description="Only the server of the toolset whose tools have this one."
+    )
 
 
 class RefreshSource(Request):
@@ -35,6 +39,18 @@ class RefreshSource(Request):
     toolset_id: str = Field(max_length=200)
     namespace: str = Field(max_length=200)
     check: bool = False
+
+
+class RefreshSources(Request):
+    """Which MCP servers; with ``check`` nothing is written."""
+
+    sources: tuple[str, ...] = Field(
+        (),
+        max_length=1000,
+        description="Such as gear, a toolset, or gear/disk, one server; none for all that are on.",
+    )
+    check: bool = False
+    accept: bool = Field(default=False, description="Accept all tools that they have now.")
 
 
 class AcceptTools(Request):
@@ -86,9 +102,21 @@ class SourceRow(Result):
     reference: str = Field(description="Its command or address, as it is written.")
     asked: bool = Field(description="Whether it was asked for its tools.")
     tools: int
+    tool_names: tuple[str, ...] = Field(description="The names of the tools that it gave last.")
     accepted: int
     to_accept: tuple[DifferingTool, ...]
     connections: tuple[ConnectionRow, ...] = Field(description="Those that this server has now.")
+
+    @property
+    def shown_id(self) -> str:
+        """Its name in commands, such as gear/disk."""
+        return f"{self.toolset_id}/{self.namespace}"
+
+
+class ToolsAccepted(SourceRow):
+    """A server after some of its tools were accepted."""
+
+    changed: tuple[str, ...] = Field(description="The tools that were accepted with this request.")
 
 
 class SourceList(Result):
@@ -104,37 +132,68 @@ class SourceRefreshed(Result):
     drift: tuple[DifferingTool, ...]
 
 
+class RefreshOutcome(Result):
+    """What became of one server; of ``refreshed`` and ``failure`` one is null."""
+
+    source: str = Field(description="Such as gear/disk.")
+    failed: bool = Field(
+        description="Whether it could not be asked, its lock is old, or tools are not accepted."
+    )
+    refreshed: SourceRefreshed | None
+    failure: Failure | None
+
+
+class SourcesRefreshed(Result):
+    """What became of each server."""
+
+    sources: tuple[RefreshOutcome, ...]
+
+
 @operation(errors=(404,), admin="see sources")
 def list_sources(context: Context, request: ListSources) -> SourceList:
     """List the MCP servers of all toolsets or of one, and what they gave that is not accepted."""
     root = context.project.root
-    return SourceList(
-        sources=tuple(_row(context, one) for one in refresh.sources(root, request.toolset_id))
-    )
+    if request.toolset_id and request.namespace:
+        found = [refresh.find_source(root, request.toolset_id, request.namespace)]
+    else:
+        found = refresh.sources(root, request.toolset_id)
+    return SourceList(sources=tuple(SourceRow(**_facts(context, one)) for one in found))
 
 
 @operation(changes=True, errors=(404, 409, 502), admin="ask sources")
 def refresh_source(context: Context, request: RefreshSource) -> SourceRefreshed:
     """Ask an MCP server for its tools, and write them into its lock; nothing is accepted by that.
 
-    A server whose program or address was not granted is not request, and the answer is ``grant_needed``.
+    A server whose program or address was not granted is not asked, and the answer is ``grant_needed``.
     """
-    root = context.project.root
-    source = refresh.find_source(root, request.toolset_id, request.namespace)
-    command = SecretCommand.of(root, context.project.config.secret_command)
-    ask = partial(listed, root=root, command=command, tell=_LOG.info)
-    found = refresh.refresh(root, source, ask, write=not request.check)
+    source = refresh.find_source(context.project.root, request.toolset_id, request.namespace)
+    found = _refresh(context, source, check=request.check)
     context.index().sync_toolsets()
-    return SourceRefreshed(source=_row(context, found.source), drift=_differing(found.drift))
+    return found
+
+
+@operation(changes=True, errors=(404,), admin="ask sources")
+def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefreshed:
+    """Ask several MCP servers for their tools, one after the other; one that fails stops no other."""
+    if request.check and request.accept:
+        raise invalid(Problem("accept", 0, 0, "invalid_request", "a check accepts nothing"))
+    root = context.project.root
+    if request.sources:
+        chosen = [one for name in request.sources for one in refresh.named_sources(root, name)]
+    else:
+        chosen = [one for one in refresh.sources(root) if one.is_on]
+    outcomes = tuple(_outcome(context, one, request) for one in chosen)
+    context.index().sync_toolsets()
+    return SourcesRefreshed(sources=outcomes)
 
 
 @operation(changes=True, errors=(404, 409), admin="accept tools")
-def accept_tools(context: Context, request: AcceptTools) -> SourceRow:
+def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
     """Accept definitions that an MCP server gave; where one is not what was shown, none is (``moved``)."""
     root = context.project.root
     found = refresh.accept(root, request.toolset_id, request.namespace, request.tools)
     context.index().sync_toolsets()
-    return _row(context, found)
+    return ToolsAccepted(**_facts(context, found), changed=tuple(sorted(request.tools)))
 
 
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:
@@ -146,11 +205,48 @@ def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionR
     ]
 
 
-def _row(context: Context, source: refresh.ToolSource) -> SourceRow:
+def _outcome(
+    context: Context, source: refresh.ToolSource, request: RefreshSources
+) -> RefreshOutcome:
+    try:
+        found = _refresh(context, source, check=request.check, accept=request.accept)
+    except CovaltError as error:
+        failure = Failure.of(error)
+        return RefreshOutcome(source=source.shown_id, failed=True, refreshed=None, failure=failure)
+    failed = bool(found.drift if request.check else found.source.to_accept)
+    return RefreshOutcome(source=source.shown_id, failed=failed, refreshed=found, failure=None)
+
+
+def _refresh(
+    context: Context, source: refresh.ToolSource, *, check: bool, accept: bool = False
+) -> SourceRefreshed:
     root = context.project.root
-    live = tuple(connections(root, source.toolset.id, source.server.id))
-    more = {"to_accept": _differing(source.to_accept), "connections": live}
-    return SourceRow(**source.as_json() | more)
+    command = SecretCommand.of(root, context.project.config.secret_command)
+    ask = partial(listed, root=root, command=command, tell=context.progress)
+    found = refresh.refresh(root, source, ask, write=not check)
+    now = found.source
+    if accept and now.to_accept:
+        shown = {one.name: one.digest for one in now.to_accept}
+        now = refresh.accept(root, now.toolset.id, now.namespace, shown)
+    return SourceRefreshed(source=SourceRow(**_facts(context, now)), drift=_differing(found.drift))
+
+
+def _facts(context: Context, source: refresh.ToolSource) -> JsonObject:
+    toolset, server = source.toolset, source.server
+    tools = source.lock.tools if source.lock else {}
+    return {
+        "toolset_id": toolset.id,
+        "namespace": source.namespace,
+        "server": server.id,
+        "enabled": source.is_on,
+        "reference": refresh.reference_of(server),
+        "asked": source.lock is not None,
+        "tools": len(tools),
+        "tool_names": tuple(sorted(tools)),
+        "accepted": source.accepted,
+        "to_accept": _differing(source.to_accept),
+        "connections": tuple(connections(context.project.root, toolset.id, server.id)),
+    }
 
 
 def _differing(found: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:

@@ -13,9 +13,7 @@ from covalt_git.text import display
 from covalt_git.text.line_diff import marked_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from covalt_git.sources.refresh import ToolDifference
+    from collections.abc import Iterator, Mapping
 
 _AROUND = 2
 """Lines that are shown before and after one that differs."""
@@ -28,9 +26,12 @@ class DefinitionLine(NamedTuple):
     text: str
 
 
-def definition_lines(difference: ToolDifference) -> Iterator[DefinitionLine]:
-    """Yield the lines of all parts of a definition that differ, each part after its name."""
-    for name, (old, new) in difference.fields.items():
+def definition_lines(parts: Mapping[str, tuple[object, object]]) -> Iterator[DefinitionLine]:
+    """Yield the lines of all parts of a definition that differ, each part after its name.
+
+    ``parts`` are what each was and is, by their names.
+    """
+    for name, (old, new) in parts.items():
         yield DefinitionLine("@", name)
         yield from starmap(DefinitionLine, marked_lines(_lines(old), _lines(new), _AROUND))
 

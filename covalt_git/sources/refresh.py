@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError, WrongCallError
 from covalt_git.manifests.reading import shown_path
 from covalt_git.manifests.state_files import read_lock, write_lock
 from covalt_git.models.server_definition import command_line
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ToolsetState
@@ -74,11 +73,6 @@ class ToolDifference:
             name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)
         }
 
-    def as_json(self) -> JsonObject:
-        """Return the difference as ``--json`` and the API show it."""
-        fields = {name: {"before": old, "after": new} for name, (old, new) in self.fields.items()}
-        return {"name": self.name, "kind": self.kind, "digest": self.digest, "fields": fields}
-
 
 @dataclass(frozen=True, slots=True)
 class ToolSource:
@@ -105,19 +99,10 @@ class ToolSource:
         every = self.lock.tools if self.lock else {}
         return len(every) - sum(one.after is not None for one in self.to_accept)
 
-    def as_json(self) -> JsonObject:
-        """Return it as ``--json`` and the API show it."""
-        return {
-            "toolset_id": self.toolset.id,
-            "namespace": self.namespace,
-            "server": self.server.id,
-            "enabled": self.toolset.enabled and self.server.enabled,
-            "reference": reference_of(self.server),
-            "asked": self.lock is not None,
-            "tools": len(self.lock.tools) if self.lock else 0,
-            "accepted": self.accepted,
-            "to_accept": [one.as_json() for one in self.to_accept],
-        }
+    @property
+    def is_on(self) -> bool:
+        """Whether it and its toolset are enabled."""
+        return self.toolset.enabled and self.server.enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +136,23 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
                 given = lock.value if lock else None
                 found.append(ToolSource(toolset, server, spaces[server.id], given))
     return found
+
+
+def named_sources(root: Path, name: str) -> list[ToolSource]:
+    """Return the MCP servers that ``TOOLSET`` or ``TOOLSET/NAMESPACE`` names.
+
+    Raises:
+        UnknownNameError: naming the nearest toolset, or namespace.
+        WrongCallError: when the name is that of a namespace, without its toolset.
+    """
+    toolset_id, slash, namespace = name.partition("/")
+    if slash:
+        return [find_source(root, toolset_id, namespace)]
+    if toolset_id not in toolset_ids(root / "toolsets"):
+        for one in sources(root):
+            if one.namespace == name:
+                raise WrongCallError(f"say which server: {one.shown_id}")
+    return sources(root, toolset_id)
 
 
 def find_source(root: Path, toolset_id: str, namespace: str) -> ToolSource:

@@ -65,7 +65,8 @@ def test_without_options_it_tells_who_says_what(covalt: Callable[..., tuple[int,
     assert rows["renderer"].split() == ["renderer", "-", "code"]
 
     told = json.loads(covalt("tool", "override", "demo:web", "--json")[1])
-    assert told["project"] == {"name_override": "Ours \x1b[2K", "enabled": False}
+    ours = {field: value for field, value in told["project"].items() if value is not None}
+    assert ours == {"name_override": "Ours \x1b[2K", "enabled": False}
     assert told["toolset"]["name_override"] == "Theirs"
     assert "changed" not in told
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 OPAQUE = (
     *(".args", ".result", ".expected", ".input_schema", ".output_schema", ".manifest", ".meta"),
-    *(".config", ".renderer_config", ".headers", ".env", ".fields.*.before", ".fields.*.after"),
+    *(".config", ".renderer_config", ".headers", ".env", ".parts[].before", ".parts[].after"),
 )
 """Ends of the places whose values are of users, toolsets and tools."""
 

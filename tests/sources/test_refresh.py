@@ -131,7 +131,7 @@ def test_what_changed_is_off_and_told_part_by_part_until_it_is_accepted(root: Pa
     assert found.source.to_accept == source(root).to_accept == found.drift
     assert enabled(root) == {"disk:list": True, f"disk:{READ_FILE}": False, "disk:w": False}
     changed = next(one for one in found.drift if one.kind == "changed")
-    assert [f"{line.mark}{line.text}" for line in definition_lines(changed)] == [
+    assert [f"{line.mark}{line.text}" for line in definition_lines(changed.fields)] == [
         "@description",
         " Reads a file.",
         "-Nothing else.",
