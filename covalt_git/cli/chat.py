@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,22 +21,13 @@ from covalt_git.cli import (
     output,
     result_text,
 )
-from covalt_git.cli.context import (
-    chat_argument,
-    indexed,
-    json_option,
-    notes_json,
-    project,
-    synced,
-    written,
-    wrong_call,
-)
+from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.operations import chats, workspace_files
+from covalt_git.operations.registry import Upload
 from covalt_git.text import display
-from covalt_git.workspaces import commit_names, resolving, unsaved
-from covalt_git.workspaces.uploads import Upload, check_size
 
 if TYPE_CHECKING:
-    from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.operations.chats import ChatRow
 
 
 @click.group()
@@ -54,42 +45,40 @@ def command() -> None:
 @json_option
 def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
     """Make a chat with an empty workspace."""
-    opened = project()
-    with opened.chats.new(chat_id, title=title) as chat:
-        indexed(opened, chat)
-        about = chat.about()
-        if as_json:
-            output.as_json(about.model_dump() | {"workspace": str(chat.workspace)})
-            return
-        output.say(f"{chat.id}: work in {os.path.relpath(chat.workspace)}")
+    made = ask(chats.create_chat, chat_id=chat_id, title=title)
+    if as_json:
+        output.as_json(made)
+        return
+    output.say(f"{made.id}: work in {os.path.relpath(made.workspace)}")
 
 
 @command.command("list")
 @json_option
 def list_chats(*, as_json: bool) -> None:
     """List the chats, newest first."""
-    with project().index() as index:
-        synced(index)
-        rows = index.chat_rows()
+    found = ask(chats.list_chats)
     if as_json:
-        output.as_json(rows)
-    elif not rows:
+        output.as_json(found)
+        return
+    for damaged in found.damaged:
+        output.damaged(damaged.chat_id, damaged.message, damaged.hint)
+    if not found.chats:
         output.say("no chats yet; make one: covalt-git chat new")
-    else:
-        output.table(
-            [
-                (
-                    row["id"],
-                    row["active_branch"],
-                    str(row["manifests"]),
-                    str(row["tool_calls"]),
-                    row["created_at"],
-                    chat_transfer.title_of(row),
-                )
-                for row in rows
-            ],
-            titles=("CHAT", "BRANCH", "STATES", "CALLS", "MADE", "TITLE"),
-        )
+        return
+    output.table(
+        [
+            (
+                one.id,
+                one.active_branch,
+                str(one.manifests),
+                str(one.tool_calls),
+                one.created_at,
+                _title(one),
+            )
+            for one in found.chats
+        ],
+        titles=("CHAT", "BRANCH", "STATES", "CALLS", "MADE", "TITLE"),
+    )
 
 
 @command.command("status")
@@ -97,51 +86,33 @@ def list_chats(*, as_json: bool) -> None:
 @json_option
 def status(chat_id: str, *, as_json: bool) -> None:
     """Show the branch, the edits that no manifest holds yet, and what is left out of them."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat, chat.looking() as seen:
-        begun = unsaved.begun_switch(chat)
-        changes = unsaved.changes(chat, seen.tree, begun)
-        calls = chat.calls()
-        running = [call for call in calls if call.status == "running"]
-        waits = [call for call in calls if call.status == "pending"]
-        conflicts = resolving.waiting(chat, chat.head(), seen.tree)
-        if as_json:
-            output.as_json(
-                {
-                    "branch": chat.active_branch(),
-                    "manifest_id": chat.head(),
-                    "changes": [output.change_json(change) for change in changes],
-                    "ignored": list(seen.ignored),
-                    "workspace": seen.notes.model_dump(),
-                    "switching_to": None if begun is None else begun.branch,
-                    "running": [call.id for call in running],
-                    "waiting": [call.id for call in waits],
-                    "conflicts": [one.model_dump() for one in conflicts],
-                }
-            )
-            return
-        at = chat.head()
+    chat = ask(chats.get_chat, chat_id=chat_id)
+    if as_json:
+        output.as_json(chat)
+        return
+    heads = {one.name: one.manifest_id for one in chat.branches}
+    at = chat.active_manifest_id
+    output.say(f"on {chat.active_branch}, at {at[: output.SHORT] if at else 'no manifest yet'}")
+    now = chat.status
+    if now.switching_to is not None:
+        to = (heads.get(now.switching_to) or "nothing")[: output.SHORT]
         output.say(
-            f"on {chat.active_branch()}, at {at[: output.SHORT] if at else 'no manifest yet'}"
+            f"a switch to {now.switching_to}, at {to}, was interrupted: the next step finishes it",
+            fg="yellow",
         )
-        if begun is not None:
-            to = begun.new[: output.SHORT] if begun.new else "nothing"
-            output.say(
-                f"a switch to {begun.branch}, at {to}, was interrupted: the next step finishes it",
-                fg="yellow",
-            )
-        output.say("edits that the next step saves:" if changes else "no unsaved edits")
-        output.changes(changes)
-        output.notes(seen.notes)
-        if seen.ignored:
-            ignored = ", ".join(map(display.in_line, seen.ignored))
-            output.say(f"ignored, and kept through every switch: {ignored}", dim=True)
-        if conflicts:
-            output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
-            chat_merge.say_waiting(conflicts, chat.active_branch())
-        for call in running:
-            output.say(f"running: {call.tool_id} (call {call.id}, since {call.started_at})")
-        for call in waits:
+    output.say("edits that the next step saves:" if now.changes else "no unsaved edits")
+    output.changes(now.changes)
+    output.notes(now.workspace)
+    if now.ignored:
+        ignored = ", ".join(map(display.in_line, now.ignored))
+        output.say(f"ignored, and kept through every switch: {ignored}", dim=True)
+    if now.conflicts:
+        output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
+        chat_merge.say_waiting(now.conflicts)
+    for call in now.waiting:
+        if call.status == "running":
+            output.say(f"running: {call.tool_id} (call {call.call_id}, since {call.started_at})")
+        else:
             output.say(
                 f"waiting for approval: {call.tool_id}, see covalt-git approval list", fg="yellow"
             )
@@ -153,52 +124,35 @@ def status(chat_id: str, *, as_json: bool) -> None:
 @json_option
 def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
     """List the files of a MANIFEST with the sha256 of each."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        oid = (
-            None
-            if manifest == "HEAD" and chat.head() is None
-            else commit_names.resolve(chat, manifest)
-        )
-        found: dict[str, str] = {}
-        if oid is not None:
-            with opened.index() as index:
-                index.sync_chat(chat)
-                found = index.manifest_files(chat, oid)
-        if as_json:
-            output.as_json({"manifest_id": oid, "files": found})
-        for path, digest in found.items() if not as_json else ():
-            output.say(f"{digest[: output.SHORT]}  {display.in_line(path)}")
+    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=manifest)
+    if as_json:
+        output.as_json(found)
+        return
+    for one in found.files:
+        output.say(f"{one.sha256[: output.SHORT]}  {display.in_line(one.path)}")
 
 
 @command.command("diff")
 @chat_argument
-@click.argument("old", required=False)
-@click.argument("new", required=False)
+@click.argument("old", default="HEAD")
+@click.argument("new", default="")
 @click.option("--stat", "only_names", is_flag=True, help="Only name the files.")
 @json_option
-def diff(
-    chat_id: str, old: str | None, new: str | None, *, only_names: bool, as_json: bool
-) -> None:
+def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
     """Show what differs between two MANIFESTs.
 
     With one, from it to the folder as it is now; with none, from the last manifest to the folder.
     """
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        before = chat.state(commit_names.resolve(chat, old) if old is not None else chat.head())
-        after = chat.state(commit_names.resolve(chat, new)).tree if new is not None else None
-        with chat.looking() if new is None else nullcontext() as seen:
-            changes = chat.tree_changes(before.tree, seen.tree if seen else after)
-            if as_json:
-                output.as_json(
-                    [output.change_json(one) | {"patch": chat.patch(one)} for one in changes]
-                )
-            elif only_names:
-                output.changes(changes)
-            else:
-                for change in changes:
-                    result_text.patch(chat.patch(change))
+    found = ask(
+        workspace_files.get_whole_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
+    )
+    if as_json:
+        output.as_json(found)
+    elif only_names:
+        output.changes(found.changes)
+    else:
+        for one in found.changes:
+            result_text.patch(one.patch or "")
 
 
 @command.command("upload")
@@ -213,40 +167,48 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
 
     A name that is taken gets a number, unless the content is the same.
     """
-    opened = project()
-    uploads = [_upload(path, opened.config.workspace) for path in paths]
-    with opened.chats.open(chat_id) as chat:
-        before = chat.head()
-        with written(opened, chat) as writer:
-            placed = writer.upload(uploads, folder=folder)
-        if as_json:
-            files = [one.model_dump() for one in placed]
-            output.as_json({"manifest_id": chat.head(), "files": files} | notes_json(writer))
-            return
-        for one in placed:
-            path = display.in_line(one.path)
-            taken = f" ({display.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
-            if one.was_there:
-                output.say(f"  = {path} was there already{taken}", dim=True)
-            else:
-                output.say(f"  + {path}{taken}", fg="green")
-        if chat.head() == before:
-            output.say("nothing new: the workspace has these files already")
+    with ExitStack() as opened:
+        done = ask(
+            workspace_files.upload_files,
+            chat_id=chat_id,
+            folder=folder,
+            files=[_upload(opened, path) for path in paths],
+            portable=False,
+        )
+    if as_json:
+        output.as_json(done)
+        return
+    for one in done.files:
+        path = display.in_line(one.path)
+        taken = f" ({display.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
+        if one.was_there:
+            output.say(f"  = {path} was there already{taken}", dim=True)
+        else:
+            output.say(f"  + {path}{taken}", fg="green")
+    if not done.changed:
+        output.say("nothing new: the workspace has these files already")
 
 
-def _upload(path: Path, config: WorkspaceConfig) -> Upload:
-    """Read a file that the command line names, unless it is none or too large."""
+def _upload(opened: ExitStack, path: Path) -> Upload:
+    """Open a file that the command line names, unless it is another kind of file."""
     shown = str(path)
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise wrong_call(f"{shown!r} is {_kind(found.st_mode)}; only files are uploaded")
-        check_size(shown, found.st_size, config)
-        return Upload(path.name, path.read_bytes(), executable=bool(found.st_mode & 0o100))
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # before it is opened: a named pipe would wait for its writer
+            raise wrong_call(f"{shown!r} is {_kind(mode)}; only files are uploaded")
+        return Upload(path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR))
     except FileNotFoundError:
         raise wrong_call(f"there is no file {shown!r}") from None
     except OSError as error:
         raise wrong_call(f"{shown!r} cannot be read: {(error.strerror or '').lower()}") from None
+
+
+def _title(chat: ChatRow) -> str:
+    """Return what a list says a chat is about, and where it comes from."""
+    where = f"(made by {chat.made_by})" if chat.made_by else ""
+    if chat.forked_from is not None:
+        where = f"(forked from {chat.forked_from.chat_id})"
+    return " ".join(filter(None, (chat.title, where)))
 
 
 def _kind(mode: int) -> str:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import posixpath
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.context import chat_argument, json_option, project, written, wrong_call
-from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.operations import merges
 from covalt_git.text import display
-from covalt_git.workspaces import merging, resolving
-from covalt_git.workspaces.merge_conflicts import Choice, Choices, Rest, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from covalt_git.json_values import JsonObject
-    from covalt_git.models.commit_record import MergeConflict
-    from covalt_git.workspaces.merging import Merge
-    from covalt_git.workspaces.resolving import Waiting
+    from covalt_git.operations.merges import Conflict, Merged, WaitingConflict
 
-_CHOICES = {name: Choice(name) for name in get_args(Rest)}
+_CHOICES = ("ours", "theirs", "union", "both")
 
 
 @click.command()
@@ -52,7 +48,7 @@ def merge(
     chat_id: str,
     branch: str,
     message: str,
-    prefer: Rest | None,
+    prefer: str | None,
     pairs: tuple[str, ...],
     *,
     keep_both: bool,
@@ -70,22 +66,20 @@ def merge(
     """
     if keep_both and prefer:
         raise wrong_call("give one of --keep-both and --prefer")
-    choices = Choices(dict(map(_resolution, pairs)), "both" if keep_both else prefer)
-    opened = project()
-    fresh = WorkspaceNotes()
-    with opened.chats.open(chat_id) as chat:
-        if dry_run:
-            done = merging.preview(chat, branch, choices, fast_forward=not no_ff)
-        else:
-            with written(opened, chat) as writer:
-                done = merging.merge(
-                    writer, branch, choices, message=message, fast_forward=not no_ff
-                )
-                fresh = writer.fresh_notes()
+    done = ask(
+        merges.merge_branch,
+        chat_id=chat_id,
+        branch=branch,
+        message=message,
+        conflicts="both" if keep_both else prefer,
+        resolutions=[_resolution(pair) for pair in pairs],
+        fast_forward=not no_ff,
+        dry_run=dry_run,
+    )
     if as_json:
-        output.as_json(_merge_json(done) | {"notes": fresh.model_dump(mode="json")})
+        output.as_json(done)
     else:
-        _say(chat_id, done, dry_run=dry_run, fresh=fresh)
+        _say(chat_id, done, dry_run=dry_run)
     if done.status == "conflicts":
         raise SystemExit(1)
 
@@ -122,44 +116,35 @@ def resolve(
         raise wrong_call("name one PATH, and one of --ours, --theirs, --union and --with FILE")
     if path is not None and not chosen and file is None:
         raise wrong_call(f"say what {path!r} is to be: --ours, --theirs, --union or --with FILE")
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        changes, fresh = [], WorkspaceNotes()
-        if path is not None:
-            choice = Choice("content", _read(file)) if file else _CHOICES[chosen[0]]
-            with written(opened, chat) as writer:
-                changes = resolving.resolve(writer, posixpath.normpath(path), choice)
-                fresh = writer.fresh_notes()
-        with chat.looking() as seen:
-            waiting = resolving.waiting(chat, chat.head(), seen.tree)
-        if as_json:
-            output.as_json(
-                {
-                    "branch": chat.active_branch(),
-                    "manifest_id": chat.head(),
-                    "changes": [output.change_json(change) for change in changes],
-                    "waiting": [one.model_dump() for one in waiting],
-                    "notes": fresh.model_dump(mode="json"),
-                }
-            )
-            return
-        output.changes(changes)
-        say_waiting(waiting, chat.active_branch())
-        if not waiting:
-            output.say("no conflict waits")
+    if path is None:
+        waits = ask(merges.list_conflicts, chat_id=chat_id)
+        output.as_json(waits) if as_json else say_waiting(waits.conflicts)
+        return
+    done = ask(
+        merges.resolve_conflict,
+        chat_id=chat_id,
+        path=posixpath.normpath(path),
+        **(_content(file) if file else {"decision": chosen[0]}),
+    )
+    if as_json:
+        output.as_json(done)
+        return
+    output.changes(done.changes)
+    say_waiting(done.conflicts)
 
 
-def say_waiting(waiting: Iterable[Waiting], ours: str) -> None:
+def say_waiting(conflicts: Sequence[WaitingConflict]) -> None:
     """Print the conflicts that wait to be decided."""
-    for one in waiting:
-        about = told(one, ours=ours, theirs=one.branch)
+    if not conflicts:
+        output.say("no conflict waits")
+    for one in conflicts:
         output.say(
-            f"  ! {display.in_line(f'{one.path}: {about}; the other version is {one.saved_as}')}",
+            f"  ! {display.in_line(f'{one.path}: {one.about}; the other version is {one.saved_as}')}",
             fg="yellow",
         )
 
 
-def _say(chat_id: str, done: Merge, *, dry_run: bool, fresh: WorkspaceNotes) -> None:
+def _say(chat_id: str, done: Merged, *, dry_run: bool) -> None:
     at = done.manifest_id[: output.SHORT] if done.manifest_id else ""
     match done.status:
         case "already_merged":
@@ -176,9 +161,9 @@ def _say(chat_id: str, done: Merge, *, dry_run: bool, fresh: WorkspaceNotes) -> 
             output.say(f"{done.branch} {merged} into {done.into}")
     output.changes(done.changes)
     if done.status == "merged":
-        output.notes(done.notes.beyond(fresh))
+        output.notes(done.workspace, told=done.notes)
     for conflict in done.conflicts:
-        output.say(f"  ! {display.in_line(_about(conflict, done))}", fg="yellow")
+        output.say(f"  ! {display.in_line(_about(conflict))}", fg="yellow")
     if done.status == "conflicts":
         again = f"covalt-git chat merge {chat_id} {done.branch}"
         output.say(f"keep both versions, to decide later:  {again} --keep-both")
@@ -193,38 +178,23 @@ def _say(chat_id: str, done: Merge, *, dry_run: bool, fresh: WorkspaceNotes) -> 
         output.say(f"{at} on {done.into}", dim=True)
 
 
-def _about(conflict: MergeConflict, done: Merge) -> str:
-    about = f"{conflict.path}: {told(conflict, ours=done.into, theirs=done.branch)}"
+def _about(conflict: Conflict) -> str:
+    about = f"{conflict.path}: {conflict.about}"
     if conflict.saved_as:
         return f"{about}; the other version is {conflict.saved_as}"
     return f"{about}; decided: {conflict.decision}" if conflict.decision else about
 
 
-def _merge_json(done: Merge) -> JsonObject:
-    return {
-        "status": done.status,
-        "branch": done.branch,
-        "into": done.into,
-        "base_id": done.base_id,
-        "manifest_id": done.manifest_id,
-        "changes": [output.change_json(change) for change in done.changes],
-        "conflicts": [
-            one.model_dump() | {"about": told(one, ours=done.into, theirs=done.branch)}
-            for one in done.conflicts
-        ],
-        "workspace": done.notes.model_dump(),
-    }
-
-
-def _resolution(pair: str) -> tuple[str, Choice]:
+def _resolution(pair: str) -> dict[str, Any]:
     path, found, how = pair.rpartition("=")
     if not found or not path or not how:
         raise wrong_call(f"--resolve takes PATH=CHOICE, not {pair!r}")
-    choice = _CHOICES.get(how) or Choice("content", _read(Path(how)))
-    return posixpath.normpath(path), choice
+    decided = {"decision": how} if how in _CHOICES else _content(Path(how))
+    return {"path": posixpath.normpath(path), **decided}
 
 
-def _read(path: Path) -> bytes:
-    if not path.is_file():
-        raise wrong_call(f"there is no file {str(path)!r}")
-    return path.read_bytes()
+def _content(file: Path) -> dict[str, Any]:
+    """Return the decision for the content of a file."""
+    if not file.is_file():
+        raise wrong_call(f"there is no file {str(file)!r}")
+    return {"decision": "content", "content_base64": base64.b64encode(file.read_bytes())}

@@ -197,15 +197,6 @@ def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
 COMMANDS = (fork, export, import_chat, gc, delete)
 
 
-def title_of(row: JsonObject) -> str:
-    """Return what a list says a chat is about, and where it comes from."""
-    origin, maker = row["forked_from"], row["made_by"]
-    where = (
-        f"(forked from {origin['chat_id']})" if origin else f"(made by {maker})" if maker else ""
-    )
-    return " ".join(filter(None, (row["title"], where)))
-
-
 def _say_lacking(paths: Sequence[str]) -> None:
     """Say what a copy of a chat lacks of the folder, if anything."""
     if paths:

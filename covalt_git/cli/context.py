@@ -132,9 +132,7 @@ def toolsets_indexed(opened: Project) -> None:
 def synced(index: Index) -> None:
     """Bring the index up to date, and name the chats that cannot be read; the others are shown."""
     for chat_id, error in index.sync():
-        output.say(f"the chat {chat_id!r} is damaged: {error.message}", err=True, fg="red")
-        if error.hint:
-            output.say(f"  hint: {error.hint}", err=True)
+        output.damaged(chat_id, error.message, error.hint)
 
 
 def given_text(file: Path) -> str:

@@ -115,16 +115,28 @@ def change_json(change: FileChange) -> JsonObject:
     return {"path": change.path, "kind": change.kind} | change.model_dump(exclude={"path"})
 
 
-def notes(found: WorkspaceNotes | Notes) -> None:
-    """Print what could not be stored, or not everywhere."""
+def notes(found: WorkspaceNotes | Notes, *, told: Notes | None = None) -> None:
+    """Print what could not be stored, or not everywhere, but for what was ``told`` before."""
+    known = () if told is None else (*told.not_stored, *told.unportable)
     for note in found.not_stored:
+        if note in known:
+            continue
         say(f"  ! {display.in_line(note.path)} is not stored: {note.reason}", fg="yellow", err=True)
     for note in found.unportable:
+        if note in known:
+            continue
         say(
             f"  ! {display.in_line(note.path)} is stored, but not for every system: {note.reason}",
             fg="yellow",
             err=True,
         )
+
+
+def damaged(chat_id: str, message: str, hint: str) -> None:
+    """Name a chat that cannot be read on the error stream."""
+    say(f"the chat {chat_id!r} is damaged: {message}", err=True, fg="red")
+    if hint:
+        say(f"  hint: {hint}", err=True)
 
 
 def plural(count: int, noun: str) -> str:

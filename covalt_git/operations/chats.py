@@ -12,6 +12,7 @@ from pydantic import Field
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.context import Context
+from covalt_git.operations.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.registry import (
     EmptyRequest,
     File,
@@ -28,6 +29,7 @@ from covalt_git.workspaces import collecting, deleting, exporting, forking, impo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.models import commit_record
     from covalt_git.workspaces.chats import ChatStore
 
@@ -60,6 +62,7 @@ class ChatFacts(Result):
     )
     manifests: int
     tool_calls: int
+    workspace: str = Field(description="The path of its folder, on the machine of the project.")
 
 
 class ChatRow(ChatFacts):
@@ -100,6 +103,10 @@ class ChatStatus(Result):
         description="What workspace.ignore leaves out; kept in the folder through every switch."
     )
     workspace: Notes
+    switching_to: str | None = Field(
+        description="The branch of a switch that was interrupted; the next step finishes it."
+    )
+    conflicts: tuple[WaitingConflict, ...] = Field(description="Those that merges have left.")
     waiting: tuple[WaitingCall, ...]
 
 
@@ -215,7 +222,7 @@ def list_chats(context: Context, _: EmptyRequest) -> ChatList:
     """List the chats, newest first."""
     damaged = context.index().sync_chats()
     return ChatList(
-        chats=tuple(ChatRow(**row) for row in context.index().chat_rows()),
+        chats=tuple(_chat_row(context, row) for row in context.index().chat_rows()),
         damaged=tuple(
             DamagedChat(chat_id=chat_id, message=error.message, hint=error.hint)
             for chat_id, error in damaged
@@ -326,16 +333,24 @@ def _row(context: Context, chat: ChatStore) -> ChatRow:
     context.index().sync_chat(chat)
     row = context.index().chat_row(chat.id)
     assert row is not None
-    return ChatRow(**row)
+    return _chat_row(context, row)
+
+
+def _chat_row(context: Context, row: JsonObject) -> ChatRow:
+    folder = context.project.chats.folder / row["id"] / "workspace"
+    return ChatRow(**row, workspace=str(folder))
 
 
 def _status(context: Context, chat: ChatStore) -> ChatStatus:
+    begun = unsaved.begun_switch(chat)
     with chat.looking() as seen:
-        changes = unsaved.changes(chat, seen.tree, unsaved.begun_switch(chat))
+        changes = unsaved.changes(chat, seen.tree, begun)
         return ChatStatus(
             changes=Change.each(changes),
             ignored=seen.ignored,
             workspace=Notes.of(seen.notes),
+            switching_to=None if begun is None else begun.branch,
+            conflicts=waiting_conflicts(chat, seen),
             waiting=tuple(
                 WaitingCall(
                     call_id=call.id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Base64Bytes, Field
 
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.operations.context import Context
@@ -18,7 +18,11 @@ from covalt_git.workspaces.merging import MergeStatus
 if TYPE_CHECKING:
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.merging import Merge
-    from covalt_git.workspaces.resolving import Waiting
+    from covalt_git.workspaces.snapshot import Snapshot
+
+
+_CONTENT = "What the file is to be, where that is decided."
+_BASE64 = "The same as base64, for what is not UTF-8; instead of ``content``."
 
 
 class Resolution(Request):
@@ -29,7 +33,8 @@ class Resolution(Request):
         description="ours: the active branch's version; theirs: the other; union: the lines of both; "
         "both: keep both as files; content: what ``content`` says."
     )
-    content: str | None = Field(None, description="What the file is to be, where that is decided.")
+    content: str | None = Field(None, description=_CONTENT)
+    content_base64: Base64Bytes | None = Field(None, description=_BASE64)
 
 
 class MergeBranch(Request):
@@ -63,7 +68,8 @@ class ResolveConflict(Request):
     chat_id: str = Field(max_length=200)
     path: str = Field(max_length=4096, description="Its path, or that of the version beside it.")
     decision: Literal["ours", "theirs", "union", "content"]
-    content: str | None = Field(None, description="What the file is to be, where that is decided.")
+    content: str | None = Field(None, description=_CONTENT)
+    content_base64: Base64Bytes | None = Field(None, description=_BASE64)
 
 
 class Conflict(Result):
@@ -103,6 +109,7 @@ class WaitingConflict(Result):
     saved_as: PathText = Field(description="Where the other version stands.")
     branch: str = Field(description="The branch that was merged.")
     manifest_id: str = Field(description="The merge.")
+    base_id: str | None = Field(description="The manifest that both branches come from.")
 
 
 class ConflictList(Result):
@@ -114,6 +121,7 @@ class ConflictList(Result):
 class ConflictResolved(Result):
     """The manifest that holds the decision, and the conflicts that still wait."""
 
+    branch: str = Field(description="The active branch.")
     manifest_id: str
     changes: tuple[Change, ...]
     conflicts: tuple[WaitingConflict, ...]
@@ -129,7 +137,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     and the other version stands beside it until ``resolve_conflict`` decides.
     """
     chat = context.chat(request.chat_id)
-    by_path = {one.path: _choice(one.decision, one.content) for one in request.resolutions}
+    by_path = {one.path: _choice(one) for one in request.resolutions}
     choices = Choices(by_path, request.conflicts)
     if request.dry_run:
         done = merging.preview(chat, request.branch, choices, fast_forward=request.fast_forward)
@@ -148,30 +156,46 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 @operation(errors=(404,))
 def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     """List the conflicts that merges have left to be decided, by path."""
-    return ConflictList(conflicts=_waiting(context.chat(request.chat_id)))
+    chat = context.chat(request.chat_id)
+    with chat.looking() as seen:
+        return ConflictList(conflicts=waiting_conflicts(chat, seen))
 
 
 @operation(changes=True, errors=(404, 409))
 def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictResolved:
     """Decide a conflict that waits: the version beside it goes, and the chosen one stays."""
     chat = context.chat(request.chat_id)
-    choice = _choice(request.decision, request.content)
+    choice = _choice(request)
     with context.writing(chat) as writer:
         changes = resolving.resolve(writer, request.path, choice)
     head = chat.head()
     assert head is not None  # it is where the decision is
+    with chat.looking() as seen:
+        conflicts = waiting_conflicts(chat, seen)
     return ConflictResolved(
+        branch=chat.active_branch(),
         manifest_id=head,
         changes=Change.each(changes),
-        conflicts=_waiting(chat),
+        conflicts=conflicts,
         notes=Notes.of(writer.fresh_notes()),
     )
 
 
-def _choice(decision: MergeDecision, content: str | None) -> Choice:
-    if (content is not None) != (decision == "content"):
-        raise InvalidRequestError("a content goes with the decision 'content', and only with it")
-    return Choice(decision, (content or "").encode())
+def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict, ...]:
+    """Return the conflicts that wait in a chat's workspace, of which ``seen`` is a scan."""
+    ours = chat.active_branch()
+    return tuple(
+        WaitingConflict(**one.model_dump(), about=about(one, ours=ours, theirs=one.branch))
+        for one in resolving.waiting(chat, chat.head(), seen.tree)
+    )
+
+
+def _choice(request: Resolution | ResolveConflict) -> Choice:
+    text = None if request.content is None else request.content.encode()
+    contents = [one for one in (text, request.content_base64) if one is not None]
+    if len(contents) != (request.decision == "content"):
+        raise InvalidRequestError("one content goes with the decision 'content', and only with it")
+    return Choice(request.decision, *contents)
 
 
 def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
@@ -189,14 +213,3 @@ def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
         workspace=Notes.of(done.notes),
         notes=Notes.of(fresh),
     )
-
-
-def _waiting(chat: ChatStore) -> tuple[WaitingConflict, ...]:
-    with chat.looking() as seen:
-        found = resolving.waiting(chat, chat.head(), seen.tree)
-    return tuple(_waiting_conflict(one, chat.active_branch()) for one in found)
-
-
-def _waiting_conflict(one: Waiting, ours: str) -> WaitingConflict:
-    told_of = one.model_dump(exclude={"base_id"})
-    return WaitingConflict(**told_of, about=about(one, ours=ours, theirs=one.branch))

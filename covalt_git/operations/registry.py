@@ -94,6 +94,7 @@ MODULES = {
         "get_workspace_files",
         "get_workspace_file",
         "get_workspace_diff",
+        "get_whole_diff",
         "update_workspace_file",
         "delete_workspace_file",
         "upload_files",
@@ -175,6 +176,7 @@ class Upload:
 
     name: str
     stream: IO[bytes]
+    executable: bool = False
 
 
 UploadField = Annotated[InstanceOf[Upload], WithJsonSchema({"type": "string", "format": "binary"})]

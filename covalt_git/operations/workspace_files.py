@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
 import unicodedata
-from typing import TYPE_CHECKING, Literal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -26,9 +29,11 @@ from covalt_git.workspaces import commit_names, commits, restoring
 from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.commit_names import NAMES
 from covalt_git.workspaces.edits import check_portable
-from covalt_git.workspaces.uploads import Upload
+from covalt_git.workspaces.uploads import Upload, check_size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.models.chats import FileChange
     from covalt_git.operations import registry
     from covalt_git.workspaces.chats import ChatStore
@@ -68,6 +73,15 @@ class GetWorkspaceDiff(Request):
     )
 
 
+class GetWholeDiff(Request):
+    """Between which manifests."""
+
+    chat_id: str
+    old: str = Field("HEAD", description=NAMES)
+    new: str = Field("", description=f"{NAMES} Empty: the folder as it is now.")
+    patches: bool = True
+
+
 class UpdateWorkspaceFile(Request):
     """A text file as it is to be."""
 
@@ -99,6 +113,10 @@ class UploadFiles(Request):
     chat_id: str = Field(max_length=200)
     folder: str = Field("", description="Folder of the workspace to put them in.")
     files: tuple[UploadField, ...]
+    portable: bool = Field(
+        True,
+        description="Whether a name is refused that some system could not check out; else it is noted.",
+    )
 
 
 class WorkspaceFile(Result):
@@ -120,11 +138,9 @@ class WorkspaceFiles(Result):
     empty_folders: tuple[PathText, ...]
 
 
-class FileDiff(Result):
+class FileDiff(Change):
     """What differs in one path; ``patch`` and the counts are null where it is too large to show."""
 
-    path: PathText
-    kind: Literal["added", "deleted", "modified"]
     binary: bool
     added: int | None = Field(description="Lines.")
     deleted: int | None = Field(description="Lines.")
@@ -275,12 +291,16 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
     no more than 2,000 paths are named.
     """
     chat = context.chat(request.chat_id)
-    before = chat.state(state_id(context, chat, request.old)).tree if request.old else None
-    if request.new:
-        after = chat.state(state_id(context, chat, request.new)).tree
-        return _diff(chat, chat.tree_changes(before, after), request.patches)
-    with chat.looking() as seen:
-        return _diff(chat, chat.tree_changes(before, seen.tree), request.patches)
+    with _changes(context, chat, request.old, request.new) as changes:
+        return _diff(chat, changes, request.patches)
+
+
+@operation(errors=(404,), local=True)
+def get_whole_diff(context: Context, request: GetWholeDiff) -> WorkspaceDiff:
+    """Return the differences between two manifests, or between one and the folder, without limits."""
+    chat = context.chat(request.chat_id)
+    with _changes(context, chat, request.old, request.new) as changes:
+        return _diff(chat, changes, len(changes) if request.patches else 0, whole=True)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -320,12 +340,16 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     """
     chat = context.chat(request.chat_id)
     below = f"{request.folder.removesuffix('/')}/" if request.folder else ""
-    uploads = [_upload(file, below) for file in request.files if file.name]
-    if not uploads:
+    files = [file for file in request.files if file.name]
+    if not files:
         raise InvalidRequestError("there is no file in the request", hint="choose one")
+    for file in files:  # before any of them is read
+        check_size(file.name, file.stream.seek(0, os.SEEK_END), chat.config)
+        file.stream.seek(0)
+    uploads = [_upload(file, below, portable=request.portable) for file in files]
     with context.writing(chat) as writer:
         before = writer.save_edits()
-        placed = writer.upload(uploads, folder=request.folder, portable=True)
+        placed = writer.upload(uploads, folder=request.folder, portable=request.portable)
     return FilesUploaded(
         manifest_id=chat.head(),
         files=tuple(Uploaded(**one.model_dump()) for one in placed),
@@ -385,16 +409,30 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
     )
 
 
-def _diff(chat: ChatStore, changes: list[FileChange], patches: int) -> WorkspaceDiff:
-    room, told = _PATCH_BYTES, []
-    for number, change in enumerate(changes[:_MOST_CHANGES]):
+@contextmanager
+def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
+    """Yield what differs; within, the files of the folder can be read."""
+    before = chat.state(state_id(context, chat, old)).tree if old else None
+    if new:
+        yield chat.tree_changes(before, chat.state(state_id(context, chat, new)).tree)
+        return
+    with chat.looking() as seen:
+        yield chat.tree_changes(before, seen.tree)
+
+
+def _diff(
+    chat: ChatStore, changes: list[FileChange], patches: int, *, whole: bool = False
+) -> WorkspaceDiff:
+    room, largest = (math.inf, math.inf) if whole else (_PATCH_BYTES, _PATCHED_BYTES)
+    told: list[FileDiff] = []
+    for number, change in enumerate(changes if whole else changes[:_MOST_CHANGES]):
         if number >= patches:
             told.append(_file_diff(change, None, binary=False))
             continue
         sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
         binary = any(is_binary_content(side) for side in sides)
         patch = None
-        if binary or (room > 0 and all(len(side) <= _PATCHED_BYTES for side in sides)):
+        if binary or (room > 0 and all(len(side) <= largest for side in sides)):
             patch = chat.patch(change)
             room -= len(patch)
         told.append(_file_diff(change, patch, binary=binary))
@@ -411,6 +449,8 @@ def _file_diff(change: FileChange, patch: str | None, *, binary: bool) -> FileDi
     return FileDiff(
         path=change.path,
         kind=change.kind,
+        old=change.old,
+        new=change.new,
         binary=binary,
         added=added,
         deleted=deleted,
@@ -427,9 +467,9 @@ def _check_branch(chat: ChatStore, branch: str | None) -> None:
         )
 
 
-def _upload(file: registry.Upload, below: str) -> Upload:
-    """Return a file of the form, its name composed as most systems write it."""
-    name = unicodedata.normalize("NFC", file.name)
-    if "/" not in name:  # else the engine says what is wrong with it
+def _upload(file: registry.Upload, below: str, *, portable: bool) -> Upload:
+    """Return an upload; a name that has to be portable is composed as most systems write it."""
+    name = unicodedata.normalize("NFC", file.name) if portable else file.name
+    if portable and "/" not in name:  # else the engine says what is wrong with it
         check_portable(below + name)
-    return Upload(name, file.stream.read())
+    return Upload(name, file.stream.read(), file.executable)

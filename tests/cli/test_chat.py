@@ -60,7 +60,8 @@ def test_status_tells_a_call_that_runs_from_one_that_waits(root: Path) -> None:
 
     assert f"running: {running.tool_id} (call {running.id}, since {running.started_at})\n" in said
     assert f"waiting for approval: {waits.tool_id}, see covalt-git approval list\n" in said
-    assert (told["running"], told["waiting"]) == ([running.id], [waits.id])
+    listed = {one["call_id"]: one["status"] for one in told["status"]["waiting"]}
+    assert listed == {running.id: "running", waits.id: "pending"}
 
 
 def test_status_tells_a_switch_that_was_interrupted_from_edits(root: Path) -> None:
@@ -86,7 +87,7 @@ def test_status_tells_a_switch_that_was_interrupted_from_edits(root: Path) -> No
         f"a switch to idea, at {str(new)[:12]}, was interrupted: the next step finishes it" in said
     )
     assert [line for line in said.splitlines() if "~" in line] == ["  ~ c.txt"]
-    assert told["switching_to"] == "idea"
+    assert told["status"]["switching_to"] == "idea"
     assert "switch" not in covalt(root, "chat", "checkout", "c1", "idea")
     assert (workspace / "b.txt").read_text() == "new"
     assert (workspace / "c.txt").read_text() == "mine"
@@ -157,7 +158,7 @@ def test_diff_shows_the_edit_from_the_last_manifest_and_from_a_named_one(root: P
         said = covalt(root, "chat", "diff", "c1", *args)
 
         assert "-one\n+two\n" in said
-    (changed,) = json.loads(covalt(root, "chat", "diff", "c1", "--json"))
+    (changed,) = json.loads(covalt(root, "chat", "diff", "c1", "--json"))["changes"]
     assert (changed["path"], changed["kind"]) == ("a.txt", "modified")
 
 

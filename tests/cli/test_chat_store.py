@@ -51,11 +51,11 @@ def test_a_fork_is_a_chat_of_its_own(root: Path) -> None:
     assert made["id"] == "c2"
     assert made["forked_from"] == {"chat_id": "c1", "manifest_id": made["active_manifest_id"]}
     assert Path(made["workspace"], "a.txt").read_text(encoding="utf-8") == "two\n"
-    listed = {chat["id"]: chat for chat in told(root, "chat", "list")}
+    listed = {chat["id"]: chat for chat in told(root, "chat", "list")["chats"]}
     assert (listed["c2"]["manifests"], listed["c2"]["title"]) == (2, "Garden")
     assert "Garden (forked from c1)" in covalt(root, "chat", "list")
     assert "forked here from c1" in covalt(root, "chat", "show", "c2")
-    assert len(told(root, "chat", "branch", "c2")) == 2
+    assert len(told(root, "chat", "branch", "c2")["branches"]) == 2
 
 
 def test_a_chat_that_an_agent_made_says_so(root: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_chat_that_an_agent_made_says_so(root: Path) -> None:
         (chat.workspace / "a.txt").write_text("one\n", encoding="utf-8")
     covalt(root, "chat", "branch", chat.id, "start")
 
-    listed = {chat["id"]: chat["made_by"] for chat in told(root, "chat", "list")}
+    listed = {chat["id"]: chat["made_by"] for chat in told(root, "chat", "list")["chats"]}
     assert listed == {"c1": None, "c2": "agent:cursor"}
     assert "(made by agent:cursor)" in covalt(root, "chat", "list")
     assert "in a chat that agent:cursor made" in covalt(root, "chat", "show", "c2")
@@ -76,9 +76,9 @@ def test_a_fork_at_a_state_has_the_files_of_then(root: Path) -> None:
     assert said.startswith("then: forked from c1 at ")
     folder = root / "data/chats/then/workspace"
     assert (folder / "a.txt").read_text(encoding="utf-8") == "one\n"
-    assert [one["name"] for one in told(root, "chat", "branch", "then")] == ["main"]
+    assert [one["name"] for one in told(root, "chat", "branch", "then")["branches"]] == ["main"]
     # The edit of the other chat was nobody's business.
-    assert told(root, "chat", "status", "c1")["changes"]
+    assert told(root, "chat", "status", "c1")["status"]["changes"]
 
 
 def test_an_export_is_imported_elsewhere_and_cloned_by_git(root: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_what_must_not_come_in_is_named_with_its_commit(root: Path, tmp_path: Pa
         f"out: not_admitted it is a link that may lead outside (commit {commit[:12]})"
         in done.stderr
     )
-    assert [chat["id"] for chat in told(root, "chat", "list")] == ["c1"]
+    assert [chat["id"] for chat in told(root, "chat", "list")["chats"]] == ["c1"]
 
 
 def test_gc_says_what_it_freed(root: Path) -> None:
@@ -244,14 +244,14 @@ def test_a_terminal_is_asked(root: Path, answer: str, left: list[str]) -> None:
 
     assert "Delete c1 for good: 1 state, " in done.stdout
     assert done.returncode == (130 if left else 0)
-    assert [chat["id"] for chat in told(root, "chat", "list")] == left
+    assert [chat["id"] for chat in told(root, "chat", "list")["chats"]] == left
 
 
 def test_a_deleted_chat_is_gone_from_lists(root: Path) -> None:
     done = told(root, "chat", "delete", "c1", "--yes")
 
     assert (done["chat_id"], done["manifests"], done["waiting"]) == ("c1", 1, 0)
-    assert told(root, "chat", "list") == []
+    assert told(root, "chat", "list")["chats"] == []
     assert not (root / "data/chats/c1").exists()
     assert run(root, "chat", "delete", "c1", "--yes").returncode == 1
 

@@ -161,12 +161,12 @@ def test_a_wrong_call_exits_with_2(root: Path, args: list[str], said: str) -> No
 def test_what_waits_is_json_too(root: Path) -> None:
     covalt(root, "chat", "merge", "c1", "idea", "--keep-both")
 
-    status = told(root, "chat", "status", "c1")["conflicts"]
-    waiting = told(root, "chat", "resolve", "c1")["waiting"]
+    status = told(root, "chat", "status", "c1")["status"]["conflicts"]
+    waiting = told(root, "chat", "resolve", "c1")["conflicts"]
     after = told(root, "chat", "resolve", "c1", "a.txt", "--union")
 
     assert status == waiting
     assert [one["path"] for one in waiting] == ["a.txt", "p.png"]
     assert [one["path"] for one in after["changes"]] == ["a.txt", "a.txt.theirs-idea"]
-    assert [one["path"] for one in after["waiting"]] == ["p.png"]
+    assert [one["path"] for one in after["conflicts"]] == ["p.png"]
     assert files(root)["a.txt"] == b"1\nours\ntheirs\n3\n"

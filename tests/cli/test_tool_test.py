@@ -66,7 +66,7 @@ def test_a_table_tells_what_came_of_each_example(root: Path) -> None:
 def test_nothing_of_it_is_left_behind(root: Path) -> None:
     covalt(root, "tool", "test")
 
-    assert covalt(root, "chat", "list", "--json")[1].strip() == "[]"
+    assert json.loads(covalt(root, "chat", "list", "--json")[1])["chats"] == []
     assert {one.name for one in (root / "data").iterdir() if one.is_dir()} <= {"chats", "cache"}
     assert list((root.parent / "tmp").iterdir()) == []
 

@@ -61,7 +61,29 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     api.post("delete_branch", chat_id="c1", branch="gone", force=True)
     api.write("b.txt", "two\n")
     head = api.get("get_chat", chat_id="c1")["active_manifest_id"]
-    return root, {"message": message, "call": call, "head": head}
+    _leave_a_conflict(api)
+    folder = root.parent / "files"
+    folder.mkdir()
+    (folder / "new.csv").write_text("a,b\n")
+    ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
+    return root, ids | {"b": api.files()["b.txt"]["oid"]}
+
+
+def _leave_a_conflict(api: Api) -> None:
+    """Merge two branches of the chat c2, so that both versions of a file stay."""
+
+    def write(content: str) -> None:
+        args = {"path": "x.txt", "content": content}
+        api.post("call_tool", chat_id="c2", tool_id="app-builder:write_file", args=args)
+
+    api.post("create_chat", chat_id="c2", title="Second")
+    write("base\n")
+    api.post("create_branch", chat_id="c2", name="other")
+    write("ours\n")
+    api.post("switch_branch", chat_id="c2", branch="other")
+    write("theirs\n")
+    api.post("switch_branch", chat_id="c2", branch="main")
+    api.post("merge_branch", chat_id="c2", branch="other", conflicts="both")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 ``cases/<module>.yaml`` says how each operation of a module is reached:
 
 - ``request``: fields with which it succeeds on the project of ``conftest.py``; ``{call}``, ``{message}``
-  and so on stand for ids of that project
+  and so on stand for ids of that project; uploads are objects of texts by file names
 - ``cli``: the command that does the same, without ``--json``
 - ``page``: the page that performs it, as METHOD PATH; the query of a POST is its form
 - ``unknown``: fields that name nothing, so that the answer is 404
@@ -34,7 +34,7 @@ from covalt_git.operations.registry import Operation, find
 from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.operations.conftest import comparable
-from tests.server.api_client import BEARER, HOME, Api, refused
+from tests.server.api_client import BEARER, HOME, Api, form_file, refused
 
 CASES: dict[str, dict[str, Any]] = {
     name: case
@@ -65,7 +65,16 @@ def send(api: Api, name: str, request: dict[str, Any], role: str | None = None) 
         return perform(api.root, operation, request, role)
     if method(operation) == "GET":
         return api.ask(name, **request)
+    if operation.upload_limit is not None:
+        return api.send_form(name, {key: form_value(value) for key, value in request.items()})
     return api.tell(name, **request)
+
+
+def form_value(value: Any) -> object:
+    """Return a field of a form; a dict has texts of files by their names."""
+    if not isinstance(value, dict):
+        return value
+    return [form_file(file, content.encode()) for file, content in value.items()]
 
 
 def perform(
