@@ -9,7 +9,7 @@ import pytest
 from click import Group
 from click.testing import CliRunner
 
-from covalt_git import yaml_text
+from covalt_git import open_project, yaml_text
 from covalt_git.cli import COMMANDS, cli
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig
@@ -49,6 +49,24 @@ def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", text)
 
     assert [one for one in targets if not (document.parent / one).exists()] == []
+
+
+def test_the_examples_of_the_python_api_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    create_project(tmp_path / "my-project")
+    monkeypatch.chdir(tmp_path)
+    first, *others = fenced(ROOT / "docs/python-api.md", "python")
+    exec(first, {"SALES": b"month,total\n1,10\n2,20\n"})
+    with open_project("my-project") as project:
+        names = {"project": project, "chat": project.create_chat()}
+        for example in others:
+            exec(example, names)
+
+    printed = capsys.readouterr().out
+    assert printed.startswith("success ")
+    assert "+body { color: blue }" in printed
+    assert "unknown_tool no tool 'data-lab:sumarize' did you mean" in printed
 
 
 def test_the_readmes_toolset_works_as_it_stands(tmp_path: Path) -> None:

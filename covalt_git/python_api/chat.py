@@ -1,0 +1,222 @@
+"""A chat in Python: calling tools in its workspace, and moving in its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from covalt_git.operations import branches, calls, chats, manifests, merges, messages
+from covalt_git.operations import workspace_files as files
+from covalt_git.operations.registry import Upload
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from covalt_git.models.calls import CallError, CallStatus, RenderPlan
+    from covalt_git.models.chats import Branch
+    from covalt_git.operations.calls import CallAnswer
+    from covalt_git.operations.manifests import ManifestRow
+    from covalt_git.operations.merges import Merged
+    from covalt_git.operations.messages import MessageRow
+    from covalt_git.operations.registry import Operation, RequestT, ResultT
+    from covalt_git.operations.workspace_files import FileDiff, Uploaded, WorkspaceFile
+    from covalt_git.python_api.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """A call of a tool: finished, or pending until a user approves it.
+
+    Attributes:
+        id: The call's id.
+        status: ``success``, ``error`` or ``pending``.
+        value: What the tool returned.
+        error: What went wrong, with ``code``, ``message`` and ``hint``; None for other statuses.
+        commit: The commit with the call and its files; None while it is pending.
+        render_plan: How the tool's author wants the value shown; None where that is not defined.
+        files_changed: The paths that it added, changed or deleted.
+        output: What the tool printed.
+        execution_id: The approval that the call waits or waited for, for :meth:`Project.approve`.
+        reasons: Why it needs approval, while it is pending.
+    """
+
+    id: str
+    status: CallStatus
+    value: Any
+    error: CallError | None
+    commit: str | None
+    render_plan: RenderPlan | None
+    files_changed: tuple[str, ...]
+    output: str
+    execution_id: str | None
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, answer: CallAnswer) -> Self:
+        """Return the result of an operation."""
+        return cls(
+            id=answer.id,
+            status=answer.status,
+            value=answer.result,
+            error=answer.error_detail,
+            commit=answer.post_manifest_id,
+            render_plan=answer.render_plan,
+            files_changed=tuple(change.path for change in answer.changes),
+            output=answer.output,
+            execution_id=answer.execution_id,
+            reasons=answer.reasons,
+        )
+
+
+class Chat:
+    """A chat of a project: its workspace, branches and messages.
+
+    Wherever a method takes ``at``, it is a branch, ``HEAD``, a commit id or the beginning of one, a
+    message id, a call id, or the application's own id of a message; ``~N`` after it goes N commits back.
+    """
+
+    def __init__(self, session: Session, chat_id: str) -> None:
+        self._session = session
+        self.id = chat_id
+
+    def __repr__(self) -> str:
+        """Return the class and the id."""
+        return f"Chat({self.id!r})"
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of its files, which you may edit."""
+        return self._session.root / "data" / "chats" / self.id / "workspace"
+
+    def call(
+        self,
+        tool_id: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        message_id: str | None = None,
+        call_id: str | None = None,
+    ) -> CallResult:
+        """Call a tool, and wait until it has ended.
+
+        Args:
+            tool_id: Such as ``data-lab:summarize``.
+            args: Its arguments, which are JSON values.
+            message_id: The message that the call is made for.
+            call_id: An idempotency key, a UUID of version 7: a repeated call returns the first result.
+
+        Returns:
+            The result.  A tool that fails has the status ``error``; a call that needs approval has
+            ``pending`` and an ``execution_id``.
+
+        Raises:
+            CovaltError: when the call is refused: an unknown tool, invalid arguments, no permission.
+        """
+        answer = self._run(
+            calls.call_tool,
+            tool_id=tool_id,
+            args=dict(args or {}),
+            message_id=message_id,
+            call_id=call_id,
+        )
+        return CallResult.of(answer)
+
+    def snapshot(self) -> str | None:
+        """Commit the uncommitted changes of the workspace; return the commit that has its files.
+
+        None means that nothing was ever committed and the workspace is empty.
+        """
+        return self._run(files.save_edits).manifest_id
+
+    def checkout(self, branch: str) -> None:
+        """Make the workspace that of a branch; uncommitted changes are committed on the old one first."""
+        self._run(branches.switch_branch, branch=branch)
+
+    def branch(self, name: str, at: str | None = None) -> str:
+        """Create a branch and return its commit; by default it starts at the workspace as it is now."""
+        return self._run(branches.create_branch, name=name, from_manifest=at).manifest_id
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The branches, by name; one is ``active``."""
+        return self._run(branches.list_branches).branches
+
+    def merge(
+        self, branch: str, *, prefer: Literal["ours", "theirs", "union", "both"] | None = None
+    ) -> Merged:
+        """Merge a branch into the active one.
+
+        Args:
+            branch: The branch to merge.
+            prefer: How to decide conflicts; by default a conflict stops the merge.
+
+        Returns:
+            The result; with conflicts its ``status`` is ``conflicts``, and nothing has changed.
+        """
+        return self._run(merges.merge_branch, branch=branch, conflicts=prefer)
+
+    def diff(self, old: str = "HEAD", new: str | None = None) -> tuple[FileDiff, ...]:
+        """Return the files that differ, with patches; by default from ``HEAD`` to the workspace now.
+
+        Patches of large files, and of many, are left out.
+        """
+        return self._run(files.get_workspace_diff, old=old, new=new or "").changes
+
+    def log(self, branch: str | None = None, *, limit: int = 100) -> tuple[ManifestRow, ...]:
+        """Return the newest commits of a branch, or of all branches; at most 500."""
+        return self._run(manifests.list_manifests, branch=branch, limit=limit).manifests
+
+    def files(self, at: str = "HEAD") -> tuple[WorkspaceFile, ...]:
+        """Return the files of a commit, with path, size in bytes and sha256."""
+        return self._run(files.get_workspace_files, manifest=at).files
+
+    def read(self, path: str, at: str = "HEAD") -> bytes:
+        """Return the content of a file of a commit.
+
+        Raises:
+            CovaltError: ``unknown_file``.
+        """
+        with self._run(files.get_workspace_file, path=path, manifest=at).stream as stream:
+            return stream.read()
+
+    def upload(self, name: str, content: bytes, *, folder: str = "") -> Uploaded:
+        """Add a file to the workspace, and commit it.
+
+        Where another file has the name, the new one gets a number: the result has its ``path``.
+        """
+        uploads = (Upload(name, BytesIO(content)),)
+        return self._run(files.upload_files, files=uploads, folder=folder).files[0]
+
+    def restore(self, at: str, *paths: str) -> str | None:
+        """Restore files and folders, or all files, to a commit; return the new commit.
+
+        Uncommitted changes are committed first, so nothing is lost.
+        """
+        return self._run(files.restore_workspace, manifest=at, paths=paths).manifest_id
+
+    @property
+    def messages(self) -> tuple[MessageRow, ...]:
+        """The messages of the conversation, each after its parent."""
+        return self._run(messages.list_messages).messages
+
+    def add_message(
+        self, text: str | None = None, *, role: str = "user", ref: str | None = None
+    ) -> str:
+        """Add a message after the last one of the active branch, and return its id.
+
+        Args:
+            text: The text; it may be left out where ``ref`` is given.
+            role: ``user``, ``assistant``, ``system``, ``tool`` or another one.
+            ref: The application's own id of the message.
+        """
+        message_id = self._run(messages.add_message, text=text, role=role, ref=ref).message_id
+        assert message_id is not None  # it is that of the message
+        return message_id
+
+    def delete(self) -> None:
+        """Delete the chat with its history and its workspace."""
+        self._run(chats.delete_chat)
+
+    def _run(self, operation: Operation[RequestT, ResultT], /, **fields: object) -> ResultT:
+        return self._session.perform(operation, chat_id=self.id, **fields)

@@ -1,0 +1,126 @@
+"""A project, opened in Python: its tools, toolsets and chats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from covalt_git.operations import approvals, chats, tools, toolsets
+from covalt_git.python_api.chat import CallResult, Chat
+from covalt_git.python_api.session import Session
+from covalt_git.toolsets.project_files import find_root
+
+if TYPE_CHECKING:
+    import os
+
+    from covalt_git.operations.tools import ToolRow
+    from covalt_git.operations.toolsets import ToolsetRow
+
+
+def open_project(path: str | os.PathLike[str] = ".", *, role: str | None = None) -> Project:
+    """Open the project that contains a path.
+
+    Args:
+        path: The project's folder, or a file or folder in it.
+        role: The role of ``covalt.yaml`` to act under; by default its ``default_role``.
+
+    Raises:
+        CovaltError: when there is no project, or its ``covalt.yaml`` has errors.
+    """
+    return Project(find_root(Path(path)), role)
+
+
+class Project:
+    """An open project; use it as a context manager, or close it.
+
+    All methods may be called from several threads.  Each call sees the files of the project as they are
+    then, so a changed toolset or ``covalt.yaml`` needs no new object.
+    """
+
+    def __init__(self, root: Path, role: str | None) -> None:
+        self._session = Session(root, role)
+
+    def __repr__(self) -> str:
+        """Return the class and the folder."""
+        return f"Project({str(self.root)!r})"
+
+    def __enter__(self) -> Self:
+        """Return the project."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the project.
+
+        The last open project of the process ends the processes that tools run in, and the connections
+        to MCP servers.
+        """
+        self._session.close()
+
+    @property
+    def root(self) -> Path:
+        """The project's folder."""
+        return self._session.root
+
+    @property
+    def tools(self) -> tuple[ToolRow, ...]:
+        """The tools that the role may see, by toolset."""
+        groups = self._session.perform(tools.list_tools).groups
+        return tuple(tool for group in groups for tool in group.tools)
+
+    @property
+    def toolsets(self) -> tuple[ToolsetRow, ...]:
+        """The toolsets of which the role may see a tool."""
+        return self._session.perform(toolsets.list_toolsets).toolsets
+
+    @property
+    def chats(self) -> tuple[Chat, ...]:
+        """The chats, newest first."""
+        return tuple(
+            Chat(self._session, row.id) for row in self._session.perform(chats.list_chats).chats
+        )
+
+    def chat(self, chat_id: str) -> Chat:
+        """Return a chat.
+
+        Raises:
+            CovaltError: ``unknown_chat``.
+        """
+        return Chat(self._session, self._session.perform(chats.get_chat, chat_id=chat_id).id)
+
+    def create_chat(self, chat_id: str | None = None, *, title: str = "") -> Chat:
+        """Create a chat with an empty workspace; by default its id is the next of c1, c2 and so on.
+
+        Raises:
+            CovaltError: when a chat has the id already, or no chat can have it.
+        """
+        return Chat(
+            self._session, self._session.perform(chats.create_chat, chat_id=chat_id, title=title).id
+        )
+
+    def search_tools(self, text: str, *, limit: int = 20) -> tuple[ToolRow, ...]:
+        """Return the tools whose name, description, parameters or tags match a text, best first.
+
+        Args:
+            text: Words or a question.
+            limit: The most tools to return, 1 to 100.
+        """
+        return self._session.perform(tools.search_tools, query=text, limit=limit).tools
+
+    def approve(self, execution_id: str) -> CallResult:
+        """Approve a pending call, and run it.
+
+        Raises:
+            CovaltError: ``asked_again`` when the files or the tool changed since the call was made; the
+                hint names the new approval.
+        """
+        return CallResult.of(
+            self._session.perform(approvals.approve_call, execution_id=execution_id)
+        )
+
+    def deny(self, execution_id: str) -> CallResult:
+        """Deny a pending call; it never runs."""
+        return CallResult.of(self._session.perform(approvals.deny_call, execution_id=execution_id))

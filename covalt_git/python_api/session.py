@@ -1,0 +1,59 @@
+"""What the objects of one open project share: where it is, under which role, and whether it is closed."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, ClassVar
+
+from covalt_git.operations.context import Context
+from covalt_git.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.operations.registry import Operation, RequestT, ResultT
+
+
+class Session:
+    """Performs operations, each in a context of its own, so that threads share nothing."""
+
+    _lock: ClassVar = threading.Lock()
+    _open: ClassVar[int] = 0  # sessions of this process
+
+    def __init__(self, root: Path, role: str | None) -> None:
+        Project.cached(root, role)  # an unusable covalt.yaml is an error now, not at the first call
+        self.root = root
+        self._role = role
+        self._is_closed = False
+        with Session._lock:
+            Session._open += 1
+
+    def perform(self, operation: Operation[RequestT, ResultT], /, **fields: object) -> ResultT:
+        """Perform an operation.
+
+        Raises:
+            ValueError: when the session is closed.
+            CovaltError: as the operation.
+        """
+        if self._is_closed:
+            raise ValueError("the project is closed")
+        with Context(Project.cached(self.root, self._role)) as context:
+            return operation(context, **fields)
+
+    def close(self) -> None:
+        """Close it; the last open session ends the processes that tools and MCP servers run in."""
+        with Session._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            Session._open -= 1
+            if not Session._open:
+                _end_processes()
+
+
+def _end_processes() -> None:
+    from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - mcp takes 0.6 s
+    from covalt_git.runtime import workers  # noqa: PLC0415 - only where a tool may have run
+
+    CONNECTIONS.close()
+    workers.shared().close()

@@ -1,0 +1,96 @@
+"""A chat in Python: its files, branches, history and messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from covalt_git import Chat, CovaltError, open_project
+from covalt_git.names import new_id
+from tests.server.api_client import make_project
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Iterator[Chat]:
+    """A new chat, c1."""
+    with open_project(make_project(tmp_path / "project")) as project:
+        yield project.create_chat("c1")
+
+
+def test_a_call_returns_its_value_and_its_commit(chat: Chat) -> None:
+    args = {"path": "a.txt", "content": "1"}
+    result = chat.call("app-builder:write_file", args, call_id=(key := new_id()))
+
+    assert (result.status, result.files_changed) == ("success", ("a.txt",))
+    assert result.value == {"size": 1, "written": "a.txt"}
+    assert result.render_plan is not None
+    assert chat.log()[0].id == result.commit
+    assert chat.call("app-builder:write_file", args, call_id=key) == result
+    assert len(chat.log()) == 1
+
+
+def test_a_tool_that_fails_is_a_result(chat: Chat) -> None:
+    result = chat.call("app-builder:read_file", {"path": "none.txt"})
+
+    assert result.status == "error"
+    assert result.error is not None
+    assert "none.txt" in result.error.message
+
+
+def test_a_call_that_is_refused_raises(chat: Chat) -> None:
+    with pytest.raises(CovaltError) as refused:
+        chat.call("app-builder:write_file", {"path": 1})
+
+    assert refused.value.code == "invalid_arguments"
+    assert refused.value.problems
+
+
+def test_files_are_edited_committed_and_restored(chat: Chat) -> None:
+    assert chat.snapshot() is None
+    (chat.workspace / "a.txt").write_text("one\n")
+    first = chat.snapshot()
+    assert first is not None
+    (chat.workspace / "a.txt").write_text("two\n")
+
+    assert [change.path for change in chat.diff()] == ["a.txt"]
+    assert chat.upload("a.txt", b"other").path == "a_1.txt"
+    assert (chat.read("a.txt"), chat.read("a.txt", first)) == (b"two\n", b"one\n")
+    assert chat.restore(first, "a.txt") == chat.log()[0].id
+    assert chat.read("a.txt") == b"one\n"
+    assert [file.path for file in chat.files()] == ["a.txt", "a_1.txt"]
+    with pytest.raises(CovaltError) as refused:
+        chat.read("b.txt")
+    assert refused.value.code == "unknown_file"
+
+
+def test_branches_are_made_checked_out_and_merged(chat: Chat) -> None:
+    chat.upload("a.txt", b"one\n")
+    at = chat.branch("idea")
+    chat.checkout("idea")
+    chat.upload("b.txt", b"two\n")
+    chat.checkout("main")
+
+    assert at == chat.log("main")[0].id
+    assert [(one.name, one.active) for one in chat.branches] == [("idea", False), ("main", True)]
+    assert chat.merge("idea").status == "fast_forward"
+    assert chat.read("b.txt") == b"two\n"
+
+
+def test_messages_are_added_and_found_by_their_ref(chat: Chat) -> None:
+    message_id = chat.add_message("hello", ref="app-1")
+    chat.call("app-builder:write_file", {"path": "a", "content": "1"}, message_id=message_id)
+
+    assert [(one.id, one.title, one.ref) for one in chat.messages] == [
+        (message_id, "hello", "app-1")
+    ]
+    assert chat.read("a", "app-1") == b"1"
+
+
+def test_a_deleted_chat_is_gone(chat: Chat) -> None:
+    chat.delete()
+
+    with pytest.raises(CovaltError) as refused:
+        chat.files()
+    assert refused.value.code == "unknown_chat"

@@ -1,0 +1,146 @@
+"""Embedding a project in Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import covalt_git
+from covalt_git import CovaltError, Project, open_project
+from covalt_git.python_api.chat import CallResult
+from tests.server.api_client import configure, make_project
+
+ASKS = 'approvals:\n  - {pattern: "app-builder.edit_file", require: true}\n'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return make_project(tmp_path / "project")
+
+
+def write(project: Project, chat_id: str, path: str, content: str) -> CallResult:
+    args = {"path": path, "content": content}
+    return project.chat(chat_id).call("app-builder:write_file", args)
+
+
+def test_importing_it_imports_no_other_package() -> None:
+    code = (
+        "import covalt_git, sys; "
+        "print({name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
+    )
+    before = subprocess.run(
+        [sys.executable, "-c", code.replace("covalt_git, ", "")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    after = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert eval(after) - eval(before) == {"covalt_git"}
+
+
+def test_the_public_names_are_these() -> None:
+    assert covalt_git.__all__ == ["CallResult", "Chat", "CovaltError", "Project", "open_project"]
+    for name in covalt_git.__all__:
+        assert getattr(covalt_git, name).__name__ == name
+    with pytest.raises(AttributeError):
+        _ = covalt_git.anything_else
+
+
+def test_a_project_has_tools_toolsets_and_chats(root: Path) -> None:
+    with open_project(root / "toolsets") as project:
+        project.create_chat("c1", title="First")
+
+        assert project.root == root
+        assert "app-builder:write_file" in [tool.tool_id for tool in project.tools]
+        assert "data-lab" in [toolset.id for toolset in project.toolsets]
+        assert [chat.id for chat in project.chats] == ["c1"]
+        assert project.search_tools("write a file")[0].tool_id == "app-builder:write_file"
+
+
+def test_a_role_sees_its_tools_only(root: Path) -> None:
+    configure(root, 'roles: {guest: {allow: ["data-lab.*"]}}')
+    with open_project(root, role="guest") as project:
+        assert {tool.toolset_id for tool in project.tools} == {"data-lab"}
+        project.create_chat("c1")
+        with pytest.raises(CovaltError) as refused:
+            write(project, "c1", "a.txt", "1")
+        assert refused.value.code == "unknown_tool"
+
+
+def test_a_folder_without_a_project_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CovaltError) as refused:
+        open_project(tmp_path)
+
+    assert refused.value.hint.startswith("covalt-git init")
+
+
+def test_a_pending_call_runs_when_it_is_approved(root: Path) -> None:
+    configure(root, ASKS)
+    with open_project(root) as project:
+        chat = project.create_chat("c1")
+        write(project, "c1", "a.txt", "one")
+        args = {"path": "a.txt", "old": "one", "new": "two"}
+        pending = chat.call("app-builder:edit_file", args)
+        assert (pending.status, pending.commit) == ("pending", None)
+        assert pending.execution_id is not None
+        assert chat.read("a.txt") == b"one"
+        approved = project.approve(pending.execution_id)
+
+        assert (approved.status, approved.files_changed) == ("success", ("a.txt",))
+        assert chat.read("a.txt") == b"two"
+        denied = chat.call("app-builder:edit_file", args | {"old": "two", "new": "one"})
+        assert denied.execution_id is not None
+        assert project.deny(denied.execution_id).status == "error"
+
+
+def test_a_closed_project_leaves_no_process_and_does_nothing(root: Path) -> None:
+    before = children()
+    project = open_project(root)
+    project.create_chat("c1")
+    write(project, "c1", "a.txt", "1")
+    assert children() - before
+    project.close()
+    project.close()
+
+    assert children() - before == set()
+    with pytest.raises(ValueError, match="closed"):
+        project.create_chat("c2")
+
+
+def children() -> set[str]:
+    """Return the ids of the processes that this one has started, without that of ``ps``."""
+    done = subprocess.run(
+        ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {line.split()[0] for line in done.stdout.splitlines() if line.split()[1] != "ps"}
+
+
+def test_many_threads_call_one_chat_and_nothing_is_lost(root: Path) -> None:
+    results: list[CallResult] = []
+
+    def call(number: int) -> None:
+        results.append(write(project, "c1", f"{number}.txt", str(number)))
+
+    with open_project(root) as project:
+        chat = project.create_chat("c1")
+        threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [one.status for one in results] == ["success"] * 8
+        assert len({one.commit for one in results}) == 8
+        assert {file.path for file in chat.files()} == {f"{number}.txt" for number in range(8)}
+        assert len(chat.log()) == 8
