@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Self
 from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
 from covalt_git.index.index import Index
+from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.system.file_cache import FileCache
 from covalt_git.system.fork_pool import ignore_progress
-from covalt_git.toolsets.project_files import CONFIG, find_root, read_config
+from covalt_git.toolsets.project_files import read_config
 from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
 

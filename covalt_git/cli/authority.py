@@ -14,9 +14,9 @@ from covalt_git.cli import output
 from covalt_git.cli.context import json_option, project
 from covalt_git.errors import WrongCallError
 from covalt_git.git_objects.revisions import merge_base
+from covalt_git.manifests.project_root import find_root
 from covalt_git.problems.repository import repository_prefix
 from covalt_git.text import display
-from covalt_git.toolsets.project_files import find_root
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,8 @@ from covalt_git.calls.batch import read_batch
 from covalt_git.cli import output
 from covalt_git.cli.context import given_text, indexed, waiting
 from covalt_git.cli.interrupt import cancelling
-from covalt_git.cli.progress import bar, following
+from covalt_git.cli.progress import following
+from covalt_git.cli.progress_bar import bar
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ import click
 
 from covalt_git.access import sees_everything
 from covalt_git.cli import output
-from covalt_git.cli.progress import Bar
+from covalt_git.cli.progress_bar import Bar
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
-from covalt_git.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.index.index import Index
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, RequestT, ResultT
+    from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
     from covalt_git.workspaces.writing import Writer
@@ -35,6 +36,8 @@ _CONTEXT = "covalt_git.context"
 
 def project() -> Project:
     """Open the project that the command line names."""
+    from covalt_git.project import Project  # noqa: PLC0415 - validate needs only the folder
+
     given = click.get_current_context().find_root().obj
     return replace(Project.open(given["root"], role=given["role"]), told=Bar("reading toolsets"))
 
@@ -49,8 +52,16 @@ def context() -> Context:
     root = here.find_root()
     if _CONTEXT not in root.meta:
         notes = None if here.params.get("as_json") else output.notes
+        folder = find_root(root.obj["root"])
         root.meta[_CONTEXT] = root.with_resource(
-            Context(project(), waiting=waiting, report_notes=notes, progress=_progress)
+            Context(
+                folder,
+                project,
+                progress=Bar("toolsets"),
+                waiting=waiting,
+                report_notes=notes,
+                report=_report,
+            )
         )
     found: Context = root.meta[_CONTEXT]
     return found
@@ -86,7 +97,7 @@ def waiting(place: Place) -> None:
     output.say(f"waiting for the chat: {place.holder} is writing{others}", err=True, dim=True)
 
 
-def _progress(step: str) -> None:
+def _report(step: str) -> None:
     output.say(step, err=True, dim=True)
 
 

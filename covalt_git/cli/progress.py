@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from covalt_git.calls.background import Cancel, Follower, Installing, Started
 from covalt_git.cli import elicitation, output
 from covalt_git.cli.interrupt import cancelling
+from covalt_git.cli.progress_bar import bar
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.runtime.python_tool import KEPT_OUTPUT
 
@@ -19,49 +19,6 @@ if TYPE_CHECKING:
     from covalt_git.calls.background import CallEvent
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.elicitation.requests import Respondent
-
-
-_BAR: Final = 20
-_PATIENCE_S: Final = 1.0
-_BETWEEN_S: Final = 0.1
-
-
-class Bar:
-    """Hears how far some work is, and shows it to a person who looks on for longer than the patience."""
-
-    def __init__(self, noun: str, patience_s: float = _PATIENCE_S) -> None:
-        self._noun = noun
-        self._patience_s = patience_s
-        self._next: float | None = None
-        self._is_shown = False
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show the bar, or take it away when all is done."""
-        if not output.is_watched():
-            return
-        if done == total:
-            self.clear()
-            return
-        now = time.monotonic()
-        if self._next is None:
-            self._next = now + self._patience_s
-        if now >= self._next:
-            self._next, self._is_shown = now + _BETWEEN_S, True
-            output.move(f"{bar(done, total)} {self._noun}")
-
-    def clear(self) -> None:
-        """Take the bar away; the next work is waited for anew."""
-        if self._is_shown:
-            output.move()
-        self._next, self._is_shown = None, False
-
-
-def bar(done: float, total: float | None) -> str:
-    """Return ``[#####...............] 1/4``."""
-    if not total or total < 0:
-        return f"{done:g}"
-    filled = round(_BAR * min(max(done / total, 0.0), 1.0))
-    return f"[{'#' * filled}{'.' * (_BAR - filled)}] {done:g}/{total:g}"
 
 
 _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import sees_everything
 from covalt_git.errors import CovaltError
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.system.fork_pool import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.background import Follower
@@ -40,25 +43,32 @@ class Context:
     Use it in one thread and close it, or use it as a context manager.
 
     Args:
-        project: The project, for the principal that makes the request.
+        root: The project's folder.
+        open_project: Returns the project for the principal that makes the request; called once, when an
+            operation needs more than the folder.
+        progress: Called by long work with how much of how much is done.
         waiting: Called with the place in a busy chat's queue, each time it changes.
         follower: Receives the events of calls, answers elicitation requests and may cancel a call.
         report_notes: Called after each write, also a failed one, with what the files of the workspace
             cannot express and no earlier commit recorded.
-        progress: Called with the step of a long operation, in words, such as "fetching it".
+        report: Called with the step of a long operation, in words, such as "fetching it".
     """
 
     def __init__(
         self,
-        project: Project,
+        root: Path,
+        open_project: Callable[[], Project],
         *,
+        progress: Callable[[int, int], None] = ignore_progress,
         waiting: Callable[[Place], None] | None = None,
         follower: Follower | None = None,
         report_notes: Callable[[WorkspaceNotes], None] | None = None,
-        progress: Callable[[str], None] = _LOG.info,
+        report: Callable[[str], None] = _LOG.info,
     ) -> None:
-        self.project = project
+        self.root = root
         self.progress = progress
+        self.report = report
+        self._open_project = open_project
         self._waiting = waiting
         self._follower = follower
         self._report_notes = report_notes
@@ -81,6 +91,15 @@ class Context:
         if self._index is not None:
             self._index.connection.close()
             self._index = None
+
+    @cached_property
+    def project(self) -> Project:
+        """The project.
+
+        Raises:
+            BrokenConfigError: when ``covalt.yaml`` cannot be used.
+        """
+        return self._open_project()
 
     @property
     def catalog(self) -> Catalog:

@@ -104,6 +104,7 @@ MODULES = {
     "calls": ("call_tool", "cancel_call", "list_calls", "get_call"),
     "replays": ("replay_call",),
     "approvals": ("list_approvals", "get_approval", "approve_call", "deny_call"),
+    "validation": ("validate", "write_baseline", "fix_files"),
 }
 """The operations of each module of this package."""
 
@@ -210,7 +211,7 @@ class Operation(Generic[RequestT, ResultT]):
         admin: What only a role with ``admin: true`` may do, such as "grant anything"; empty where
             access is decided for each object.
         upload_limit: For a request with uploads, the most bytes that it may have.
-        local: Whether only the user of this machine has it: the HTTP API does not offer it.
+        local: Whether only the user of this machine has it, so that the HTTP API does not offer it.
     """
 
     run: Callable[[Context, RequestT], ResultT]

@@ -222,7 +222,7 @@ def _refresh(
 ) -> SourceRefreshed:
     root = context.project.root
     command = SecretCommand.of(root, context.project.config.secret_command)
-    ask = partial(listed, root=root, command=command, tell=context.progress)
+    ask = partial(listed, root=root, command=command, tell=context.report)
     found = refresh.refresh(root, source, ask, write=not check)
     now = found.source
     if accept and now.to_accept:

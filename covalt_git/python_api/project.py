@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.operations import approvals, chats, tools, toolsets
+from covalt_git.manifests.project_root import find_root
+from covalt_git.operations import approvals, chats, tools, toolsets, validation
 from covalt_git.python_api.chat import CallResult, Chat
 from covalt_git.python_api.session import Session
-from covalt_git.toolsets.project_files import find_root
 
 if TYPE_CHECKING:
     import os
 
+    from covalt_git.errors import Problem
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
 
@@ -109,6 +110,10 @@ class Project:
             limit: The most tools to return, 1 to 100.
         """
         return self._session.perform(tools.search_tools, query=text, limit=limit).tools
+
+    def validate(self) -> tuple[Problem, ...]:
+        """Return the problems of all files, in the order of the files; none of their code runs."""
+        return self._session.perform(validation.validate).problems
 
     def approve(self, execution_id: str) -> CallResult:
         """Approve a pending call, and run it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from covalt_git.operations.context import Context
@@ -37,7 +38,7 @@ class Session:
         """
         if self._is_closed:
             raise ValueError("the project is closed")
-        with Context(Project.cached(self.root, self._role)) as context:
+        with Context(self.root, partial(Project.cached, self.root, self._role)) as context:
             return operation(context, **fields)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.manifests.override_keys import namespace_of
+from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.manifests.state_files import read_lock
 from covalt_git.manifests.toolset_files import MANIFEST, readable
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.manifests.model_errors import Loc
-
-CONFIG = "covalt.yaml"
-
-
-class NotAProjectError(CovaltError):
-    """There is no project here."""
-
-    code = "not_a_project"
-    exit_code = 2
 
 
 class BrokenConfigError(CovaltError):
@@ -88,21 +80,6 @@ class ProjectReading(NamedTuple):
     config: ProjectConfig | None
     toolsets: tuple[CheckedToolset, ...]
     problems: tuple[Problem, ...]
-
-
-def find_root(start: Path) -> Path:
-    """Return the project that ``start`` is in: the nearest folder above with a ``covalt.yaml``.
-
-    Raises:
-        NotAProjectError: when there is none.
-    """
-    for folder in (start.absolute(), *start.absolute().parents):
-        if (folder / CONFIG).is_file():
-            return folder
-    raise NotAProjectError(
-        f"there is no {CONFIG} in {str(start)!r} or above it",
-        hint="covalt-git init demo && cd demo",
-    )
 
 
 def read_config(root: Path) -> ProjectConfig:

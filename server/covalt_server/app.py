@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 16 << 20
 """What a request may send; only an upload may send more, as its operation says."""
 
-OPERATIONS: tuple[Operation[Any, Any], ...] = (*every_operation(), *streams.OPERATIONS)
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
+    *(one for one in every_operation() if not one.local),
+    *streams.OPERATIONS,
+)
 
 PAGES = (
     home.pages,

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from covalt_git import yaml_text
-from covalt_git.cli import progress
+from covalt_git.cli import progress_bar
 from covalt_git.problems.explain import titles
 from tests import command
 from tests.toolsets.projects import CASES, MANIFEST, REPOSITORY, put_case, put_hello
@@ -394,7 +394,7 @@ def test_a_bar_moves_on_a_terminal_once_the_patience_is_over(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(patience_s: float) -> str:
-        told = progress.Bar("toolsets", patience_s)
+        told = progress_bar.Bar("toolsets", patience_s)
         told(1, 2)
         told(2, 2)
         return capsys.readouterr().err

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -82,7 +83,7 @@ def perform(
 ) -> TestResponse:
     status = 200
     try:
-        with Context(Project.open(root, role=role)) as context:
+        with Context(root, partial(Project.open, root, role=role)) as context:
             content = operation(context, **request).model_dump_json(by_alias=True)
     except CovaltError as error:
         status, content = error.http_status, json.dumps(error.as_json())
@@ -99,10 +100,10 @@ def of_cases(*wanted: str) -> pytest.MarkDecorator:
 @pytest.fixture
 def case(name: str, ids: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = with_ids(CASES[name], ids)
-    return found
+    return {"request": {}, **found}
 
 
-@of_cases("request")
+@pytest.mark.parametrize("name", CASES)
 def test_the_result_is_as_its_model_says(root: Path, name: str, case: dict[str, Any]) -> None:
     answer = send(Api.of(root), name, case["request"])
 
@@ -157,7 +158,7 @@ def test_what_only_an_administrator_may_do_is_refused(
     refused(answer, 403, "forbidden")
 
 
-@of_cases("request")
+@pytest.mark.parametrize("name", CASES)
 def test_each_face_performs_the_operation(
     root: Path,
     name: str,

@@ -65,6 +65,15 @@ def test_a_project_has_tools_toolsets_and_chats(root: Path) -> None:
         assert project.search_tools("write a file")[0].tool_id == "app-builder:write_file"
 
 
+def test_validation_returns_the_problems(root: Path) -> None:
+    with open_project(root) as project:
+        assert project.validate() == ()
+        (root / "toolsets/data-lab/toolset.yaml").write_text("id: data-lab\nnme: Lab\n")
+        assert {problem.path for problem in project.validate()} == {
+            "toolsets/data-lab/toolset.yaml"
+        }
+
+
 def test_a_role_sees_its_tools_only(root: Path) -> None:
     configure(root, 'roles: {guest: {allow: ["data-lab.*"]}}')
     with open_project(root, role="guest") as project:

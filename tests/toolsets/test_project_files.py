@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.manifests.project_root import NotAProjectError, find_root
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import (
     BrokenConfigError,
     CheckedToolset,
-    NotAProjectError,
-    find_root,
     read_around,
     read_config,
     read_project,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, current_app, render_template, request, url_for
 
 from covalt_git.errors import CovaltError
-from covalt_git.toolsets.project_files import CONFIG
+from covalt_git.manifests.project_root import CONFIG
 from covalt_server import request_context
 
 if TYPE_CHECKING:

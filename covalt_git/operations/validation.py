@@ -1,0 +1,217 @@
+"""Validation of a project: reading all of its files, without running any of their code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from covalt_git.errors import CovaltError, Problem
+from covalt_git.manifests.fixes import Fixed, fix_text, fixable_files
+from covalt_git.manifests.project_root import CONFIG
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
+from covalt_git.problems.baseline import Known, baseline_text, compare, read_baseline, updated
+from covalt_git.system import atomic_write
+from covalt_git.text import line_diff
+from covalt_git.toolsets.project_files import read_project
+from covalt_git.toolsets.toolset import read_toolset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from covalt_git.toolsets.project_files import ProjectReading
+
+    Wanted = Callable[[str], bool]
+
+
+class Validate(Request):
+    """Which files to report on, and which problems are known."""
+
+    paths: tuple[Path, ...] = Field((), description="Files and folders; none of them means all.")
+    baseline: Path | None = Field(None, description="A file of known problems, to be left out.")
+
+
+class WriteBaseline(Request):
+    """Where to write the problems that there are now."""
+
+    paths: tuple[Path, ...] = ()
+    baseline: Path
+
+
+class FixFiles(Request):
+    """Which files to fix."""
+
+    paths: tuple[Path, ...] = ()
+    write: bool = Field(default=True, description="Else return the difference, and change nothing.")
+
+
+class UngrantedServer(Result):
+    """An MCP server that may not be used: why, and the command that grants it."""
+
+    server: str
+    why: str
+    command: str
+
+
+class KnownProblem(Result):
+    """A line of a baseline."""
+
+    path: str
+    code: str
+    item: str
+    message: str
+
+
+class Validation(Result):
+    """The problems of a project's files."""
+
+    problems: tuple[Problem, ...]
+    toolsets: int
+    tools: int
+    lacking: tuple[UngrantedServer, ...] = Field(description="Of toolsets that are enabled.")
+    in_baseline: int = Field(description="Problems that the baseline hides.")
+    stale: tuple[KnownProblem, ...] = Field(description="Lines of the baseline without a problem.")
+    fixable: int = Field(description="Problems that fix_files would fix.")
+    without_problems: tuple[str, ...] = Field(description="Manifests in which nothing was found.")
+
+
+class BaselineWritten(Result):
+    """A baseline that was written."""
+
+    problems: int
+
+
+class FixedProblem(Result):
+    """A problem that was fixed, or would be."""
+
+    path: str
+    line: int
+    col: int
+    code: str
+    message: str
+
+
+class FilesFixed(Result):
+    """What was fixed, or would be; ``diff`` is a unified difference of the files."""
+
+    fixed: tuple[FixedProblem, ...]
+    diff: str
+
+
+@operation(local=True)
+def validate(context: Context, request: Validate) -> Validation:
+    """Check covalt.yaml, every toolset and the state files; run nothing of them."""
+    wanted = _within(context.root, request.paths)
+    reading = read_project(context.root, context.progress)
+    found = _problems(reading, wanted)
+    known: Counter[Known] = Counter()
+    if request.baseline is not None:
+        entries = read_baseline(request.baseline)
+        known = Counter({entry: entries[entry] for entry in entries if wanted(entry.path)})
+    compared = compare(found, known)
+    broken = {problem.path for problem in compared.new}
+    manifests = [CONFIG, *(f"toolsets/{one.id}/toolset.yaml" for one in reading.toolsets)]
+    return Validation(
+        problems=tuple(compared.new),
+        toolsets=len(reading.toolsets),
+        tools=sum(toolset.tool_count for toolset in reading.toolsets),
+        lacking=_ungranted(reading),
+        in_baseline=compared.hidden,
+        stale=tuple(KnownProblem(**entry._asdict()) for entry in compared.stale),
+        fixable=_fixable(context.root, compared.new),
+        without_problems=tuple(one for one in manifests if wanted(one) and one not in broken),
+    )
+
+
+@operation(changes=True, local=True)
+def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
+    """Write the problems of a project into a baseline; entries of other files stay."""
+    wanted = _within(context.root, request.paths)
+    found = _problems(read_project(context.root, context.progress), wanted)
+    before = read_baseline(request.baseline) if request.baseline.exists() else Counter[Known]()
+    entries = updated(found, before, wanted)
+    atomic_write.replace(request.baseline, baseline_text(entries))
+    return BaselineWritten(problems=entries.total())
+
+
+@operation(changes=True, local=True)
+def fix_files(context: Context, request: FixFiles) -> FilesFixed:
+    """Rename misspelt keys in the files."""
+    root = context.root
+    found = _problems(read_project(root, context.progress), _within(root, request.paths))
+    fixed: list[FixedProblem] = []
+    diffs: list[str] = []
+    for path, before, after in _fixes(root, found):
+        fixed += (
+            FixedProblem(path=path, line=one.line, col=one.col, code=one.code, message=one.message)
+            for one in after.mended
+        )
+        diffs.append(line_diff.unified(before, after.text, (f"a/{path}", f"b/{path}")))
+        if not request.write:
+            continue
+        if (root / path).read_bytes() != before.encode():
+            raise CovaltError(
+                f"{path!r} changed while it was fixed, and was left as it is",
+                hint="covalt-git validate --fix",
+            )
+        atomic_write.replace(root / path, after.text)
+    return FilesFixed(fixed=tuple(fixed), diff="".join(diffs))
+
+
+def _within(root: Path, paths: Sequence[Path]) -> Wanted:
+    """Return a function that tells whether to report on a file, by its path in the project."""
+    if not paths:
+        return lambda _path: True
+    within = []
+    for path in paths:
+        if not path.exists():
+            raise InvalidRequestError(f"there is no file or folder {str(path)!r}")
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise InvalidRequestError(f"{str(path)!r} is not part of the project in {str(root)!r}")
+        parts = path.resolve().relative_to(root.resolve()).parts
+        within.append("/".join(parts))
+        if parts[:1] == ("toolsets",) and len(parts) > 2:  # noqa: PLR2004 - toolsets, its id, a file
+            within.append(f"toolsets/{parts[1]}/toolset.yaml")
+    return lambda path: any(not one or path == one or path.startswith(f"{one}/") for one in within)
+
+
+def _problems(reading: ProjectReading, wanted: Wanted) -> list[Problem]:
+    return [problem for problem in reading.problems if wanted(problem.path)]
+
+
+def _ungranted(reading: ProjectReading) -> tuple[UngrantedServer, ...]:
+    """Return the MCP servers without a grant, which is no mistake in a file."""
+    used = [one for one in reading.toolsets if one.sound and one.enabled and one.has_servers]
+    if not used:
+        return ()
+    from covalt_git.grants.status import lacking  # noqa: PLC0415 - few projects have servers
+
+    return tuple(
+        UngrantedServer(**one._asdict())
+        for toolset in used
+        for one in lacking(read_toolset(reading.root, toolset.id))
+    )
+
+
+def _fixable(root: Path, found: Sequence[Problem]) -> int:
+    places = {(one.path, one.line, one.col, one.code) for one in found}
+    return sum(
+        (one.path, one.line, one.col, one.code) in places
+        for _, _, fixed in _fixes(root, found)
+        for one in fixed.mended
+    )
+
+
+def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
+    """Yield the path of each file that can be fixed, its text, and the fixed one."""
+    for path in fixable_files(found):
+        file = root / path
+        if file.is_symlink():
+            continue  # the file that it leads to is not this project's
+        before = file.read_bytes().decode("utf-8")
+        fixed = fix_text(before, path)
+        if fixed.mended:
+            yield path, before, fixed
