@@ -375,6 +375,7 @@ SAME = [
     pytest.param("x: set[int], y: frozenset[str]", id="set"),
     pytest.param("x: Optional[int], y: Union[int, str, None], z: int | str", id="union"),
     pytest.param("x: Optional[Union[int, t.Optional[str]]]", id="nested-union"),
+    pytest.param("x: int | str | None, y: str | float | bool = 'a'", id="union-of-three"),
     pytest.param("x: int = None", id="none-as-default"),
     pytest.param("x: Literal['a', 'b'], y: Literal['a', 1, None, True, 0]", id="literal"),
     pytest.param("x: 'int', y: 'list[\"str\"]'", id="strings"),
@@ -502,9 +503,18 @@ def test_the_schema_is_the_one_that_loading_gives(parameters: str) -> None:
     assert plain(read(module).input_schema) == plain(describe(load(module)).input_schema)
 
 
+@pytest.mark.parametrize("value", [2**53, -(2**53), 2**54, 2**63])
+def test_an_integer_beyond_json_is_not_a_default(value: int) -> None:
+    found = read(f"def f(x: int = {value}): ...")
+
+    assert "default" not in found.input_schema["properties"]["x"]
+    assert canonical_json.dumps(found.input_schema)
+
+
 ANNOTATIONS = [
     *["Point", "Row", "Box", "Bag", "Child", "Computed", "Hooked", "Aliased", "Shadowed"],
     *["Annotated[int, BeforeValidator(int)]", "Annotated[int, Field(json_schema_extra={})]"],
+    "list[Annotated[int, 'a note', Field(json_schema_extra={'type': 'string'})]]",
     *["Annotated[int, AsAlias]", "Annotated['Ids', Field(alias='z')]", "t.Iterable[int]"],
     *["type(1)", "LIST[0].__class__", "dict[int, str]", "tuple[()]", "Literal[Colour.RED]"],
     *["bytes", "complex", "datetime.timedelta", "list[Child]", "Colour | None", "'Tree'"],
