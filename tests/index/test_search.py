@@ -97,6 +97,11 @@ def test_a_tool_is_found_by(connection: sqlite3.Connection, query: str, tool_id:
     assert found(connection, query)[0] == tool_id
 
 
+def test_a_misspelt_word_is_corrected_from_four_letters_on(connection: sqlite3.Connection) -> None:
+    assert "weather:list_stations" in found(connection, "rian")
+    assert found(connection, "bde") == []
+
+
 def test_those_with_all_words_come_before_those_with_some(connection: sqlite3.Connection) -> None:
     ids = found(connection, "rain bed")
 

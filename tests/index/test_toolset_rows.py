@@ -265,6 +265,15 @@ def test_servers_are_rows_and_references_stay_references(
     assert b"s3cret" not in (tmp_path / "data" / "index.db").read_bytes()
 
 
+def test_servers_of_a_disabled_toolset_are_disabled(tmp_path: Path) -> None:
+    put_hello(tmp_path, f"{HEAD}\nmcp_servers: [{{id: web, command: npx}}]\n")
+    set_enabled(tmp_path, "hello", enabled=False)
+
+    with open_index(tmp_path) as index:
+        index.sync_toolsets()
+        assert [(row["id"], row["enabled"]) for row in index.mcp_servers()] == [("web", False)]
+
+
 # --- noticing changes ------------------------------------------------------------------------------
 
 
