@@ -98,11 +98,22 @@ def test_what_stands_beside_the_known_keys_cannot_stand_for_them(key: str) -> No
     assert not hidden.is_true
 
 
-def test_integers_that_not_every_reader_keeps_are_doubles() -> None:
-    schema = {"type": "integer", "maximum": 2**63 - 1}
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (2**63 - 1, 2.0**63),
+        (-(2**63), -(2.0**63)),
+        (2**53, 2.0**53),
+        (-(2**53), -(2.0**53)),
+        (2**53 - 1, 2**53 - 1),
+    ],
+)
+def test_integers_that_not_every_reader_keeps_are_doubles(value: int, kept: float) -> None:
+    schema = {"type": "integer", "maximum": value}
     tool = locked_tool({"name": "a", "inputSchema": schema})
 
-    assert tool.input_schema == {"type": "integer", "maximum": 2.0**63}
+    assert tool.input_schema == {"type": "integer", "maximum": kept}
+    assert type(tool.input_schema["maximum"]) is type(kept)
     assert tool.is_true
 
 
