@@ -129,6 +129,15 @@ def test_end_of_an_id_is_enough(world: World) -> None:
     assert world.approve(waiting[-8:]).call.status == "success"
 
 
+def test_approval_is_not_found_by_fewer_than_four_characters(world: World) -> None:
+    waiting = world.ask()
+
+    with pytest.raises(UnknownNameError):
+        world.approve(waiting[-3:])
+
+    assert world.approval(waiting).state == "pending"
+
+
 def test_unknown_approval_names_the_nearest_that_waits(world: World) -> None:
     waiting = world.ask()
 
