@@ -13,16 +13,15 @@ if TYPE_CHECKING:
     import pytest
 
 
-def test_a_sign_in_without_a_resource_is_read_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    url = "https://mcp.example/mcp"
-    kept = StoredLogin(
-        project=str(tmp_path),
+URL = "https://mcp.example/mcp"
+
+
+def stored_login(project: Path) -> StoredLogin:
+    return StoredLogin(
+        project=str(project),
         toolset_id="demo",
         server_id="remote",
-        url=url,
+        url=URL,
         issuer="https://as.example",
         origins=("https://as.example",),
         token_endpoint="https://as.example/token",
@@ -31,9 +30,27 @@ def test_a_sign_in_without_a_resource_is_read_back(
         access_token="t0ken",
         signed_in_at="2026-11-22T00:00:00Z",
     )
-    file = SignInFile.of(Name(tmp_path, "demo", "remote"), url)
+
+
+def test_a_sign_in_without_a_resource_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    kept = stored_login(tmp_path)
+    file = SignInFile.of(Name(tmp_path, "demo", "remote"), URL)
 
     file.write(kept)
 
     assert file.read() == kept
     assert [one for _, one in stored_logins(tmp_path)] == [kept]
+
+
+def test_stored_logins_of_other_projects_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for project in (ours, theirs):
+        SignInFile.of(Name(project, "demo", "remote"), URL).write(stored_login(project))
+
+    assert [one.project for _, one in stored_logins(ours)] == [str(ours)]
