@@ -2,7 +2,7 @@
 
 ``python -m tests.faults [ID ...]`` plants them; the status is 1 when one is no longer found.
 ``python -m tests.faults record [PATH ...]`` runs test files, or all, to record which of their tests run
-which fault.
+which fault: of each fault the test that found it, and the nearest others.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coverage import CoverageData
 
 from tests.faults.planting import HERE, REPOSITORY, Fault, read_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 RECORDED = HERE / "tests.json"
 FOUND = HERE / "found.json"
@@ -28,6 +31,7 @@ _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _TESTS_FAILED, _NOTHING_RUN = 1, 5
 _LONGEST_S = 1800
 _BATCH = 25
+_NEAREST = 20
 
 
 def main(args: list[str]) -> int:
@@ -45,8 +49,9 @@ def main(args: list[str]) -> int:
 def record(paths: list[str]) -> None:
     """Add the tests that run the lines of each fault to those that are recorded, one path at a time."""
     places = {fault.id: fault.planted(REPOSITORY) for fault in read_faults()}
+    finders = _read(FOUND)
     for path in paths or sorted(map(str, (REPOSITORY / "tests").rglob("test_*.py"))):
-        recorded = _read(RECORDED)
+        recorded = {one: tests for one, tests in _read(RECORDED).items() if one in places}
         with TemporaryDirectory() as folder:
             data_file = Path(folder) / "coverage"
             program = [sys.executable, "-m", "coverage", "run", f"--data-file={data_file}"]
@@ -66,7 +71,9 @@ def record(paths: list[str]) -> None:
                     for test in lines.get(line, ())
                 }
                 functions = {test.partition("[")[0] for test in found} - {""}
-                recorded[fault_id] = sorted({*recorded.get(fault_id, ()), *functions})
+                functions |= set(recorded.get(fault_id, ()))
+                module = place.file.relative_to(REPOSITORY)
+                recorded[fault_id] = nearest(functions, module, finders.get(fault_id))
         _write(RECORDED, recorded)
     for fault_id, tests in _read(RECORDED).items():
         print(f"{len(tests):6} tests run {fault_id}")
@@ -97,13 +104,30 @@ def plant(faults: list[Fault]) -> int:
     return int(bool(lost))
 
 
+def nearest(tests: Iterable[str], module: Path, finder: str | None) -> list[str]:
+    """Return the finder of a fault and the tests that are nearest to it and to the faulty module, sorted."""
+    first, file = ((finder or "").partition(end)[0] for end in ("[", "::"))
+    others = sorted(
+        set(tests) - {first},
+        key=lambda one: (one.partition("::")[0] != file, -_shared_words(one, module), one),
+    )
+    return sorted([*([first] if "::" in first else ()), *others[:_NEAREST]])
+
+
+def _shared_words(test: str, module: Path) -> int:
+    """Return how many folder and module names a test has in common with a module."""
+    path = Path(test.partition("::")[0]).with_suffix("")
+    words = {*path.parts[:-1], path.name.removeprefix("test_")}
+    return len(words & set(module.with_suffix("").parts))
+
+
 def _found_by(fault: Fault, copy: Path, ids: list[str]) -> str | None:
     """Return the first test that fails with the fault, and passes without it."""
     place = fault.planted(copy)
     sound = place.file.read_text(encoding="utf-8")
-    # The first is the one that found it last; then the tests of the package that has the fault.
-    package = place.file.relative_to(copy).parts[1].removesuffix(".py")
-    waiting = ids[:1] + sorted(ids[1:], key=lambda one: package not in one)
+    # The first is the one that found it last; then those that are nearest to the module.
+    module = place.file.relative_to(copy)
+    waiting = ids[:1] + sorted(ids[1:], key=lambda one: -_shared_words(one, module))
     while waiting:
         # A few at a time: to collect all tests takes longer than to run the nearest ones.
         place.file.write_text(place.text, encoding="utf-8")
