@@ -166,7 +166,7 @@ def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
     if opened and call.render_plan is not None:
         if outcome.output:
             output.say(outcome.output.rstrip("\n"), prose=True)
-        result_text.plan(chat, manifest, RenderPlan.model_validate(call.render_plan))
+        result_text.plan(chat.id, manifest.id, RenderPlan.model_validate(call.render_plan))
     elif call.status == "success":
         result_text.result(call.result, outcome.output)
     output.say(f"{call.post_manifest_id[: output.SHORT]} on {chat.active_branch()}", dim=True)

@@ -6,23 +6,21 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.cli import output
+from covalt_git.cli.context import ask
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import is_binary_content
 from covalt_git.models.calls import RenderPlan
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.models.chats import WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.models.commit_record import CallRecord
 
 MOST_LINES = 200
 _FEW_LINES = 30
 
 
-def call(chat: ChatStore, manifest: WorkspaceManifest) -> None:
+def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
     """Print a finished call: arguments, outcome, what it printed, and its result as it is shown."""
-    record = manifest.record.call
-    assert record is not None
     output.say(f"arguments: {_inline(record.args)}")
     if record.error is not None:
         output.say(f"error: {record.error}", fg="red")
@@ -36,18 +34,18 @@ def call(chat: ChatStore, manifest: WorkspaceManifest) -> None:
         output.say("printed:")
         _text(record.output)
     if record.render_plan is not None:
-        plan(chat, manifest, RenderPlan.model_validate(record.render_plan))
+        plan(chat_id, manifest_id, RenderPlan.model_validate(record.render_plan))
 
 
-def plan(chat: ChatStore, manifest: WorkspaceManifest, shown: RenderPlan) -> None:
-    """Print what a render plan shows."""
+def plan(chat_id: str, manifest_id: str, shown: RenderPlan) -> None:
+    """Print what a render plan shows, with the files of the call's manifest."""
     output.say(f"-- {shown.renderer} {'-' * 40}", dim=True)
     if shown.error:
         output.say(f"cannot be shown as configured: {display.in_line(shown.error)}", fg="yellow")
     config = dict(shown.config)
     path = config.pop("file", None) or config.pop("path", None)
     if isinstance(path, str) and path.startswith("workspace:"):
-        _file(chat, manifest, path.removeprefix("workspace:"))
+        _file(chat_id, manifest_id, path.removeprefix("workspace:"))
     elif "content" in config:
         content = config.pop("content")
         _text(content if isinstance(content, str) else json.dumps(content, indent=2))
@@ -68,10 +66,16 @@ def patch(text: str) -> None:
         output.say(line, prose=True, fg=None if header else colours.get(line[:1]), bold=header)
 
 
-def _file(chat: ChatStore, manifest: WorkspaceManifest, path: str) -> None:
+def _file(chat_id: str, manifest_id: str, path: str) -> None:
+    from covalt_git.operations import workspace_files  # noqa: PLC0415 - few results show a file
+
     output.say(display.in_line(path), bold=True)
     try:
-        content = chat.read_file(manifest.id, path)
+        file = ask(
+            workspace_files.get_workspace_file, chat_id=chat_id, manifest=manifest_id, path=path
+        )
+        with file.stream:
+            content = file.stream.read()
     except CovaltError as error:
         output.say(f"{error.message} in this state", fg="yellow")
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.history import (
     ALL_BRANCHES,
+    ALL_PARENTS,
     ANCESTORS,
     NEWEST_FIRST,
     HistoryPage,
@@ -125,18 +126,31 @@ class ChatQueries(SyncedIndex):
             ORDER BY id IN (SELECT id FROM history) DESC, moment DESC, generation DESC, id DESC
             LIMIT 1
             """,  # noqa: S608 - our own words
-            {"chat_id": chat_id, "message_id": message_id, "head": head, "steps": -1},
+            {
+                "chat_id": chat_id,
+                "message_id": message_id,
+                "head": head,
+                "steps": -1,
+                "parents": ALL_PARENTS,
+            },
             convert=row_id,
         )
         return next(iter(found), None)
 
     def manifests(
-        self, chat_id: str, *, head: str | None = None, limit: int = 100, before: str | None = None
+        self,
+        chat_id: str,
+        *,
+        head: str | None = None,
+        limit: int = 100,
+        before: str | None = None,
+        first_parents: bool = False,
     ) -> HistoryPage:
         """Return a part of a chat's history, newest first.
 
         It is that of all branches, or of the manifest ``head`` alone: itself and its ancestors.
-        ``before`` is the last manifest of the part before.
+        With ``first_parents`` only the first parent of each is followed.  ``before`` is the last
+        manifest of the part before.
 
         Raises:
             UnknownNameError: when the chat has no manifest ``before``.
@@ -151,7 +165,12 @@ class ChatQueries(SyncedIndex):
             LEFT JOIN tool_calls AS c
             ON m.source = 'tool_run' AND c.chat_id = :chat_id AND c.id = m.source_ref
             """,
-            {"chat_id": chat_id, "head": head, "before": before},
+            {
+                "chat_id": chat_id,
+                "head": head,
+                "before": before,
+                "parents": 1 if first_parents else ALL_PARENTS,
+            },
             compare="<",
             limit=limit + 1,
             convert=lambda row: read_history_row(row, heads),
@@ -168,7 +187,7 @@ class ChatQueries(SyncedIndex):
         Raises:
             UnknownNameError: when the chat has no manifest ``before``.
         """
-        values = {"chat_id": chat_id, "head": head, "before": before}
+        values = {"chat_id": chat_id, "head": head, "before": before, "parents": ALL_PARENTS}
         query = "SELECT h.id, h.parents FROM history AS h"
         above = []
         if before is not None:

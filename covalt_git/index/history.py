@@ -34,10 +34,16 @@ history AS (
     SELECT m.id, m.parents, m.moment, m.generation
     FROM history AS h CROSS JOIN json_each(h.parents) AS p
     CROSS JOIN workspace_manifests AS m ON m.chat_id = :chat_id AND m.id = p.value
+    WHERE p.key < :parents
     ORDER BY moment DESC, generation DESC, id DESC LIMIT :steps
 )
 """
-"""The manifest ``:head`` and its ancestors, the newest ``:steps`` of them; -1 for all."""
+"""The manifest ``:head`` and its ancestors, the newest ``:steps`` of them; -1 for all.
+
+``:parents`` says how many parents of each are followed.
+"""
+
+ALL_PARENTS = 1 << 31
 
 NEWEST_FIRST = "ORDER BY h.moment DESC, h.generation DESC, h.id DESC"
 

@@ -155,6 +155,16 @@ class Context:
             self._chats[chat_id] = self.project.chats.open(chat_id)
         return self._chats[chat_id]
 
+    def commit_id(self, chat: ChatStore, name: str) -> str | None:
+        """Return the id of the commit that a name means; None for HEAD of a branch without commits.
+
+        Raises:
+            UnknownNameError: with the nearest name.
+        """
+        if name == "HEAD" and chat.head() is None:
+            return None
+        return self.index().resolve(chat, name)
+
     @contextmanager
     def writing(self, chat: ChatStore) -> Iterator[Writer]:
         """Hold a chat's lock, and update the index afterwards.

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject
+from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import Made, Source
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -33,6 +34,13 @@ class ListManifests(Request):
 
     chat_id: str = Field(max_length=200)
     branch: str | None = Field(None, max_length=200, description="Only this branch; else all.")
+    manifest: str | None = Field(
+        None, max_length=200, description=f"Only this commit and its ancestors. {NAMES}"
+    )
+    first_parents: bool = Field(
+        default=False, description="Follow only first parents; merged branches are left out."
+    )
+    changes: bool = Field(default=False, description="Whether each row has its changes.")
     limit: int = Field(100, ge=1, le=500)
     before: str | None = Field(
         None, max_length=200, description="Go on behind this manifest, the last of the page before."
@@ -71,6 +79,10 @@ class ManifestRow(Result):
     status: Literal["success", "error"] | None = Field(description="How the call ended, if any.")
     branches: tuple[str, ...] = Field(description="The branches that are at it.")
     files_changed: int | None = Field(description="null where it was not counted.")
+    tree_id: str
+    changes: tuple[Change, ...] | None = Field(
+        description="Against its first parent; null in a list that was requested without."
+    )
 
 
 class ManifestPage(Result):
@@ -78,6 +90,8 @@ class ManifestPage(Result):
 
     manifests: tuple[ManifestRow, ...]
     more: bool
+    active_branch: str
+    active_manifest_id: str | None
 
 
 class ManifestDetail(ManifestRow):
@@ -87,23 +101,43 @@ class ManifestDetail(ManifestRow):
     does not exist for the role.
     """
 
-    tree_id: str
     by: str
     changes: tuple[Change, ...] = Field(description="Against its first parent.")
     record: JsonObject
+    active_branch: str
+    chat_made_by: str | None = Field(
+        description="The agent that made the chat, `agent:NAME`; null where a user did."
+    )
+    forked_from: Origin | None = Field(description="What the chat was forked from at this commit.")
 
 
 @operation(errors=(404,))
 def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
     """List the states of a chat's files, newest first: of one branch, or of all."""
     chat = context.chat(request.chat_id)
-    head = None if request.branch is None else chat.branch(request.branch).manifest_id
-    if request.branch is not None and head is None:
-        return ManifestPage(manifests=(), more=False)
+    if request.branch is not None and request.manifest is not None:
+        raise InvalidRequestError("give a branch or a manifest, not both")
+    facts = {"active_branch": chat.active_branch(), "active_manifest_id": chat.head()}
+    head = None
+    if request.branch is not None:
+        head = chat.branch(request.branch).manifest_id
+    elif request.manifest is not None:
+        head = context.commit_id(chat, request.manifest)
+    if head is None and (request.branch or request.manifest) is not None:
+        return ManifestPage(manifests=(), more=False, **facts)
     context.index().sync_chat(chat)
-    page = context.index().manifests(chat.id, head=head, limit=request.limit, before=request.before)
+    page = context.index().manifests(
+        chat.id,
+        head=head,
+        limit=request.limit,
+        before=request.before,
+        first_parents=request.first_parents,
+    )
+    listed = chat if request.changes else None
     return ManifestPage(
-        manifests=tuple(_manifest_row(context, row) for row in page.rows), more=page.more
+        manifests=tuple(_manifest_row(context, row, listed) for row in page.rows),
+        more=page.more,
+        **facts,
     )
 
 
@@ -119,6 +153,8 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     call = manifest.record.call
     shown = call is None or context.catalog.sees(call.tool_id)
     changes = chat.changes(manifest.parent_id, manifest.id)
+    card = chat.card()
+    starts_here = card.forked_from is not None and card.forked_from.manifest_id == manifest.id
     return ManifestDetail(
         id=manifest.id,
         parents=manifest.parents,
@@ -135,10 +171,14 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
         by=manifest.record.by,
         changes=Change.each(changes),
         record=manifest.record.model_dump(mode="json", exclude_defaults=True) if shown else {},
+        active_branch=chat.active_branch(),
+        chat_made_by=card.made_by,
+        forked_from=card.forked_from if starts_here else None,
     )
 
 
-def _manifest_row(context: Context, row: HistoryRow) -> ManifestRow:
+def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> ManifestRow:
+    """Return a row; ``chat`` where it has its changes."""
     shown = row.source != "tool_run" or context.catalog.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
     return ManifestRow(
@@ -153,6 +193,10 @@ def _manifest_row(context: Context, row: HistoryRow) -> ManifestRow:
         status=ended if shown else None,
         branches=row.branches,
         files_changed=row.changed_files,
+        tree_id=row.tree_id,
+        changes=None
+        if chat is None
+        else Change.each(chat.changes(next(iter(row.parents), None), row.id)),
     )
 
 

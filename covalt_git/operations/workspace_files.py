@@ -236,7 +236,7 @@ def most_upload_bytes(context: Context) -> int:
 def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> WorkspaceFiles:
     """List the files of a manifest."""
     chat = context.chat(request.chat_id)
-    manifest_id = state_id(context, chat, request.manifest)
+    manifest_id = context.commit_id(chat, request.manifest)
     files = chat.files(manifest_id)
     context.index().sync_chat(chat)
     blobs = context.index().blobs(chat.id, [file.oid for file in files.values()])
@@ -266,7 +266,7 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
     everything else as a download.
     """
     chat = context.chat(request.chat_id)
-    manifest_id = state_id(context, chat, request.manifest)
+    manifest_id = context.commit_id(chat, request.manifest)
     file = chat.find_file(manifest_id, request.path)
     if file is None:
         known = [readable(path) for path in chat.files(manifest_id)]
@@ -358,17 +358,6 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     )
 
 
-def state_id(context: Context, chat: ChatStore, text: str) -> str | None:
-    """Return the id of the manifest that ``text`` names; None for HEAD while there is none.
-
-    Raises:
-        UnknownNameError: naming the nearest.
-    """
-    if text == "HEAD" and chat.head() is None:
-        return None
-    return context.index().resolve(chat, text)
-
-
 @operation(changes=True, errors=(404, 409))
 def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     """Make what a person changed in the folder a manifest, if anything did change."""
@@ -412,9 +401,9 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
 @contextmanager
 def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
     """Yield what differs; within, the files of the folder can be read."""
-    before = chat.state(state_id(context, chat, old)).tree if old else None
+    before = chat.state(context.commit_id(chat, old)).tree if old else None
     if new:
-        yield chat.tree_changes(before, chat.state(state_id(context, chat, new)).tree)
+        yield chat.tree_changes(before, chat.state(context.commit_id(chat, new)).tree)
         return
     with chat.looking() as seen:
         yield chat.tree_changes(before, seen.tree)

@@ -125,7 +125,7 @@ def test_restore_brings_a_path_back(root: Path) -> None:
     assert "the files are as they were there" in say(root, "restore", "c1", "idea", "a.txt")
     assert (workspace / "a.txt").read_text() == "one\n"
     assert (workspace / "b.txt").read_text() == "new\n"
-    log = told(root, "log", "c1")
+    log = told(root, "log", "c1")["manifests"]
     assert [one["title"] for one in log][:2] == [
         f"restore: a.txt of {again['manifest_id'] and log[2]['id'][:12]}",
         "edit: a.txt, b.txt",
@@ -174,7 +174,7 @@ def test_the_log_draws_the_branches(root: Path) -> None:
     assert "(idea)  edit: a.txt" in drawn[0]
     assert "(*main)  edit: a.txt" in drawn[2]
     assert marks(alone) == ["*", "│", "*", " "]
-    assert len(told(root, "log", "c1", "--graph")) == 3
+    assert len(told(root, "log", "c1", "--graph")["manifests"]) == 3
     assert len(say(root, "log", "c1", "--graph", "-n", "1").splitlines()) == 2
 
 
@@ -183,4 +183,4 @@ def test_the_log_of_a_chat_in_which_nothing_happened_says_so(root: Path) -> None
 
     for args in ([], ["--graph"], ["--all"]):
         assert "nothing has happened in c2 yet" in say(root, "log", "c2", *args)
-    assert told(root, "log", "c2") == []
+    assert told(root, "log", "c2")["manifests"] == []

@@ -141,7 +141,7 @@ def test_a_call_for_an_unknown_message_is_not_made(
     with pytest.raises(SystemExit):
         main(["-C", str(root), "call", "c1", "app-builder:list_files", "--message", "m9"])
     assert "no message 'm9'" in capsys.readouterr().err
-    assert len(json.loads(say(root, "chat", "log", "c1", "--json"))) == 1
+    assert len(json.loads(say(root, "chat", "log", "c1", "--json"))["manifests"]) == 1
 
 
 def test_chat_show_tells_a_message_and_a_restored_state(root: Path) -> None:

@@ -117,7 +117,7 @@ def test_an_imported_chat_can_be_read_and_gone_on_with(root: Path, tmp_path: Pat
     assert "  push (made elsewhere): tool_run: app-builder:write_file\n" in said
     assert "  push (made elsewhere): message: user: make a page\n" in said
     assert told(other, "chat", "message", "list", "c1") == []
-    first = told(other, "chat", "log", "c1")[0]["id"]
+    first = told(other, "chat", "log", "c1")["manifests"][0]["id"]
     assert "push (made elsewhere): tool_run: " in covalt(other, "chat", "show", "c1", first)
 
     covalt(other, "chat", "message", "add", "c1", "now here")
@@ -126,7 +126,7 @@ def test_an_imported_chat_can_be_read_and_gone_on_with(root: Path, tmp_path: Pat
     covalt(other, *write, "path=d.txt", "--arg", "content=again")
     covalt(other, "chat", "merge", "c1", "main")
     covalt(other, "chat", "restore", "c1", first, "c.txt")
-    done = told(other, "chat", "log", "c1")
+    done = told(other, "chat", "log", "c1")["manifests"]
     assert [(one["source"], one["made"]) for one in done][:3] == [
         ("restore", "here"),
         ("merge", "here"),

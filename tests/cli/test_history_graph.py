@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from covalt_git.cli import chat_log
+from covalt_git.cli import history_graph
 from covalt_git.workspaces.history import layout
 
 
@@ -22,7 +22,7 @@ def picture(*texts: str, trunk: str | None = None) -> list[str]:
     split = [text.partition("<") for text in texts]
     drawn = []
     for row in layout([Line(name, tuple(above)) for name, _, above in split], trunk=trunk):
-        first, below = chat_log.graph_rows(row)
+        first, below = history_graph.graph_rows(row)
         drawn += [*first[:-1], f"{first[-1]} {row.id}", below]
     return drawn
 

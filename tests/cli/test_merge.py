@@ -103,7 +103,7 @@ def test_conflicts_are_decided_with_the_merge(root: Path) -> None:
         ("p.png", "theirs"),
     ]
     assert files(root) == {"a.txt": b"mine\n", "new.txt": b"new\n"}
-    log = told(root, "chat", "log", "c1")
+    log = told(root, "chat", "log", "c1")["manifests"]
     assert (log[0]["id"], log[0]["source"]) == (done["manifest_id"], "merge")
     store = root / "data/chats/c1/store.git"
     shown = subprocess.run(

@@ -50,7 +50,7 @@ def test_any_command_brings_back_what_was_acknowledged(
     )
 
     assert git(store, "fsck", "--strict", "--no-dangling") == ""
-    log = json.loads(covalt(tmp_path, "chat", "log", "c1", "--json"))
+    log = json.loads(covalt(tmp_path, "chat", "log", "c1", "--json"))["manifests"]
     assert before["main"] in str(log)
     assert git(store, "rev-parse", "other").strip() == before["other"]
     assert git(store, "show", f"{before['main']}:two.txt") == "two\n"

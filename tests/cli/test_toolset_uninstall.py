@@ -33,7 +33,7 @@ def test_what_a_removed_toolset_did_can_still_be_read(root: Path) -> None:
     covalt(root, "call", "c1", "demo:run", "--arg", "path=a.txt")
     covalt(root, "call", "c1", "demo:run", "--arg", "path=b.txt")
     log = covalt(root, "chat", "log", "c1")
-    rows = json.loads(covalt(root, "chat", "log", "c1", "--json")[1])
+    rows = json.loads(covalt(root, "chat", "log", "c1", "--json")[1])["manifests"]
 
     refused = covalt(root, "toolset", "uninstall", "demo")
     assert refused[0] == 1

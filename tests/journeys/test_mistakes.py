@@ -90,7 +90,7 @@ def test_wrong_arguments_are_all_named_with_their_places(project: Terminal) -> N
 
     assert "$.path: invalid_arguments must be a text, not an integer" in said
     assert "$: invalid_arguments 'content' is missing" in said
-    assert project.json("chat", "log", "c1") == []
+    assert project.json("chat", "log", "c1")["manifests"] == []
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_tool_that_misbehaves_is_an_error_of_its_call_and_the_chat_works_on(
 
     assert call["status"] == "error"
     assert call["error"].startswith(f"{code}: ")
-    assert project.json("chat", "log", "c1")[0]["source_ref"] == call["id"]
+    assert project.json("chat", "log", "c1")["manifests"][0]["source_ref"] == call["id"]
     after = project.json(
         "call", "c1", "app-builder:write_file", '{"path": "a.txt", "content": "a"}'
     )

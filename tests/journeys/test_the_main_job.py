@@ -42,7 +42,7 @@ def test_a_person_edits_calls_branches_and_rebuilds(tmp_path: Path, wheel_script
     assert summary["render_plan"]["renderer"] == "html"
     assert summary["render_plan"]["config"]["artifact"] == "toolset:artifacts/chart.html"
 
-    log = here.json("chat", "log", "c1")
+    log = here.json("chat", "log", "c1")["manifests"]
     assert [entry["source"] for entry in log] == ["tool_run", "user_upload", "tool_run"]
     here.covalt("chat", "branch", "c1", "idea", "--from", call["post_manifest_id"])
     here.covalt("chat", "checkout", "c1", "idea")

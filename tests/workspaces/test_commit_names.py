@@ -142,7 +142,7 @@ def test_each_command_takes_the_same_names(world: World, names: dict[str, str], 
         return
 
     assert {face: run.stderr for face, run in runs.items() if run.returncode} == {}
-    assert json.loads(runs["log"].stdout)[0]["id"] == wanted
+    assert json.loads(runs["log"].stdout)["manifests"][0]["id"] == wanted
     assert json.loads(runs["branch"].stdout)["manifest_id"] == wanted
     assert json.loads(runs["merge"].stdout)["status"] == "already_merged"
     with world.project().chats.open("c9") as fork:

@@ -93,7 +93,7 @@ def file(chat_id: str, path: str) -> str:
     if view == "edit":
         edited = edited_text(chat, path)
         return _editor(chat, path, edited.text, base=edited.oid)
-    manifest_id = workspace_files.state_id(request_context.context(), chat, at)
+    manifest_id = request_context.context().commit_id(chat, at)
     found = _found(chat, manifest_id, path)
     assert manifest_id is not None  # it has a file
     content = chat.store.read_blob(found.oid)
