@@ -20,6 +20,8 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway import resource_uris, toolset_resources
 from covalt_git.gateway.workspace_tools import BUILTINS, manifest_facts
 from covalt_git.git_objects import is_binary_content
+from covalt_git.operations.context import Context
+from covalt_git.operations.manifests import get_workspace_manifest
 from covalt_git.workspaces import trees
 from covalt_git.workspaces.chats import finished_call
 
@@ -104,8 +106,11 @@ class Resources:
                 raise _no_such(uri)
             if address.path is not None:
                 return _contents(uri, address.path, _content(chat, uri, manifest_id, address.path))
-            assert manifest_id is not None  # of an address without a path
-            facts = manifest_facts(chat, chat.manifest(manifest_id))
+        with Context.of(self.project) as context:
+            shown = get_workspace_manifest(
+                context, chat_id=address.chat_id, manifest=address.manifest_id
+            )
+            facts = manifest_facts(shown)
         return types.TextResourceContents(
             uri=uri, mime_type=_JSON, text=json.dumps(facts, ensure_ascii=False)
         )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ToolCall
     from covalt_git.models.chats import FileChange
+    from covalt_git.operations.results import Change
     from covalt_git.project import Project
 
     Read = Callable[[str], bytes | None]
@@ -174,7 +175,7 @@ def _printed(output: str) -> list[types.ContentBlock]:
 
 
 def _links(
-    chat_id: str, manifest_id: str | None, changes: Sequence[FileChange]
+    chat_id: str, manifest_id: str | None, changes: Sequence[FileChange | Change]
 ) -> list[types.ContentBlock]:
     """Return links to the changed files as they are in the manifest that the call made."""
     there = [change for change in changes if change.new is not None]

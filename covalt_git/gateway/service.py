@@ -26,6 +26,7 @@ from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import new_id
+from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
 from covalt_git.workspaces.writing import PERSON
@@ -261,10 +262,11 @@ class Gateway:
         else:
             engine.check(request, named)
         where = self.chats.needed(project, asked.client, asked.chat_id)
+        if isinstance(named, _BuiltIn):
+            with Context.of(project) as context:
+                return results.of_workspace(run(context, where.id, tool, asked.args), where)
         with project.chats.open(where.id) as chat:
             # The index is brought up to date by whoever reads of a chat in it.
-            if isinstance(named, _BuiltIn):
-                return results.of_workspace(run(engine, chat, tool, asked.args), where)
             outcome = engine.call(chat, request, named)
         if outcome.approval is not None:
             outcome = approvals.approved(

@@ -6,32 +6,27 @@ An agent branches, looks back and goes back by itself with them.  They are decid
 
 from __future__ import annotations
 
-import os
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.access import confirmation
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.gateway.tool_listing import object_schema
-from covalt_git.git_objects import blob_id, is_binary_content
-from covalt_git.manifests.toolset_files import readable
+from covalt_git.git_objects import is_binary_content
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE
-from covalt_git.paths import check_path
-from covalt_git.workspaces import commit_names, restoring, trees
-from covalt_git.workspaces.folders import Folder, read_entry
-from covalt_git.workspaces.snapshot import why_not_stored
+from covalt_git.operations import branches, manifests
+from covalt_git.operations import workspace_files as files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from covalt_git.calls.engine import Engine
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.chats import FileChange, WorkspaceManifest
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.operations.context import Context
+    from covalt_git.operations.manifests import ManifestRow
+    from covalt_git.operations.results import Change
+    from covalt_git.operations.workspace_files import FileDiff
 
 MOST_FILE_BYTES = 1 << 20
 """How large a file may be that a tool returns; a resource may be larger."""
@@ -61,7 +56,7 @@ class Done:
     """What a tool returns, and which files it changed on the way to which manifest."""
 
     value: JsonObject
-    changes: Sequence[FileChange] = field(default=())
+    changes: Sequence[Change] = field(default=())
     manifest_id: str | None = None
 
 
@@ -88,152 +83,124 @@ _CHANGES: JsonObject = {
 }
 
 
-def list_files(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def list_files(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Return the paths of the files, and git's ids of their contents."""
-    with _state(chat, args.get("manifest")) as (tree, empty_folders):
-        files = trees.files(chat.store, tree)
-    told = [{"path": readable(path), "oid": state.oid} for path, state in files.items()]
-    return Done({"files": told, "empty_folders": [readable(path) for path in empty_folders]})
+    manifest = args.get("manifest", "")
+    found = files.get_workspace_files(context, chat_id=chat_id, manifest=manifest)
+    listed = [{"path": one.path, "oid": one.oid} for one in found.files]
+    return Done({"files": listed, "empty_folders": [*found.empty_folders]})
 
 
-def read_file(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def read_file(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Return the text of a file."""
-    path = args["path"]
-    found = _content(chat, path, args.get("manifest"))
-    if found is None:
-        with _state(chat, args.get("manifest")) as (tree, _folders):
-            known = [readable(one) for one in trees.files(chat.store, tree)]
-        raise UnknownNameError("file", path, known, list_with="workspace.list_files")
-    if len(found) > MOST_FILE_BYTES:
-        raise UnreadableError(f"{path!r} has {len(found)} bytes", hint="read it as a resource")
-    if is_binary_content(found):
-        raise UnreadableError(f"{path!r} is no text", hint="read it as a resource")
-    oid = blob_id(found, chat.store.object_format)
-    return Done({"path": path, "oid": oid, "content": found.decode("utf-8", "replace")})
-
-
-def _content(chat: ChatStore, path: str, named: str | None) -> bytes | None:
-    """Return a file of a manifest, or as a snapshot of the folder would have it now; None: no such file."""
-    if check_path(path).kind == "refused":
-        return None
-    if named is not None or not chat.workspace.is_dir():
-        oid = chat.head() if named is None else commit_names.resolve(chat, named)
-        state = chat.find_file(oid, path)
-        return None if state is None else chat.store.read_blob(state.oid)
+    path, manifest = args["path"], args.get("manifest", "")
     try:
-        with Folder.opened(chat.workspace) as root, root.parent_of(path) as (parent, name):
-            found = read_entry(parent, name, os.lstat(name, dir_fd=parent))
-    except OSError:
-        return None
-    if found is None or why_not_stored(path, found[1], chat.config):
-        return None
-    return found[1]
+        file = files.get_workspace_file(context, chat_id=chat_id, path=path, manifest=manifest)
+    except UnknownNameError as error:
+        error.hint = error.hint.replace(f"covalt-git chat files {chat_id}", "workspace.list_files")
+        raise
+    if file.size > MOST_FILE_BYTES:
+        raise UnreadableError(f"{path!r} has {file.size} bytes", hint="read it as a resource")
+    content = file.stream.read()
+    if is_binary_content(content):
+        raise UnreadableError(f"{path!r} is no text", hint="read it as a resource")
+    text = content.decode("utf-8", "replace")
+    return Done({"path": path, "oid": file.etag, "content": text})
 
 
-def write_file(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def write_file(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Write a file as a manifest of its own."""
-    path = args["path"]
-    with engine.writing(chat) as writer:
-        before = writer.save_edits()
-        found = chat.find_file(before, path)
-        oid = None if found is None else found.oid
-        now = writer.edit_file(path, args["content"].encode(), before=args.get("base", oid))
-    head = chat.head()
-    told = {"path": path, "oid": now, "manifest_id": head, "changed": head != before}
-    return Done(told, chat.changes(before, head), head)
+    done = files.update_workspace_file(
+        context,
+        chat_id=chat_id,
+        path=args["path"],
+        content=args["content"],
+        base=args.get("base"),
+        overwrite="base" not in args,
+    )
+    facts = done.model_dump(include={"oid", "manifest_id", "changed"})
+    return Done({"path": args["path"], **facts}, done.changes, done.manifest_id)
 
 
-def diff(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def diff(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Return what differs between two states, with patches."""
-    new = args.get("new")
-    if "old" in args:
-        old: str | None = commit_names.resolve(chat, args["old"])
-    elif new is None:
-        old = chat.head()
-    else:
-        old = chat.manifest(commit_names.resolve(chat, new)).parent_id
-    with _state(chat, new) as (tree, _folders):
-        changes = chat.tree_changes(chat.state(old).tree, tree)
-        return Done({"changes": [*_with_patches(chat, changes)]})
+    old, new = args.get("old"), args.get("new", "")
+    if old is None and new:
+        shown = manifests.get_workspace_manifest(context, chat_id=chat_id, manifest=new)
+        old = shown.parents[0] if shown.parents else ""
+    old = "HEAD" if old is None else old
+    found = files.get_workspace_diff(context, chat_id=chat_id, old=old, new=new)
+    return Done({"changes": [*_with_patches(found.changes)]})
 
 
-def log(_: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def log(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Return the newest manifests of a branch."""
-    named = args.get("manifest")
-    start = chat.head() if named is None else commit_names.resolve(chat, named)
-    told = [manifest_facts(chat, one) for one in islice(chat.log(start), args.get("limit", 20))]
-    heads = [{"name": one.name, "manifest_id": one.manifest_id} for one in chat.branches()]
-    return Done({"manifests": told, "branches": heads, "active_branch": chat.active_branch()})
+    page = manifests.list_manifests(
+        context,
+        chat_id=chat_id,
+        manifest=args.get("manifest", "HEAD"),
+        limit=args.get("limit", 20),
+        changes=True,
+    )
+    heads = branches.list_branches(context, chat_id=chat_id).branches
+    return Done(
+        {
+            "manifests": [manifest_facts(one) for one in page.manifests],
+            "branches": [{"name": one.name, "manifest_id": one.manifest_id} for one in heads],
+            "active_branch": page.active_branch,
+        }
+    )
 
 
-def branch(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def branch(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Make a branch; the files stay as they are."""
-    with engine.writing(chat) as writer:
-        oid = commit_names.resolve(chat, args["start"]) if "start" in args else writer.save_edits()
-        writer.create_branch(args["name"], oid)
-    return Done({"name": args["name"], "manifest_id": oid})
+    name, start = args["name"], args.get("start")
+    made = branches.create_branch(context, chat_id=chat_id, name=name, from_manifest=start)
+    return Done({"name": made.name, "manifest_id": made.manifest_id})
 
 
-def checkout(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def checkout(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Bring the files to a branch."""
-    with engine.writing(chat) as writer:
-        changes = writer.checkout(args["branch"])
-    head = chat.head()
-    told = {"branch": chat.active_branch(), "manifest_id": head, "changes": _named(changes)}
-    return Done(told, changes, head)
+    done = branches.switch_branch(context, chat_id=chat_id, branch=args["branch"])
+    return _moved(done.branch, done.manifest_id, done.changes)
 
 
-def restore(engine: Engine, chat: ChatStore, args: JsonObject) -> Done:
+def restore(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Bring files back to what they were."""
-    with engine.writing(chat) as writer:
-        oid = commit_names.resolve(chat, args["manifest"])
-        done = restoring.restore(writer, oid, args.get("paths", ()))
-    told = {
-        "branch": done.branch,
-        "manifest_id": done.manifest_id,
-        "changes": _named(done.changes),
-    }
-    return Done(told, done.changes, done.manifest_id)
+    manifest, paths = args["manifest"], args.get("paths", ())
+    done = files.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
+    return _moved(done.branch, done.manifest_id, done.changes)
 
 
-def manifest_facts(chat: ChatStore, manifest: WorkspaceManifest) -> JsonObject:
+def manifest_facts(manifest: ManifestRow) -> JsonObject:
     """Return what is told of a manifest: what made it, and which files it changed."""
     return {
         "id": manifest.id,
         "parents": [*manifest.parents],
         "title": manifest.title,
         "created_at": manifest.created_at,
-        "by": manifest.record.by,
-        "changes": _named(chat.changes(manifest.parent_id, manifest.id)),
+        "by": manifest.by,
+        "changes": _named(manifest.changes or ()),
     }
 
 
-@contextmanager
-def _state(chat: ChatStore, named: str | None) -> Iterator[tuple[str | None, Sequence[str]]]:
-    """Yield the tree and the empty folders of a manifest, or of the folder as it is now."""
-    if named is not None:
-        state = chat.state(commit_names.resolve(chat, named))
-        yield state.tree, state.empty_folders
-        return
-    with chat.looking() as seen:
-        yield seen.tree, seen.notes.empty_folders
+def _moved(branch: str, manifest_id: str | None, changes: Sequence[Change]) -> Done:
+    facts = {"branch": branch, "manifest_id": manifest_id, "changes": _named(changes)}
+    return Done(facts, changes, manifest_id)
 
 
-def _named(changes: Sequence[FileChange]) -> list[JsonObject]:
-    return [{"path": readable(one.path), "kind": one.kind} for one in changes[:MOST_PATHS]]
+def _named(changes: Sequence[Change]) -> list[JsonObject]:
+    return [{"path": one.path, "kind": one.kind} for one in changes[:MOST_PATHS]]
 
 
-def _with_patches(chat: ChatStore, changes: Sequence[FileChange]) -> Iterator[JsonObject]:
+def _with_patches(changes: Sequence[FileDiff]) -> Iterator[JsonObject]:
     left = MOST_PATCH_CHARACTERS
     for change in changes[:MOST_PATHS]:
-        told: JsonObject = {"path": readable(change.path), "kind": change.kind}
-        sides = [chat.store.read_blob(one.oid) for one in (change.old, change.new) if one]
-        if left > 0 and all(len(side) <= MOST_FILE_BYTES for side in sides):
-            patch = chat.patch(change)
-            left -= len(patch)
-            if left > 0:
-                told["patch"] = patch
-        yield told
+        facts: JsonObject = {"path": change.path, "kind": change.kind}
+        left -= len(change.patch or "")
+        if change.patch is not None and left > 0:
+            facts["patch"] = change.patch
+        yield facts
 
 
 _READS = Annotations(read_only=True, destructive=False, idempotent=True, open_world=False)
@@ -268,7 +235,7 @@ _FILES: JsonObject = {
 }
 _MOVED: JsonObject = {"branch": {"type": "string"}, "manifest_id": _OR_NULL, "changes": _CHANGES}
 
-_TOOLS: tuple[tuple[Tool, Callable[[Engine, ChatStore, JsonObject], Done]], ...] = (
+_TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], Done]], ...] = (
     (
         _builtin(
             "branch",
@@ -394,17 +361,17 @@ BUILTINS = {tool.tool_id: tool for tool, _ in _TOOLS}
 _RUNS = {tool.tool_id: run for tool, run in _TOOLS}
 
 
-def run(engine: Engine, chat: ChatStore, tool: Tool, args: JsonObject) -> Done:
+def run(context: Context, chat_id: str, tool: Tool, args: JsonObject) -> Done:
     """Run a built-in tool on a chat.
 
     Raises:
         NeedsPersonError: when a rule of the project has a person asked.
         CovaltError: when it cannot be done.
     """
-    reasons = confirmation(engine.config, tool, args)
+    reasons = confirmation(context.project.config, tool, args)
     if reasons:
         raise NeedsPersonError(
             f"{', '.join(reasons)} a person, who has to do this",
-            hint=f"on the pages of covalt-git serve, or covalt-git chat --help, in {chat.id}",
+            hint=f"on the pages of covalt-git serve, or covalt-git chat --help, in {chat_id}",
         )
-    return _RUNS[tool.tool_id](engine, chat, args)
+    return _RUNS[tool.tool_id](context, chat_id, args)

@@ -76,6 +76,11 @@ class Context:
         self._index: Index | None = None
         self._read_toolsets = False
 
+    @classmethod
+    def of(cls, project: Project) -> Self:
+        """Return the context of a project that is open."""
+        return cls(project.root, lambda: project)
+
     def __enter__(self) -> Self:
         """Return the context."""
         return self

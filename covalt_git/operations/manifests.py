@@ -80,6 +80,7 @@ class ManifestRow(Result):
     branches: tuple[str, ...] = Field(description="The branches that are at it.")
     files_changed: int | None = Field(description="null where it was not counted.")
     tree_id: str
+    by: str
     changes: tuple[Change, ...] | None = Field(
         description="Against its first parent; null in a list that was requested without."
     )
@@ -101,7 +102,6 @@ class ManifestDetail(ManifestRow):
     does not exist for the role.
     """
 
-    by: str
     changes: tuple[Change, ...] = Field(description="Against its first parent.")
     record: JsonObject
     active_branch: str
@@ -194,6 +194,7 @@ def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> 
         branches=row.branches,
         files_changed=row.changed_files,
         tree_id=row.tree_id,
+        by=row.by,
         changes=None
         if chat is None
         else Change.each(chat.changes(next(iter(row.parents), None), row.id)),

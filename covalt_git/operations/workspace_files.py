@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import unicodedata
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.git_objects import EXECUTABLE, LINK, is_binary_content
+from covalt_git.git_objects import EXECUTABLE, LINK, blob_id, is_binary_content
+from covalt_git.index.chat_queries import Blob
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -24,15 +26,18 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change, Notes
+from covalt_git.paths import check_path
 from covalt_git.text.media_types import BYTES, media_type
-from covalt_git.workspaces import commit_names, commits, restoring
+from covalt_git.workspaces import commit_names, commits, restoring, trees
 from covalt_git.workspaces.chats import MovedError
 from covalt_git.workspaces.commit_names import NAMES
 from covalt_git.workspaces.edits import check_portable
+from covalt_git.workspaces.folders import Folder, read_entry
+from covalt_git.workspaces.snapshot import why_not_stored
 from covalt_git.workspaces.uploads import Upload, check_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from covalt_git.models.chats import FileChange
     from covalt_git.operations import registry
@@ -42,13 +47,14 @@ _FORM_BYTES = 16 << 20
 _PATCHED_BYTES = 512 << 10
 _PATCH_BYTES = 2 << 20
 _MOST_CHANGES = 2_000
+_OR_FOLDER = f"{NAMES} Empty: the folder as it is now."
 
 
 class GetWorkspaceFiles(Request):
     """Of which manifest."""
 
     chat_id: str = Field(max_length=200)
-    manifest: str = Field("HEAD", max_length=200, description=NAMES)
+    manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
 
 
 class GetWorkspaceFile(Request):
@@ -56,7 +62,7 @@ class GetWorkspaceFile(Request):
 
     chat_id: str = Field(max_length=200)
     path: str
-    manifest: str = Field("HEAD", max_length=200, description=NAMES)
+    manifest: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
     download: bool = Field(default=False, description="To be saved, whatever it holds.")
 
 
@@ -67,7 +73,7 @@ class GetWorkspaceDiff(Request):
     old: str = Field(
         max_length=200, description=f"{NAMES} Empty: the state before there was any file."
     )
-    new: str = Field("HEAD", max_length=200, description=f"{NAMES} Empty: the folder as it is now.")
+    new: str = Field("HEAD", max_length=200, description=_OR_FOLDER)
     patches: int = Field(
         2_000, ge=0, le=2_000, description="How many files come with their patch; others are named."
     )
@@ -78,7 +84,7 @@ class GetWholeDiff(Request):
 
     chat_id: str
     old: str = Field("HEAD", description=NAMES)
-    new: str = Field("", description=f"{NAMES} Empty: the folder as it is now.")
+    new: str = Field("", description=_OR_FOLDER)
     patches: bool = True
 
 
@@ -90,6 +96,9 @@ class UpdateWorkspaceFile(Request):
     content: str
     base: str | None = Field(
         None, max_length=64, description="The blob id that was edited; null: the file is new."
+    )
+    overwrite: bool = Field(
+        default=False, description="Replace whatever the path has now; ``base`` is not compared."
     )
     branch: str | None = Field(
         None, max_length=200, description="The branch that it was edited on; another is refused."
@@ -160,6 +169,7 @@ class FileUpdated(Result):
     manifest_id: str | None
     oid: str
     changed: bool
+    changes: tuple[Change, ...] = Field(description="The file, where it was otherwise before.")
 
 
 class FileDeleted(Result):
@@ -234,51 +244,51 @@ def most_upload_bytes(context: Context) -> int:
 
 @operation(errors=(404,))
 def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> WorkspaceFiles:
-    """List the files of a manifest."""
+    """List the files of a manifest, or of the folder as it is now."""
     chat = context.chat(request.chat_id)
-    manifest_id = context.commit_id(chat, request.manifest)
-    files = chat.files(manifest_id)
-    context.index().sync_chat(chat)
-    blobs = context.index().blobs(chat.id, [file.oid for file in files.values()])
-    return WorkspaceFiles(
-        manifest_id=manifest_id,
-        files=tuple(
-            WorkspaceFile(
-                path=path,
-                size=blobs[file.oid].size,
-                sha256=blobs[file.oid].sha256,
-                oid=file.oid,
-                executable=file.mode == EXECUTABLE,
-                link=file.mode == LINK,
-            )
-            for path, file in files.items()
-        ),
-        empty_folders=chat.state(manifest_id).empty_folders,
-    )
+    with _state(context, chat, request.manifest) as (manifest_id, tree, empty_folders):
+        files = trees.files(chat.store, tree)
+        context.index().sync_chat(chat)
+        blobs = context.index().blobs(chat.id, [file.oid for file in files.values()])
+        return WorkspaceFiles(
+            manifest_id=manifest_id,
+            files=tuple(
+                WorkspaceFile(
+                    path=path,
+                    size=blob.size,
+                    sha256=blob.sha256,
+                    oid=file.oid,
+                    executable=file.mode == EXECUTABLE,
+                    link=file.mode == LINK,
+                )
+                for path, file in files.items()
+                for blob in [blobs.get(file.oid) or _blob(chat, file.oid)]
+            ),
+            empty_folders=tuple(empty_folders),
+        )
 
 
 @operation(errors=(404, 416))
 def get_workspace_file(context: Context, request: GetWorkspaceFile) -> File:
-    """Send one file of a manifest, from the history, never from the folder.
+    """Send one file of a manifest, or of the folder as it is now.
 
     Its ETag is git's id of its content, and ranges of it may be asked for.  PNG, JPEG, GIF, WebP,
     AVIF, WAV, MP3, Ogg and FLAC are sent as such, UTF-8 text as text/plain, a symbolic link as its target in text, and
     everything else as a download.
     """
     chat = context.chat(request.chat_id)
-    manifest_id = context.commit_id(chat, request.manifest)
-    file = chat.find_file(manifest_id, request.path)
-    if file is None:
-        known = [readable(path) for path in chat.files(manifest_id)]
+    content = _content(context, chat, request.path, request.manifest)
+    if content is None:
+        with _state(context, chat, request.manifest) as (_, tree, _folders):
+            known = [readable(path) for path in trees.files(chat.store, tree)]
         listed = f"covalt-git chat files {chat.id}"
         raise UnknownNameError("file", request.path, known, list_with=listed)
-    content = chat.store.read_blob(file.oid)
     media = media_type(content)
     return File.of_bytes(
         content,
         commits.one_line(request.path.rpartition("/")[2]) or "file",
         media,
-        etag=file.oid,
+        etag=blob_id(content, chat.store.object_format),
         attachment=request.download or media == BYTES,
     )
 
@@ -313,8 +323,15 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
         _check_branch(chat, request.branch)
-        oid = writer.edit_file(request.path, request.content.encode(), before=request.base)
-    return FileUpdated(manifest_id=chat.head(), oid=oid, changed=oid != request.base)
+        base = request.base
+        if request.overwrite:
+            found = chat.find_file(writer.save_edits(), request.path)
+            base = None if found is None else found.oid
+        oid = writer.edit_file(request.path, request.content.encode(), before=base)
+    head = chat.head()
+    changed = oid != base
+    changes = chat.changes(chat.manifest(head).parent_id, head) if changed and head else ()
+    return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=Change.each(changes))
 
 
 @operation(changes=True, errors=(404, 409))
@@ -399,14 +416,51 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
 
 
 @contextmanager
+def _state(
+    context: Context, chat: ChatStore, text: str
+) -> Iterator[tuple[str | None, str | None, Sequence[str]]]:
+    """Yield the id, the tree and the empty folders of a manifest; without text, of the folder now.
+
+    The id is that of the last manifest then, and the tree can be read within.
+    """
+    if text:
+        manifest_id = context.commit_id(chat, text)
+        state = chat.state(manifest_id)
+        yield manifest_id, state.tree, state.empty_folders
+        return
+    with chat.looking() as seen:
+        yield chat.head(), seen.tree, seen.notes.empty_folders
+
+
+def _content(context: Context, chat: ChatStore, path: str, text: str) -> bytes | None:
+    """Return a file of a manifest, or without text as a snapshot of the folder would have it now."""
+    if text or not chat.workspace.is_dir():
+        file = chat.find_file(context.commit_id(chat, text or "HEAD"), path)
+        return None if file is None else chat.store.read_blob(file.oid)
+    if check_path(path).kind == "refused":
+        return None
+    try:
+        with Folder.opened(chat.workspace) as root, root.parent_of(path) as (parent, name):
+            found = read_entry(parent, name, os.lstat(name, dir_fd=parent))
+    except OSError:
+        return None
+    if found is None or why_not_stored(path, found[1], chat.config):
+        return None
+    return found[1]
+
+
+def _blob(chat: ChatStore, oid: str) -> Blob:
+    """Return size and hash of a file that no commit has yet."""
+    content = chat.store.read_blob(oid)
+    return Blob(hashlib.sha256(content).hexdigest(), len(content))
+
+
+@contextmanager
 def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[list[FileChange]]:
     """Yield what differs; within, the files of the folder can be read."""
     before = chat.state(context.commit_id(chat, old)).tree if old else None
-    if new:
-        yield chat.tree_changes(before, chat.state(context.commit_id(chat, new)).tree)
-        return
-    with chat.looking() as seen:
-        yield chat.tree_changes(before, seen.tree)
+    with _state(context, chat, new) as (_, after, _folders):
+        yield chat.tree_changes(before, after)
 
 
 def _diff(

@@ -6,6 +6,8 @@
   and so on stand for ids of that project; uploads are objects of texts by file names
 - ``cli``: the command that does the same, without ``--json``
 - ``page``: the page that performs it, as METHOD PATH; the query of a POST is its form
+- ``mcp``: the built-in tool that performs it, and its arguments
+- ``python``: an expression of the Python API that performs it, with ``project`` and the ``chat`` c1
 - ``unknown``: fields that name nothing, so that the answer is 404
 - ``missing``: a field without which the request is invalid
 - ``hidden``: fields that name what the role ``guest`` may not see; the answer is the same 404
@@ -28,8 +30,10 @@ from pydantic import BaseModel
 from werkzeug.test import Client, TestResponse
 from werkzeug.wrappers import Response
 
+from covalt_git import Chat, open_project
 from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
+from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Operation, find
 from covalt_git.project import Project
@@ -178,6 +182,12 @@ def test_each_face_performs_the_operation(
         assert json.loads(capsys.readouterr().err)["error"] == "broken"
     if "page" in case:
         assert open_page(api, case["page"]).status_code == 418
+    if "mcp" in case:
+        with Context(root, partial(Project.open, root)) as context, pytest.raises(BrokenError):
+            run(context, "c1", BUILTINS[f"workspace:{case['mcp']['tool']}"], case["mcp"]["args"])
+    if "python" in case:
+        with open_project(root) as project, pytest.raises(BrokenError):
+            eval(case["python"], {"project": project, "chat": Chat(project._session, "c1")})
 
 
 def break_operation(operation: Operation[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import workspace_tools
 from covalt_git.models.commit_record import MessageRecord
+from covalt_git.operations.context import Context
 from covalt_git.workspaces import messages
 from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.commit_names import resolve
@@ -100,16 +101,15 @@ def test_each_name_means_the_same_to_every_face(world: World, names: dict[str, s
     asked = Api.of(world.root)
 
     with project.chats.open("c1") as chat, project.index() as index:
-        engine = project.engine()
 
         def api(name: str) -> str:
             answer: Any = asked.ask("get_workspace_manifest", chat_id="c1", manifest=name).json
             return str(answer.get("error") or answer["id"])
 
         def tool(name: str) -> str:
-            return str(
-                workspace_tools.log(engine, chat, {"manifest": name}).value["manifests"][0]["id"]
-            )
+            with Context.of(project) as context:
+                log = workspace_tools.log(context, "c1", {"manifest": name}).value
+            return str(log["manifests"][0]["id"])
 
         faces: dict[str, Face] = {
             "resolver": lambda name: resolve(chat, name),

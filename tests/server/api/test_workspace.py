@@ -294,12 +294,13 @@ def test_an_edited_file_is_a_state_and_in_the_folder(api: Api) -> None:
         "manifest_id": row["id"],
         "oid": blob_id("zwei ü\n".encode(), "sha1"),
         "changed": True,
+        "changes": row["changes"],
     }
     assert (api.workspace / "a.txt").read_text(encoding="utf-8") == "zwei ü\n"
     assert row["source"] == "edit"
     assert git(api.store, "log", "-1", "--format=%s", "main") == "edit: a.txt\n"
     again = answered(edit(api, "a.txt", "zwei ü\n", done["oid"]))
-    assert again == done | {"changed": False}
+    assert again == done | {"changed": False, "changes": []}
 
 
 def test_a_new_file_needs_no_base(api: Api) -> None:
