@@ -87,6 +87,7 @@ class Replay:
     Attributes:
         call_id: the call that was replayed.
         tool_id: its tool.
+        original_manifest_id: what the call made.
         branch: the branch that keeps the replay; None where it is not kept.
         manifest_id: what the replay made, if it is kept.
         differences: of the result, the status and the error, by JSON path.
@@ -100,6 +101,7 @@ class Replay:
 
     call_id: str
     tool_id: str
+    original_manifest_id: str
     branch: str | None
     manifest_id: str | None
     differences: tuple[Difference, ...]
@@ -288,6 +290,7 @@ def _compared(
     return Replay(
         call_id=manifest.record.id,
         tool_id=recorded.tool_id,
+        original_manifest_id=manifest.id,
         branch=there.on,
         manifest_id=post.id,
         differences=differences(_said(recorded), said),

@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.context import chat_argument, json_option, notes_json, project, written
-from covalt_git.models.commit_record import MessageRecord
+from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.operations import messages
 from covalt_git.text.display import shorten
-from covalt_git.workspaces import messages
-from covalt_git.workspaces.conversation import Conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from covalt_git.json_values import JsonObject
-    from covalt_git.workspaces.conversation import Message
-    from covalt_git.workspaces.messages import Place
-    from covalt_git.workspaces.writing import Writer
+    from covalt_git.operations.messages import MessagePlace, MessageRow
 
 _MOST_LETTERS = 72
 _INDENT = "  "
@@ -63,12 +56,16 @@ def add(
     After a --parent that others follow already it goes on a new branch.  Calls are made for a message
     with `covalt-git call CHAT TOOL --message ID`.
     """
-    words = MessageRecord(role=role, text=_text(text), ref=ref)
-
-    def work(writer: Writer) -> Place:
-        return messages.add(writer, words, parent=parent, branch=branch)
-
-    _go(chat_id, work, as_json=as_json)
+    place = ask(
+        messages.add_message,
+        chat_id=chat_id,
+        role=role,
+        text=_text(text),
+        ref=ref,
+        parent=parent,
+        branch=branch,
+    )
+    _print(chat_id, place, as_json=as_json)
 
 
 @command.command("list")
@@ -79,16 +76,15 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 
     Where several follow the same one, each says which of them it is.
     """
-    with project().chats.open(chat_id) as chat:
-        talk = Conversation.of(chat)
-        active = chat.active_branch()
-    found = list(talk.messages.values())
+    found = ask(messages.list_messages, chat_id=chat_id)
     if as_json:
-        output.as_json([one.model_dump() for one in found])
-    elif not found:
+        output.as_json(found)
+        return
+    if not found.messages:
         output.say(f"no messages yet; add one: covalt-git chat message add {chat_id} TEXT")
+    active = found.active_branch
     depths: dict[str | None, int] = {None: 0}
-    for one in found if not as_json else ():
+    for one in found.messages:
         depths[one.id] = depths[one.parent_id] + (one.siblings > 1 and one.parent_id is not None)
         at = one.manifest_id[: output.SHORT]
         names = ", ".join(f"*{name}" if name == active else name for name in one.branches)
@@ -102,21 +98,16 @@ def list_messages(chat_id: str, *, as_json: bool) -> None:
 @json_option
 def show(chat_id: str, message: str | None, *, as_json: bool) -> None:
     """Show a MESSAGE, by default the last one: its text, its place, and what its calls changed."""
-    with project().chats.open(chat_id) as chat:
-        talk = Conversation.of(chat)
-        found = talk.find(message)
-        began = chat.manifest(found.own_manifest_id).parent_id
-        changes = chat.changes(began, found.manifest_id)
+    found = ask(messages.get_message, chat_id=chat_id, message=message)
     if as_json:
-        listed = [output.change_json(change) for change in changes]
-        output.as_json(found.model_dump() | {"changes": listed})
+        output.as_json(found)
         return
     output.say(found.id, bold=True)
     output.say(f"{found.role}{_number(found)}, {found.created_at}, by {found.by}")
     if found.ref is not None:
         output.say(f"the application's id: {found.ref}")
     output.say(f"its files: {found.manifest_id[: output.SHORT]}")
-    output.changes(changes)
+    output.changes(found.changes)
     if found.text is not None:
         output.say()
         output.say(found.text, prose=True)
@@ -132,7 +123,8 @@ def retry(chat_id: str, message: str | None, branch: str | None, *, as_json: boo
 
     What is added there stands beside it.
     """
-    _go(chat_id, lambda writer: messages.retry(writer, message, branch=branch), as_json=as_json)
+    place = ask(messages.retry_message, chat_id=chat_id, message=message, branch=branch)
+    _print(chat_id, place, as_json=as_json)
 
 
 @command.command("edit")
@@ -157,12 +149,16 @@ def edit(
 
     The files are those that the MESSAGE began with.
     """
-    text = _text(text)
-
-    def work(writer: Writer) -> Place:
-        return messages.edit(writer, message, text=text, ref=ref, role=role, branch=branch)
-
-    _go(chat_id, work, as_json=as_json)
+    place = ask(
+        messages.edit_message,
+        chat_id=chat_id,
+        message=message,
+        text=_text(text),
+        ref=ref,
+        role=role,
+        branch=branch,
+    )
+    _print(chat_id, place, as_json=as_json)
 
 
 @command.command("switch")
@@ -171,7 +167,8 @@ def edit(
 @json_option
 def switch(chat_id: str, message: str, *, as_json: bool) -> None:
     """Go to the branch that leads farthest on from a MESSAGE; of several, the newest."""
-    _go(chat_id, lambda writer: messages.switch(writer, message), as_json=as_json)
+    place = ask(messages.switch_to_message, chat_id=chat_id, message=message)
+    _print(chat_id, place, as_json=as_json)
 
 
 @command.command("continue")
@@ -181,47 +178,31 @@ def switch(chat_id: str, message: str, *, as_json: bool) -> None:
 @json_option
 def go_on(chat_id: str, message: str | None, branch: str | None, *, as_json: bool) -> None:
     """Go on from a MESSAGE and its calls: on the branch that ends with it, or a new one."""
-
-    def work(writer: Writer) -> Place:
-        return messages.continue_from(writer, message, branch=branch)
-
-    _go(chat_id, work, as_json=as_json)
+    place = ask(messages.continue_message, chat_id=chat_id, message=message, branch=branch)
+    _print(chat_id, place, as_json=as_json)
 
 
-def _go(chat_id: str, work: Callable[[Writer], Place], *, as_json: bool) -> None:
-    """Make a step of the conversation, and tell where the chat is then."""
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            place = work(writer)
-        if as_json:
-            output.as_json(_place_json(place) | notes_json(writer))
-            return
-        output.changes(place.changes)
-        at = place.manifest_id[: output.SHORT] if place.manifest_id else "no manifest yet"
-        output.say(f"on {place.branch}, at {at}")
-        if place.message_id is None:
-            output.say("before the first message", dim=True)
-            return
-        message = Conversation.of(chat).find(place.message_id)
-        output.say(f"{_title(message)}", dim=True)
-        output.say(f"message {message.id}", dim=True)
+def _print(chat_id: str, place: MessagePlace, *, as_json: bool) -> None:
+    """Print where the chat is after a step of the conversation."""
+    if as_json:
+        output.as_json(place)
+        return
+    output.changes(place.changes)
+    at = place.manifest_id[: output.SHORT] if place.manifest_id else "no manifest yet"
+    output.say(f"on {place.branch}, at {at}")
+    if place.message_id is None:
+        output.say("before the first message", dim=True)
+        return
+    message = ask(messages.get_message, chat_id=chat_id, message=place.message_id)
+    output.say(f"{_title(message)}", dim=True)
+    output.say(f"message {message.id}", dim=True)
 
 
-def _place_json(place: Place) -> JsonObject:
-    return {
-        "branch": place.branch,
-        "manifest_id": place.manifest_id,
-        "message_id": place.message_id,
-        "changes": [output.change_json(change) for change in place.changes],
-    }
+def _title(message: MessageRow) -> str:
+    return f"{message.role}{_number(message)}: {shorten(message.title, _MOST_LETTERS)}"
 
 
-def _title(message: Message) -> str:
-    return f"{message.role}{_number(message)}: {shorten(message.line, _MOST_LETTERS)}"
-
-
-def _number(message: Message) -> str:
+def _number(message: MessageRow) -> str:
     return f" {message.number}/{message.siblings}" if message.siblings > 1 else ""
 
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.context import chat_argument, indexed, json_option, project, waiting, wrong_call
+from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.errors import CovaltError
 from covalt_git.text import display
-from covalt_git.workspaces import commit_names
 
 if TYPE_CHECKING:
-    from covalt_git.calls.replay import Keep, Ran, Replay
-    from covalt_git.json_values import JsonObject
-    from covalt_git.project import Project
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.operations.replays import RanAs, Replayed
 
 
 @click.command()
@@ -39,41 +35,33 @@ def command(
     """
     if kept and discard:
         raise wrong_call("give one of --keep and --discard")
-    keep: Keep = "always" if kept else "never" if discard else "different"
-    here = project()
-    with here.chats.open(chat_id) as chat:
-        try:
-            done = _replay(here, chat, call, keep, yes=yes, as_json=as_json)
-        finally:
-            indexed(here, chat)
-        original = chat.manifest(commit_names.resolve(chat, call)).id
+    keep = "always" if kept else "never" if discard else "different"
+    done = _replay(yes=yes, as_json=as_json, chat_id=chat_id, call_id=call, keep=keep)
     if as_json:
-        output.as_json(_json(done))
+        output.as_json(done)
     else:
-        _say(chat_id, original, done)
+        _say(chat_id, done)
     if not done.same:
         raise SystemExit(1)
 
 
-def _replay(
-    here: Project, chat: ChatStore, call: str, keep: Keep, *, yes: bool, as_json: bool
-) -> Replay:
-    """Replay a call; where a person has to be asked, ask the one at this terminal."""
-    from covalt_git.calls import replay  # noqa: PLC0415 - other commands of chats make no calls
+def _replay(*, yes: bool, as_json: bool, **which: str) -> Replayed:
+    """Replay a call; where a user has to approve it, ask the one at this terminal."""
+    from covalt_git.operations import replays  # noqa: PLC0415 - other commands of chats make no calls
 
-    engine = here.engine(waiting)
     try:
-        return replay.replay(engine, chat, call, approve=yes, keep=keep)
-    except replay.AsksFirstError as error:
-        if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return ask(replays.replay_call, **which, approve=yes)
+    except CovaltError as error:
+        asks = error.code == "asks_first" and not as_json
+        if not (asks and sys.stdin.isatty() and sys.stdout.isatty()):
             raise
         output.say(error.message, bold=True)
         if not click.confirm("run it again?"):
             raise
-    return replay.replay(engine, chat, call, approve=True, keep=keep)
+    return ask(replays.replay_call, **which, approve=True)
 
 
-def _say(chat_id: str, original: str, done: Replay) -> None:
+def _say(chat_id: str, done: Replayed) -> None:
     result = "another answer" if done.differences else "the same answer"
     others = bool(done.changes or done.empty_folders)
     files = "other files" if others else "the same files"
@@ -87,7 +75,7 @@ def _say(chat_id: str, original: str, done: Replay) -> None:
         output.say(f"  the empty folder {display.in_line(path)} is there only once")
     if not done.printed_the_same:
         output.say("it printed something else", dim=True)
-    if done.then.toolset.digest != done.now.toolset.digest:
+    if done.toolset_changed:
         output.say(f"the toolset has changed: {_code(done.then)} then, {_code(done.now)} now")
     if done.then.sandbox != done.now.sandbox:
         output.say(f"the sandbox was {done.then.sandbox} then, {done.now.sandbox} now")
@@ -96,31 +84,9 @@ def _say(chat_id: str, original: str, done: Replay) -> None:
             f"  ! {display.in_line(note.path)} was there and not stored: {note.reason}", fg="yellow"
         )
     if done.branch is not None:
-        short = original[: output.SHORT]
+        short = done.original_manifest_id[: output.SHORT]
         output.say(f"{done.branch} keeps it: covalt-git chat diff {chat_id} {short} {done.branch}")
 
 
-def _code(ran: Ran) -> str:
+def _code(ran: RanAs) -> str:
     return f"{ran.toolset.version} {ran.toolset.digest[:19]}"
-
-
-def _json(done: Replay) -> JsonObject:
-    return {
-        "call_id": done.call_id,
-        "tool_id": done.tool_id,
-        "same": done.same,
-        "differences": [asdict(one) for one in done.differences],
-        "changes": [output.change_json(change) for change in done.changes],
-        "empty_folders": list(done.empty_folders),
-        "printed_the_same": done.printed_the_same,
-        "toolset_changed": done.then.toolset.digest != done.now.toolset.digest,
-        "then": _ran_json(done.then),
-        "now": _ran_json(done.now),
-        "missing": [note.model_dump() for note in done.missing],
-        "branch": done.branch,
-        "manifest_id": done.manifest_id,
-    }
-
-
-def _ran_json(ran: Ran) -> JsonObject:
-    return {"toolset": ran.toolset.model_dump(), "sandbox": ran.sandbox}

@@ -34,7 +34,7 @@ class GetMessage(Request):
     """Which message."""
 
     chat_id: str = Field(max_length=200)
-    message: str = Field(max_length=200, description=_WHICH)
+    message: str | None = Field(None, max_length=200, description=f"{_WHICH} null: the last one.")
 
 
 class AddMessage(Request):
@@ -91,6 +91,7 @@ class MessageRow(Result):
     ref: str | None = Field(description="The application's own id.")
     role: str
     title: str = Field(description="The text in one line, or the application's id.")
+    text: str | None
     by: str
     created_at: str
     parent_id: str | None = Field(description="The message before it.")
@@ -106,12 +107,12 @@ class MessageList(Result):
     """A chat's messages, each behind its parent, siblings from the oldest on."""
 
     messages: tuple[MessageRow, ...]
+    active_branch: str
 
 
 class MessageDetail(MessageRow):
-    """A message with its text, and what changed from where it began to its last call."""
+    """A message, and what changed from where it began to its last call."""
 
-    text: str | None
     changes: tuple[Change, ...]
 
 
@@ -128,8 +129,12 @@ class MessagePlace(Result):
 @operation(errors=(404,))
 def list_messages(context: Context, request: ListMessages) -> MessageList:
     """List a chat's messages as the tree that retries and edits have made of them."""
-    talk = Conversation.of(context.chat(request.chat_id))
-    return MessageList(messages=tuple(MessageRow(**_row(one)) for one in talk.messages.values()))
+    chat = context.chat(request.chat_id)
+    found = Conversation.of(chat).messages.values()
+    return MessageList(
+        messages=tuple(MessageRow(**_row(one)) for one in found),
+        active_branch=chat.active_branch(),
+    )
 
 
 @operation(errors=(404,))
@@ -139,7 +144,7 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
     found = Conversation.of(chat).find(request.message)
     began = chat.manifest(found.own_manifest_id).parent_id
     changes = Change.each(chat.changes(began, found.manifest_id))
-    return MessageDetail(**_row(found), text=found.text, changes=changes)
+    return MessageDetail(**_row(found), changes=changes)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -203,8 +208,7 @@ def continue_message(context: Context, request: ContinueMessage) -> MessagePlace
 
 
 def _row(message: Message) -> JsonObject:
-    facts = message.model_dump(exclude={"text"})
-    return facts | {"title": message.line[:_TITLE]}
+    return message.model_dump() | {"title": message.line[:_TITLE]}
 
 
 def _place(place: Place, writer: Writer) -> MessagePlace:

@@ -47,6 +47,7 @@ class Replayed(Result):
 
     call_id: str
     tool_id: str
+    original_manifest_id: str = Field(description="The manifest that the call made.")
     same: bool = Field(description="Whether the answer and the files are the same.")
     differences: tuple[Difference, ...] = Field(description="Of result, status and error.")
     changes: tuple[Change, ...] = Field(description="The files that are others, then to now.")
@@ -82,6 +83,7 @@ def _replayed(done: Replay) -> Replayed:
     return Replayed(
         call_id=done.call_id,
         tool_id=done.tool_id,
+        original_manifest_id=done.original_manifest_id,
         same=done.same,
         differences=tuple(
             Difference(path=one.path, then=one.then, now=one.now) for one in done.differences

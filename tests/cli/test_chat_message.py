@@ -48,7 +48,7 @@ def test_a_conversation_is_a_tree(root: Path) -> None:
     say(root, "chat", "message", "retry", "c1")
     told(root, "add", "c1", "Or this", "--role", "assistant")
     told(root, "edit", "c1", one, "Make a blue page")
-    listed = told(root, "list", "c1")
+    listed = told(root, "list", "c1")["messages"]
     lines = say(root, "chat", "message", "list", "c1").splitlines()
 
     assert call["message_id"] == two
@@ -90,7 +90,10 @@ def test_a_text_is_read_from_the_input(root: Path) -> None:
     say(root, "chat", "message", "add", "c1", "-", given="two\nlines\n")
     say(root, "chat", "message", "edit", "c1", told(root, "show", "c1")["id"], "-", given="three\n")
 
-    assert [one["text"] for one in told(root, "list", "c1")] == ["two\nlines\n", "three\n"]
+    assert [one["text"] for one in told(root, "list", "c1")["messages"]] == [
+        "two\nlines\n",
+        "three\n",
+    ]
 
 
 def test_switch_and_continue_go_where_they_say(root: Path) -> None:
@@ -109,7 +112,7 @@ def test_an_empty_conversation_says_how_to_begin(root: Path) -> None:
     said = say(root, "chat", "message", "list", "c1")
 
     assert said == "no messages yet; add one: covalt-git chat message add c1 TEXT\n"
-    assert told(root, "list", "c1") == []
+    assert told(root, "list", "c1")["messages"] == []
 
 
 @pytest.mark.parametrize(

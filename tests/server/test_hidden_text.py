@@ -144,7 +144,7 @@ def test_names_of_files_are_escaped_on_pages_and_come_back_as_they_are(
 @pytest.mark.usefixtures("api")
 def test_a_message_keeps_its_joiners_and_hides_nothing(face: str, root: Path) -> None:
     covalt(root, "chat", "message", "add", "c1", f"{PERSIAN} \u2764\ufe0f a\U000e0041")
-    (message,) = json.loads(covalt(root, "chat", "message", "list", "c1", "--json"))
+    (message,) = json.loads(covalt(root, "chat", "message", "list", "c1", "--json"))["messages"]
 
     if face == "terminal":
         shown = covalt(root, "chat", "message", "show", "c1", message["id"])
