@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.calls import PendingCall, ToolsetVersion
 from covalt_git.models.commit_record import CallRecord, CommitRecord, MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
 from covalt_git.toolsets.new_project import SAMPLES, create_project, sample_toolset
-from covalt_git.toolsets.toolset import STATE_FOLDER
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chats import Chats
 from covalt_git.workspaces.writing import writing

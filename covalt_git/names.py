@@ -25,6 +25,9 @@ MAX_TOOL_PATH = 128
 BUILTIN_NAMESPACE = "workspace"
 """The namespace of the built-in tools, so that no toolset can have it."""
 
+PERSON = "local"
+"""The id of the principal that is the user of this machine."""
+
 RESERVED_TOOLSET_IDS = frozenset({"state", "locks", BUILTIN_NAMESPACE})
 """Folders of ``toolsets/`` that the machine writes, and the built-in tools' namespace."""
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import Principal
 from covalt_git.catalog.catalog import Catalog
-from covalt_git.index.index import Index
+from covalt_git.index.tool_queries import ToolQueries
+from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG, find_root
+from covalt_git.names import PERSON
 from covalt_git.system.file_cache import FileCache
 from covalt_git.system.fork_pool import ignore_progress
-from covalt_git.toolsets.project_files import read_config
-from covalt_git.workspaces.chats import Chats
-from covalt_git.workspaces.writing import PATIENCE_S, PERSON, Writer, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +25,11 @@ if TYPE_CHECKING:
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.background import Follower
     from covalt_git.calls.engine import Engine
+    from covalt_git.index.index import Index
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.workspaces.chats import ChatStore, OneChat
+    from covalt_git.workspaces.chats import Chats, ChatStore, OneChat
     from covalt_git.workspaces.locking import Place
+    from covalt_git.workspaces.writing import Writer
 
 _OPENED = FileCache()
 
@@ -64,6 +65,8 @@ class Project:
     @property
     def chats(self) -> Chats:
         """The chats of the principal."""
+        from covalt_git.workspaces.chats import Chats  # noqa: PLC0415 - tools are listed without chats
+
         maker = None if self.principal.id == PERSON else self.principal.id
         folder = self.root / "data" / "chats"
         return Chats(folder, self.config.workspace, maker, self.only_chat)
@@ -75,12 +78,20 @@ class Project:
 
     def index(self) -> Index:
         """Open the index; close it after use."""
+        from covalt_git.index.index import Index  # noqa: PLC0415 - it loads the store of chats
+
         return Index.of_project(self.root, self.config.workspace, self.told)
+
+    def tool_index(self) -> ToolQueries:
+        """Open the index for what it has of toolsets; close it after use."""
+        return ToolQueries.of_project(self.root, self.config.workspace, self.told)
 
     def writing(
         self, chat: ChatStore, waiting: Callable[[Place], None] | None = None
     ) -> AbstractContextManager[Writer]:
         """Hold a chat's lock, after all who came before; ``waiting`` is told the place in the queue."""
+        from covalt_git.workspaces.writing import PATIENCE_S, writing  # noqa: PLC0415 - as above
+
         return writing(chat, by=self.principal.id, timeout_s=PATIENCE_S, waiting=waiting)
 
     def engine(

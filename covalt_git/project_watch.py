@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.index.toolset_signatures import Seen, is_as_seen, read_seen
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.names import new_id
 from covalt_git.system.file_events import CannotWatchError, FolderEvents, tells_all
 from covalt_git.toolsets.project_files import CheckedToolset, ProjectReading, read_around
-from covalt_git.toolsets.toolset import toolset_ids
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.calls.engine import Request
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from covalt_git.toolsets.project_files import BrokenConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path

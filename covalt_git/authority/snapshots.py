@@ -19,14 +19,13 @@ from covalt_git.errors import Problem
 from covalt_git.git_objects.revisions import submodules, write_folder
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
-from covalt_git.manifests.state_files import read_lock, read_state
-from covalt_git.manifests.toolset_files import MANIFEST, Contents
+from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock, read_state
+from covalt_git.manifests.toolset_files import MANIFEST, STATE_FOLDER, Contents, toolset_ids
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.problems import codes
 from covalt_git.toolsets.project_files import CheckedToolset, read_around
-from covalt_git.toolsets.tool_locks import LOCK_FOLDER
-from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,6 +14,7 @@ from covalt_git.calls import call_secrets
 from covalt_git.calls.background import Installing
 from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.calls import CallError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
@@ -22,7 +23,7 @@ from covalt_git.models.tool_lock import locked_tool
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime.jobs import Outcome
 from covalt_git.system.file_cache import signature
-from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.locking import CancelledError
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from covalt_git.access import decide, sees_everything
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.database import IndexUnusableError
-from covalt_git.index.index import Index
+from covalt_git.index.tool_queries import ToolQueries
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.tool import WHY_HELD_BACK, Tool
 from covalt_git.names import BadNameError, ToolId, is_id
-from covalt_git.toolsets.toolset import Toolset, toolset_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.prompts import Given, Prompt, Resource
+    from covalt_git.toolsets.toolset import Toolset
 
 
 class BrokenToolsetError(CovaltError):
@@ -100,7 +101,9 @@ class Catalog:
         """Return those of the tools that exist for the principal."""
         return [tool for tool in tools if self._decide("see", tool).allowed]
 
-    def search(self, index: Index, text: str, *, limit: int, toolset_id: str = "") -> list[Tool]:
+    def search(
+        self, index: ToolQueries, text: str, *, limit: int, toolset_id: str = ""
+    ) -> list[Tool]:
         """Return the tools most like a query, of those that exist for the principal, the best first.
 
         At most ``limit``, and only a toolset's where one is named.  The index is asked as it is.
@@ -113,11 +116,11 @@ class Catalog:
         found = [index.tool(tool_id) for tool_id in index.search(text, is_wanted, limit)]
         return self.visible(tool for tool in found if tool is not None)
 
-    def prompts(self, index: Index) -> list[Given[Prompt]]:
+    def prompts(self, index: ToolQueries) -> list[Given[Prompt]]:
         """Return the prompts of toolsets that exist for the principal, by their ids."""
         return [given for given in index.prompts() if self.sees(given.id)]
 
-    def resources(self, index: Index) -> list[Given[Resource]]:
+    def resources(self, index: ToolQueries) -> list[Given[Resource]]:
         """Return the resources of toolsets that exist for the principal, by their ids."""
         return [given for given in index.resources() if self.sees(given.id)]
 
@@ -132,7 +135,7 @@ class Catalog:
         """Tell whether a toolset exists for the principal: whether some tool of it would.
 
         ``tool_ids`` are those that it declares now; None where nobody knows which those are, because
-        its manifest cannot be read (see :meth:`Index.toolset_tools`).
+        its manifest cannot be read (see :meth:`ToolQueries.toolset_tools`).
         """
         if not is_id(toolset_id):  # a folder that no pattern of a role could name
             return sees_everything(self.config, self.principal)
@@ -222,7 +225,7 @@ class Catalog:
     def _tool_ids(self) -> dict[str, list[str] | None]:
         """Return all that may be named as the nearest: from the index, which spares reading it all."""
         try:
-            with Index.of_project(self.root, self.config.workspace) as index:
+            with ToolQueries.of_project(self.root, self.config.workspace) as index:
                 index.sync_toolsets()
                 return index.toolset_tools()
         except IndexUnusableError:
@@ -251,7 +254,7 @@ class Catalog:
         if toolset_cache.owner_of(self.root, namespace) is not None:
             return ""
         try:
-            with Index.of_project(self.root, self.config.workspace) as index:
+            with ToolQueries.of_project(self.root, self.config.workspace) as index:
                 found = index.toolsets_with_server(namespace)
         except IndexUnusableError:
             return ""

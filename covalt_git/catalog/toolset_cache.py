@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git.manifests.reading import shown_path
-from covalt_git.manifests.state_files import read_lock
+from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, read_lock
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.system.file_cache import FileCache
-from covalt_git.toolsets.tool_locks import LOCK_FOLDER, lock_file
-from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset, toolset_ids
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +29,8 @@ def toolset(root: Path, toolset_id: str, ids: Sequence[str] | None = None) -> To
     ``ids`` are those of all toolsets, if known: a toolset depends on them, as no server may have the
     name of another one.
     """
+    from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - lists read the index only
+
     others = toolset_ids(root / "toolsets") if ids is None else ids
     files = _files_of(root, toolset_id)
     return _READ.get((root, toolset_id, *others), files, lambda: read_toolset(root, toolset_id))

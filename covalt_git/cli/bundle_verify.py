@@ -11,7 +11,7 @@ from covalt_git.cli import output
 from covalt_git.cli.context import as_admin, json_option
 from covalt_git.errors import CovaltError
 from covalt_git.installs.verify import verify_file, verify_toolset
-from covalt_git.toolsets.toolset import toolset_ids
+from covalt_git.manifests.toolset_files import toolset_ids
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject

@@ -11,9 +11,9 @@ from covalt_git.cli import output
 from covalt_git.cli.context import json_option
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import find_root
 from covalt_git.runtime import machine, probing, sandbox
-from covalt_git.toolsets.project_files import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.context import json_option, project, synced, wrong_call
-from covalt_git.index.index import Index
+from covalt_git.index.revision import write_revision
 
 if TYPE_CHECKING:
     from covalt_git.project import Project
@@ -52,7 +52,7 @@ def rebuild(revision: str | None, out: Path | None, *, as_json: bool) -> None:
 def _rebuild_at(opened: Project, revision: str, out: Path | None, *, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         made = Path(name) / "index.db"
-        commit, counts = Index.at_revision(opened.root, revision, made, opened.told)
+        commit, counts = write_revision(opened.root, revision, made, opened.told)
         file = out or opened.root / "data" / f"index-{commit[: output.SHORT]}.db"
         if out is not None and out.exists():
             raise wrong_call(f"{str(out)!r} is there already")

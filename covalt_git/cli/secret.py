@@ -13,7 +13,8 @@ from covalt_git.cli.context import as_admin, json_option
 from covalt_git.credentials.command import SecretCommand, SecretCommandError
 from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, UnknownNameError
-from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject

@@ -25,11 +25,10 @@ from covalt_git.gateway.resources import Resources
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.manifests.project_root import CONFIG
-from covalt_git.names import new_id
+from covalt_git.names import PERSON, new_id
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
-from covalt_git.workspaces.writing import PERSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable

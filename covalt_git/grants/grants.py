@@ -8,6 +8,7 @@ from covalt_git import timestamps
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.requested import receivers
 from covalt_git.hosts import HostRule
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import process_facts, server_facts
 from covalt_git.models.toolset_state import (
     NetworkGrant,
@@ -23,7 +24,7 @@ from covalt_git.toolsets.state_store import (
     state_file,
     update_state,
 )
-from covalt_git.toolsets.toolset import Toolset, read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import one_at_a_time
 from covalt_git.toolsets.version_store import keep_as_it_is
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import UnknownNameError
+from covalt_git.index import chat_rows
 from covalt_git.index.history import (
     ALL_BRANCHES,
     ALL_PARENTS,
@@ -20,12 +21,13 @@ from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.workspaces import commit_names
-from covalt_git.workspaces.chats import HEADS
+from covalt_git.workspaces.chats import HEADS, Chats
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from covalt_git.index.chat_rows import Damaged
     from covalt_git.index.synced_index import Result, Value
     from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chats import ChatStore
@@ -41,6 +43,27 @@ class Blob(NamedTuple):
 @dataclass(slots=True)
 class ChatQueries(SyncedIndex):
     """The chats of a project, their commits, calls and approvals."""
+
+    @property
+    def chats(self) -> Chats:
+        """The chats."""
+        return Chats(self.root / "data" / "chats", self.workspace)
+
+    def synchronize(self) -> None:
+        """Update the rows of changed chats; the rows of a damaged one stay."""
+        chat_rows.sync_chats(self.connection, self.chats)
+
+    def sync_chats(self) -> list[Damaged]:
+        """Update the rows of changed chats; return the chats with a damaged store, and the errors."""
+        return self.trusted(lambda: chat_rows.sync_chats(self.connection, self.chats))
+
+    def sync_chat(self, chat: ChatStore) -> None:
+        """Update the rows of one chat."""
+        self.trusted(lambda: chat_rows.sync_chat(self.connection, chat))
+
+    def sync_new_chats(self) -> None:
+        """Add the chats that have no row yet, except damaged ones."""
+        self.trusted(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
 
     def chat_rows(self, limit: int | None = None) -> list[JsonObject]:
         """Return every chat's row, or the newest ones, with how many manifests and calls it has.

@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.revisions import write_folder
+from covalt_git.index import chat_rows, database
 from covalt_git.index.chat_queries import ChatQueries
 from covalt_git.index.tool_queries import ToolQueries
-from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.system.fork_pool import ignore_progress
-from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from covalt_git.index.chat_rows import Damaged
 
 
 @dataclass(slots=True)
 class Index(ToolQueries, ChatQueries):
     """The open index of one project.  Close it after use; one thread at a time."""
 
-    @classmethod
-    def at_revision(
-        cls,
-        root: Path,
-        revision: str,
-        file: Path,
-        told: Callable[[int, int], None] = ignore_progress,
-    ) -> tuple[str, dict[str, int]]:
-        """Write an index of the project's toolsets at a commit into a new file.
+    def synchronize(self) -> None:
+        """Update all rows."""
+        self._synchronize()
 
-        It has no chats, as they are not checked in.  The same commit always gives the same rows.  The
-        index and the files of the project are not changed.
+    def rebuild(self) -> None:
+        """Rebuild every row from the files and the chat stores; readers see the old rows until the end."""
+        self.trusted(self._rebuild)
 
-        Returns:
-            The id of the commit, and the number of rows of each table.
+    def sync(self) -> list[Damaged]:
+        """Update all rows; return the chats with a damaged store, and the errors."""
+        return self.trusted(self._synchronize)
 
-        Raises:
-            UnknownRevisionError: when the repository has no such commit.
-            FileExistsError: when the file already exists.
-        """
-        with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
-            past = Path(name)
-            commit = write_folder(root / "toolsets", revision, past / "toolsets")
-            made = past / "index.db"
-            with cls.open(past, Chats(past / "chats", WorkspaceConfig()), made, told) as index:
-                index.sync_toolsets()
-                # Signatures of files are of this checkout, not of the commit.
-                index.connection.execute("UPDATE toolset_readings SET signature = '', paths = x''")
-                counts = index.counts()
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("xb") as target, made.open("rb") as source:
-                shutil.copyfileobj(source, target)
-        return commit, counts
+    def _rebuild(self) -> None:
+        with database.transaction(self.connection):
+            database.empty(self.connection)
+            self._synchronize()
+
+    def _synchronize(self) -> list[Damaged]:
+        ToolQueries.synchronize(self)
+        return chat_rows.sync_chats(self.connection, self.chats)

@@ -11,19 +11,16 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import ValidationError
 
-from covalt_git.index import chat_rows, database, toolset_rows
+from covalt_git.index import database
 from covalt_git.json_values import canonical_json
 from covalt_git.system.fork_pool import ignore_progress
-from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from covalt_git.index.chat_rows import Damaged
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.workspaces.chats import ChatStore
 
     Value = str | int | None
 
@@ -46,10 +43,14 @@ _JSON = {
 
 @dataclass(slots=True)
 class SyncedIndex:
-    """Connection to the index of a project; one thread at a time."""
+    """Connection to the index of a project; one thread at a time.
+
+    Subclasses have the queries and synchronize the rows that these read, so that a command that reads
+    no chat does not load the store of chats.
+    """
 
     root: Path
-    chats: Chats
+    workspace: WorkspaceConfig
     path: Path
     connection: sqlite3.Connection
     told: Callable[[int, int], None] = ignore_progress
@@ -58,7 +59,7 @@ class SyncedIndex:
     def open(
         cls,
         root: Path,
-        chats: Chats,
+        workspace: WorkspaceConfig,
         path: Path,
         told: Callable[[int, int], None] = ignore_progress,
     ) -> Self:
@@ -66,7 +67,7 @@ class SyncedIndex:
 
         ``told`` receives the progress of a sync: the number of toolsets read, and of all toolsets.
         """
-        return cls(root, chats, path, database.connect(path), told)
+        return cls(root, workspace, path, database.connect(path), told)
 
     @classmethod
     def of_project(
@@ -76,8 +77,7 @@ class SyncedIndex:
         told: Callable[[int, int], None] = ignore_progress,
     ) -> Self:
         """Open the index of the project at ``root``; ``told`` as of :meth:`open`."""
-        data = root / "data"
-        return cls.open(root, Chats(data / "chats", workspace), data / "index.db", told)
+        return cls.open(root, workspace, root / "data" / "index.db", told)
 
     def __enter__(self) -> Self:
         return self
@@ -85,41 +85,9 @@ class SyncedIndex:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    def rebuild(self) -> None:
-        """Rebuild every row from the files and the chat stores; readers see the old rows until the end."""
-        self.trusted(self._rebuild)
-
-    def sync(self) -> list[Damaged]:
-        """Update all rows; return the chats with a damaged store, and the errors."""
-        return self.trusted(self._sync)
-
-    def sync_toolsets(self) -> None:
-        """Update the rows of changed toolsets."""
-        self.trusted(self._sync_toolsets)
-
-    def sync_chats(self) -> list[Damaged]:
-        """Update the rows of changed chats; return the chats with a damaged store, and the errors."""
-        return self.trusted(lambda: chat_rows.sync_chats(self.connection, self.chats))
-
-    def sync_chat(self, chat: ChatStore) -> None:
-        """Update the rows of one chat."""
-        self.trusted(lambda: chat_rows.sync_chat(self.connection, chat))
-
-    def sync_new_chats(self) -> None:
-        """Add the chats that have no row yet, except damaged ones."""
-        self.trusted(lambda: chat_rows.sync_new_chats(self.connection, self.chats))
-
-    def _rebuild(self) -> None:
-        with database.transaction(self.connection):
-            database.empty(self.connection)
-            self._sync()
-
-    def _sync_toolsets(self) -> None:
-        toolset_rows.sync_toolsets(self.connection, self.root, self.told)
-
-    def _sync(self) -> list[Damaged]:
-        self._sync_toolsets()
-        return chat_rows.sync_chats(self.connection, self.chats)
+    def synchronize(self) -> None:
+        """Update the rows that the queries of the class read."""
+        raise NotImplementedError
 
     def read(
         self,
@@ -149,7 +117,7 @@ class SyncedIndex:
         for _ in range(_MOST_TRIES):
             try:
                 if failed is not None:
-                    self._sync()
+                    self.synchronize()
                 return work()
             except sqlite3.IntegrityError:
                 raise  # a row that the schema refuses is a mistake of ours

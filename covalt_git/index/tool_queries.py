@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem
-from covalt_git.index import search
+from covalt_git.index import search, toolset_rows
 from covalt_git.index.synced_index import SyncedIndex, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.models.prompts import Given, Prompt, Resource
@@ -27,6 +27,14 @@ _MOST_TOOLS = 1 << 14
 @dataclass(slots=True)
 class ToolQueries(SyncedIndex):
     """The toolsets of a project: their tools, prompts, resources, MCP servers, files and problems."""
+
+    def synchronize(self) -> None:
+        """Update the rows of changed toolsets."""
+        toolset_rows.sync_toolsets(self.connection, self.root, self.told)
+
+    def sync_toolsets(self) -> None:
+        """Update the rows of changed toolsets, also where the index is damaged."""
+        self.trusted(lambda: ToolQueries.synchronize(self))
 
     def toolsets(self) -> list[JsonObject]:
         """Return every toolset's row.

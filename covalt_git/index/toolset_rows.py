@@ -13,10 +13,10 @@ from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searched_text
 from covalt_git.index.toolset_signatures import Seen, is_as_seen, read_seen
 from covalt_git.manifests.override_keys import overridden_tool, override_key
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.names import ToolId
 from covalt_git.system.fork_pool import each, ignore_progress
-from covalt_git.toolsets.toolset import toolset_ids
 
 if TYPE_CHECKING:
     import sqlite3

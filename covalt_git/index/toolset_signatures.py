@@ -14,12 +14,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.system.file_cache import CHANGED, MODE, TICK_NS, Facts, digest, facts_of, lstat
-from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset, read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from covalt_git.toolsets.toolset import Toolset
 
 _MOST_LOOKS = 6
 
@@ -62,6 +64,8 @@ def read_seen(root: Path, toolset_id: str) -> tuple[Seen, Toolset]:
     So what changes while it is read changes its signature too.
     """
     seen = see(root / "toolsets", toolset_id)
+    from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - mostly nothing changed
+
     toolset = read_toolset(root, toolset_id)
     if toolset.beside:  # which only its manifest could tell
         seen = see(root / "toolsets", toolset_id, toolset.beside)

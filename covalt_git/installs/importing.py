@@ -15,10 +15,10 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs.staging import fsync_all, incoming
 from covalt_git.installs.updating import merge_incoming, state_of
 from covalt_git.manifests.state_files import write_state
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
-from covalt_git.toolsets.toolset import STATE_FOLDER, toolset_ids
 from covalt_git.toolsets.update_lock import changing
 from covalt_git.toolsets.version_store import keep
 

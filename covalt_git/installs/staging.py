@@ -18,11 +18,11 @@ from covalt_git.bundles.archive_reader import BadBundleError, Entry, read_folder
 from covalt_git.errors import CovaltError
 from covalt_git.installs.pending_imports import Bundle, shown_source
 from covalt_git.installs.signatures import verify
+from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.problems import codes
 from covalt_git.system import atomic_write
-from covalt_git.toolsets.project_files import read_config
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import STAGED
 

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
-from covalt_git.manifests.toolset_files import read_bundle_files
+from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.tool_locks import locks_of_toolset
-from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset
 from covalt_git.toolsets.update_lock import GONE, one_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from covalt_git.toolsets.toolset import Toolset
 
 
 class NotInGitError(CovaltError):

@@ -15,9 +15,10 @@ from covalt_git.grants.status import changes
 from covalt_git.installs.signatures import SignerChangedError, check_signer
 from covalt_git.installs.staging import stage
 from covalt_git.manifests.reading import shown_path
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.tool_locks import locks_of_toolset
-from covalt_git.toolsets.toolset import STATE_FOLDER, read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from covalt_git.models.toolset_state import Signer

@@ -28,6 +28,14 @@ _MAX_LOCK_BYTES = 64 << 20
 _MAX_LOCK_NODES = 5_000_000
 
 
+LOCK_FOLDER = "locks"
+
+
+def lock_file(root: Path, namespace: str) -> Path:
+    """Return the file of what a server or source of that namespace gave."""
+    return root / "toolsets" / LOCK_FOLDER / f"{namespace}.yaml"
+
+
 def read_state(file: Path, shown: str) -> Reading[ToolsetState]:
     """Read a toolset's state; a file that is not there is the state of a toolset of our own."""
     if not file.exists():

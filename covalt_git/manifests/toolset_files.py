@@ -8,18 +8,20 @@ import shlex
 import stat
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import Problem
 from covalt_git.json_values import canonical_json
+from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.paths import check_path
 from covalt_git.problems import codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 MANIFEST = "toolset.yaml"
+STATE_FOLDER = "state"
 MAX_FILES = 5_000
 MAX_FILE_BYTES = 64 << 20
 
@@ -210,3 +212,28 @@ def _kind(path: str) -> FileKind:
     if path.endswith(".py"):
         return "python"
     return "artifact" if path.startswith("artifacts/") else "asset"
+
+
+def toolset_ids(folder: Path) -> list[str]:
+    """Return the names of the folders that are toolsets or want to be, sorted.
+
+    A folder whose name is not text is none: nobody could write its id.
+    """
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as entries:
+        return sorted(
+            entry.name
+            for entry in entries
+            if _is_folder(entry)
+            and entry.name not in RESERVED_TOOLSET_IDS
+            and not entry.name.startswith((".", "__"))
+            and readable(entry.name) == entry.name
+        )
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Tell a folder, or a link to one; a link may also lead nowhere, or in a circle."""
+    if entry.is_symlink():
+        return Path(entry.path).is_dir()
+    return entry.is_dir()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.index.index import Index
+    from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.models.commit_record import WorkspaceNotes
     from covalt_git.project import Project
     from covalt_git.workspaces.chats import ChatStore
@@ -74,6 +75,7 @@ class Context:
         self._report_notes = report_notes
         self._chats: dict[str, ChatStore] = {}
         self._index: Index | None = None
+        self._tool_index: ToolQueries | None = None
         self._read_toolsets = False
 
     @classmethod
@@ -93,9 +95,10 @@ class Context:
         """Close the chats and the index."""
         while self._chats:
             self._chats.popitem()[1].store.close()
-        if self._index is not None:
-            self._index.connection.close()
-            self._index = None
+        for index in (self._index, self._tool_index):
+            if index is not None:
+                index.connection.close()
+        self._index = self._tool_index = None
 
     @cached_property
     def project(self) -> Project:
@@ -139,16 +142,19 @@ class Context:
             self._index = self.project.index()
         return self._index
 
-    def toolset_index(self) -> Index:
+    def toolset_index(self) -> ToolQueries:
         """Return the index with the toolsets as their files are now; they are read once a context.
 
         Raises:
             IndexUnusableError: when it can be neither read nor created.
         """
+        index = self._index or self._tool_index
+        if index is None:
+            index = self._tool_index = self.project.tool_index()
         if not self._read_toolsets:
-            self.index().sync_toolsets()
+            index.sync_toolsets()
             self._read_toolsets = True
-        return self.index()
+        return index
 
     def chat(self, chat_id: str) -> ChatStore:
         """Return a chat, open for reading until the context is closed.

@@ -24,9 +24,9 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.http import http_app
 from covalt_git.gateway.service import Gateway
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.serving.error_answer import send_error
-from covalt_git.toolsets.project_files import BrokenConfigError
 from covalt_git.workspaces.chats import OneChat
 
 if TYPE_CHECKING:

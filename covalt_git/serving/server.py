@@ -13,6 +13,7 @@ from covalt_git.calls.background import RUNNING
 from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
+from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.listen_socket import OWN_HOSTS, Listener, listen
@@ -21,7 +22,6 @@ from covalt_git.serving.router import router, told
 from covalt_git.serving.server_registry import announced
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from covalt_git.toolsets.project_files import read_config
 from covalt_git.workspaces import watches
 from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError, WrongCallError
 from covalt_git.manifests.reading import shown_path
-from covalt_git.manifests.state_files import read_lock, write_lock
+from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.names import local_names
 from covalt_git.toolsets.state_store import changeable, find_toolset, update_state
-from covalt_git.toolsets.tool_locks import lock_file, lock_namespaces
-from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_git.toolsets.tool_locks import lock_namespaces
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.update_lock import one_at_a_time
 
 if TYPE_CHECKING:

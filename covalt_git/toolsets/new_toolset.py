@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.names import (
     BUILTIN_NAMESPACE,
     MAX_ID,
@@ -27,7 +28,6 @@ from covalt_git.names import (
 from covalt_git.system import atomic_write
 from covalt_git.toolsets.new_project import SCHEMAS, toolset_modeline, write_schemas
 from covalt_git.toolsets.project_files import declared_namespaces
-from covalt_git.toolsets.toolset import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,12 +13,13 @@ from covalt_git.errors import CovaltError, Problem, UnknownNameError
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.reading import Reading, check
 from covalt_git.manifests.state_files import write_state
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_manifest import ToolOverride
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BadNameError, ToolId
 from covalt_git.toolsets.effective_tools import enabled_by_toolset
 from covalt_git.toolsets.state_store import changeable, state_file
-from covalt_git.toolsets.toolset import Toolset, read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import one_at_a_time
 
 if TYPE_CHECKING:

@@ -7,31 +7,25 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from covalt_git.checks.text_files import check_text, without
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import Problem
 from covalt_git.manifests.override_keys import namespace_of
-from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
-from covalt_git.manifests.state_files import read_lock
-from covalt_git.manifests.toolset_files import MANIFEST, readable
-from covalt_git.models.project_config import ProjectConfig
+from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock
+from covalt_git.manifests.toolset_files import MANIFEST, STATE_FOLDER, readable, toolset_ids
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.names import BUILTIN_NAMESPACE, RESERVED_TOOLSET_IDS, id_key
 from covalt_git.problems import codes
 from covalt_git.system.fork_pool import each, ignore_progress
-from covalt_git.toolsets.tool_locks import LOCK_FOLDER, check_lock
-from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.toolsets.tool_locks import check_lock
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from covalt_git.manifests.model_errors import Loc
-
-
-class BrokenConfigError(CovaltError):
-    """``covalt.yaml`` cannot be used: nothing is done on a guess at what it allows."""
-
-    code = "broken_config"
+    from covalt_git.models.project_config import ProjectConfig
 
 
 class CheckedToolset(NamedTuple):
@@ -82,20 +76,6 @@ class ProjectReading(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def read_config(root: Path) -> ProjectConfig:
-    """Return what ``covalt.yaml`` says.
-
-    Raises:
-        BrokenConfigError: with everything that is wrong with it.
-    """
-    reading = _read_config(root)
-    if reading.value is None:
-        raise BrokenConfigError(
-            f"{CONFIG} cannot be used", hint="covalt-git validate", problems=reading.problems
-        )
-    return reading.value
-
-
 def read_project(root: Path, told: Callable[[int, int], None] = ignore_progress) -> ProjectReading:
     """Read and check everything that is checked in, on every core.  Never raises for what files hold.
 
@@ -118,7 +98,7 @@ def _checked(root: Path, name: str) -> tuple[tuple[Any, ...], list[tuple[Any, ..
 
 def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectReading:
     """Read and check all but the toolsets themselves, which were read before."""
-    config = _read_config(root)
+    config = config_reading(root)
     problems = [
         *_config_problems(config),
         *(problem for one in toolsets for problem in one.problems),
@@ -128,10 +108,6 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)
     return ProjectReading(root, config.value, toolsets, tuple(sorted(set(problems))))
-
-
-def _read_config(root: Path) -> Reading[ProjectConfig]:
-    return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)
 
 
 def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.state_files import read_state, write_state
-from covalt_git.toolsets.toolset import STATE_FOLDER, Toolset, read_toolset, toolset_ids
+from covalt_git.manifests.toolset_files import STATE_FOLDER, toolset_ids
+from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import one_at_a_time
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from covalt_git.checks.text_files import check_text, without
 from covalt_git.json_values import json_schema
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import shown_path
-from covalt_git.manifests.state_files import parsed_lock, read_lock
+from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, parsed_lock, read_lock
 from covalt_git.names import RESERVED_TOOLSET_IDS
 from covalt_git.problems import codes
 from covalt_git.templating.references import texts
@@ -32,15 +32,8 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
-LOCK_FOLDER = "locks"
-
 _MAX_TOLD = 20
 """How many hidden characters are told of one tool."""
-
-
-def lock_file(root: Path, namespace: str) -> Path:
-    """Return the file of what a server or source of that namespace gave."""
-    return root / "toolsets" / LOCK_FOLDER / f"{namespace}.yaml"
 
 
 def lock_namespaces(

@@ -6,10 +6,8 @@ can be shown in place, and is not sound: none of its tools may be called.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.checks.module_names import check_names
@@ -27,29 +25,29 @@ from covalt_git.checks.toolset_checks import Sources, check_manifest, read_sourc
 from covalt_git.errors import Problem
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import Reading, read_text, read_yaml, shown_path
-from covalt_git.manifests.state_files import read_state
+from covalt_git.manifests.state_files import LOCK_FOLDER, read_state
 from covalt_git.manifests.toolset_files import (
     MANIFEST,
+    STATE_FOLDER,
     BundleFiles,
     Contents,
     read_bundle,
-    readable,
 )
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
-from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, suggest_id
+from covalt_git.names import is_id, suggest_id
 from covalt_git.problems import codes
 from covalt_git.toolsets.effective_tools import effective_server_tools, effective_tools, is_on
 from covalt_git.toolsets.icons import check_icons
-from covalt_git.toolsets.tool_locks import LOCK_FOLDER, check_lock, read_server_locks, usable_locks
+from covalt_git.toolsets.tool_locks import check_lock, read_server_locks, usable_locks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import ToolLock
 
-STATE_FOLDER = "state"
 _LOCKS = f"toolsets/{LOCK_FOLDER}/"
 
 
@@ -141,31 +139,6 @@ class Toolset:
     def tool(self, tool_id: str) -> Tool | None:
         """Return one of its tools."""
         return next((tool for tool in self.tools if tool.tool_id == tool_id), None)
-
-
-def toolset_ids(folder: Path) -> list[str]:
-    """Return the names of the folders that are toolsets or want to be, sorted.
-
-    A folder whose name is not text is none: nobody could write its id.
-    """
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as entries:
-        return sorted(
-            entry.name
-            for entry in entries
-            if _is_folder(entry)
-            and entry.name not in RESERVED_TOOLSET_IDS
-            and not entry.name.startswith((".", "__"))
-            and readable(entry.name) == entry.name
-        )
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Tell a folder, or a link to one; a link may also lead nowhere, or in a circle."""
-    if entry.is_symlink():
-        return Path(entry.path).is_dir()
-    return entry.is_dir()
 
 
 def read_toolset(

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 from pydantic import ValidationError
 
 from covalt_git.manifests.state_files import write_state
-from covalt_git.manifests.toolset_files import read_bundle_files
+from covalt_git.manifests.toolset_files import STATE_FOLDER, read_bundle_files
 from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
 from covalt_git.system import atomic_write, file_lock
-from covalt_git.toolsets.toolset import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -20,13 +20,14 @@ from covalt_git.git_objects.ancestry import Ancestry
 from covalt_git.git_objects.incoming_packs import BadPackError, PackLimits
 from covalt_git.git_objects.receive_pack import PushReport
 from covalt_git.git_objects.upload_pack import Shown
+from covalt_git.names import PERSON
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.admission import admit
 from covalt_git.workspaces.chats import ABOUT, DELETED, HEADS, MovedError
 from covalt_git.workspaces.foreign_commits import lookalikes
 from covalt_git.workspaces.materialize import Journal
 from covalt_git.workspaces.records import REF as RECORDS
-from covalt_git.workspaces.writing import PERSON, writing
+from covalt_git.workspaces.writing import writing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ from covalt_git.models.commit_record import (
     Source,
     WorkspaceNotes,
 )
-from covalt_git.names import new_id
+from covalt_git.names import PERSON, new_id
 from covalt_git.workspaces import (
     branches,
     chat_folders,
@@ -68,9 +68,6 @@ NAMED = 3
 
 PATIENCE_S = 600.0
 """How long a person's command waits for others that write to the chat."""
-
-PERSON = "local"
-"""The principal of whoever sits at this machine."""
 
 _LAST_MADE: dict[str, tuple[str, FolderState]] = {}
 """The last manifest that this process made, by the chat's folder, and what the folder holds at it."""

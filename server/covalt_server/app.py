@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, jsonify, request
 
+from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.registry import every_operation
-from covalt_git.toolsets.project_files import read_config
 from covalt_server import request_context
 from covalt_server.api import errors, http, openapi, streams
 from covalt_server.git import smart_http

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.index.index import Index
+    from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.workspaces.chats import ChatStore
@@ -98,7 +99,7 @@ def index() -> Index:
     return context().index()
 
 
-def toolset_index() -> Index:
+def toolset_index() -> ToolQueries:
     """Return the index with the toolsets as they are now; see :meth:`Context.toolset_index`."""
     return context().toolset_index()
 

@@ -15,8 +15,9 @@ from covalt_git.access import UnknownRoleError
 from covalt_git.catalog.catalog import BrokenToolsetError, DisabledToolError
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.index import Index
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.project_config import ProjectConfig
-from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 from tests.command import run
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 def open_index(root: Path, file: Path | None = None) -> Index:
     """Open the project's index, or another of the same project."""
-    return Index.open(root, chats_of(root), file or root / "data" / "index.db")
+    workspace = WorkspaceConfig(durability="fast")
+    return Index.open(root, workspace, file or root / "data" / "index.db")
 
 
 def chats_of(root: Path) -> Chats:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.git_objects.revisions import UnknownRevisionError, write_folder
-from covalt_git.index.index import Index
+from covalt_git.index.revision import write_revision
 from covalt_git.toolsets.new_project import create_project
 from tests import command
 
@@ -58,8 +58,8 @@ def tool_ids(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("revision", ["HEAD~1", "main^", "v1", "v1~0"])
 def test_tools_are_those_of_the_commit(project: Path, tmp_path: Path, revision: str) -> None:
-    commit, _ = Index.at_revision(project, revision, tmp_path / "then.db")
-    Index.at_revision(project, "HEAD", tmp_path / "now.db")
+    commit, _ = write_revision(project, revision, tmp_path / "then.db")
+    write_revision(project, "HEAD", tmp_path / "now.db")
 
     assert commit == git(project, "rev-parse", "HEAD~1")
     assert "app-builder:run_command" in tool_ids(tmp_path / "then.db")
@@ -71,17 +71,17 @@ def test_the_same_commit_gives_the_same_dump(project: Path, tmp_path: Path) -> N
     full = git(project, "rev-parse", "HEAD")
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(tmp_path / "work"), str(clone))
-    Index.at_revision(project, "main", tmp_path / "a.db")
+    write_revision(project, "main", tmp_path / "a.db")
     os.utime(project / "toolsets/app-builder/toolset.yaml", (1, 1))
-    Index.at_revision(project, full[:9], tmp_path / "b.db")
-    Index.at_revision(clone / "demo", "HEAD", tmp_path / "c.db")
+    write_revision(project, full[:9], tmp_path / "b.db")
+    write_revision(clone / "demo", "HEAD", tmp_path / "c.db")
 
     assert dumped(tmp_path / "a.db") == dumped(tmp_path / "b.db") == dumped(tmp_path / "c.db")
 
 
 def test_a_worktree_has_the_commits_of_its_repository(project: Path, tmp_path: Path) -> None:
     git(project, "worktree", "add", "-q", str(tmp_path / "other"), "v1")
-    Index.at_revision(tmp_path / "other" / "demo", "main", tmp_path / "a.db")
+    write_revision(tmp_path / "other" / "demo", "main", tmp_path / "a.db")
 
     assert "app-builder:start_program" in tool_ids(tmp_path / "a.db")
 
@@ -92,7 +92,7 @@ def test_neither_the_repository_nor_the_working_tree_is_touched(
     (project / "toolsets/app-builder/toolset.yaml").write_text("unfinished")
     before = {path: path.lstat().st_mtime_ns for path in sorted(project.parent.rglob("*"))}
 
-    Index.at_revision(project, "v1", tmp_path / "a.db")
+    write_revision(project, "v1", tmp_path / "a.db")
 
     assert {path: path.lstat().st_mtime_ns for path in sorted(project.parent.rglob("*"))} == before
 
@@ -101,7 +101,7 @@ def test_a_link_in_a_commit_is_a_link_again_and_is_not_followed(
     project: Path, tmp_path: Path
 ) -> None:
     write_folder(project / "toolsets", "v1", tmp_path / "out")
-    Index.at_revision(project, "v1", tmp_path / "a.db")
+    write_revision(project, "v1", tmp_path / "a.db")
 
     assert (tmp_path / "out/data-lab/linked").readlink() == Path("/etc/passwd")
     assert not any("root:" in line for line in dumped(tmp_path / "a.db"))
@@ -110,7 +110,7 @@ def test_a_link_in_a_commit_is_a_link_again_and_is_not_followed(
 @pytest.mark.parametrize("revision", ["nope", "HEAD~9", "HEAD:demo", "", "v1^{tree}", "@{u}", "é"])
 def test_what_is_no_commit_is_told(project: Path, tmp_path: Path, revision: str) -> None:
     with pytest.raises(UnknownRevisionError, match="there is no whole commit"):
-        Index.at_revision(project, revision, tmp_path / "a.db")
+        write_revision(project, revision, tmp_path / "a.db")
     assert not (tmp_path / "a.db").exists()
 
 
@@ -119,7 +119,7 @@ def test_a_project_in_no_repository_is_told(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "demo" / ".git")
 
     with pytest.raises(UnknownRevisionError, match="is in no git repository"):
-        Index.at_revision(tmp_path / "demo", "HEAD", tmp_path / "a.db")
+        write_revision(tmp_path / "demo", "HEAD", tmp_path / "a.db")
 
 
 def test_a_commit_whose_objects_are_missing_is_told(project: Path, tmp_path: Path) -> None:
@@ -127,14 +127,14 @@ def test_a_commit_whose_objects_are_missing_is_told(project: Path, tmp_path: Pat
     (project.parent / ".git/objects" / blob[:2] / blob[2:]).unlink()
 
     with pytest.raises(UnknownRevisionError):
-        Index.at_revision(project, "v1", tmp_path / "a.db")
+        write_revision(project, "v1", tmp_path / "a.db")
 
 
 def test_a_commit_from_before_the_project_has_no_tools(project: Path, tmp_path: Path) -> None:
     shutil.rmtree(project / "toolsets")
     git(project, "commit", "-qam", "third")
 
-    _, counts = Index.at_revision(project, "HEAD", tmp_path / "a.db")
+    _, counts = write_revision(project, "HEAD", tmp_path / "a.db")
 
     assert counts["tools"] == 0
 

@@ -19,10 +19,10 @@ from covalt_git.installs.signatures import (
     sign,
     verify,
 )
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.toolset_state import Signer
 from covalt_git.text.display import in_lines
-from covalt_git.toolsets.project_files import BrokenConfigError
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.ssh_keys import Key, make_key

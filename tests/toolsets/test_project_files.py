@@ -10,15 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from covalt_git.manifests.project_config import BrokenConfigError, read_config
 from covalt_git.manifests.project_root import NotAProjectError, find_root
 from covalt_git.problems import codes
-from covalt_git.toolsets.project_files import (
-    BrokenConfigError,
-    CheckedToolset,
-    read_around,
-    read_config,
-    read_project,
-)
+from covalt_git.toolsets.project_files import CheckedToolset, read_around, read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.toolsets.projects import HEAD, put_hello
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
@@ -21,7 +22,7 @@ from covalt_git.python_reader.source import ToolSource
 from covalt_git.toolsets.effective_tools import effective_tools
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.project_files import read_project
-from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 from tests.toolsets.projects import HEAD, MANIFEST, REPOSITORY, SHARED, put_hello
 
 SPECIFICATION = SHARED / "seeds" / "toolset-system-specification.md"

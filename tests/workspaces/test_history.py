@@ -6,16 +6,17 @@ import random
 from typing import TYPE_CHECKING
 
 from covalt_git.index.index import Index
+from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces.history import newest_first
 from tests.workspaces.stores import branch_off, checkout, git, put, save
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.workspaces.chats import Chats, ChatStore
+    from covalt_git.workspaces.chats import ChatStore
 
 
-def test_the_order_is_that_of_the_index(chats: Chats, chat: ChatStore, tmp_path: Path) -> None:
+def test_the_order_is_that_of_the_index(chat: ChatStore, tmp_path: Path) -> None:
     chance = random.Random(7)
     put(chat.workspace, {"a": ("file", b"0")})
     save(chat)
@@ -37,7 +38,7 @@ def test_the_order_is_that_of_the_index(chats: Chats, chat: ChatStore, tmp_path:
     git(store, "update-ref", "refs/heads/late", late.strip())
     ordered = [one.id for one in newest_first(map(chat.manifest, chat.reachable()))]
 
-    with Index.open(tmp_path, chats, tmp_path / "index.db") as index:
+    with Index.open(tmp_path, WorkspaceConfig(), tmp_path / "index.db") as index:
         index.sync_chat(chat)
         listed = [row.id for row in index.manifests(chat.id, limit=500).rows]
     assert ordered == listed

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from flask import Blueprint, current_app, g, render_template, request
 
 from covalt_git.manifests.state_files import read_state
+from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
 from covalt_git.operations import calls, workspace_files
-from covalt_git.toolsets.toolset import STATE_FOLDER
 from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, markdown

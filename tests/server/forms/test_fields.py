@@ -11,7 +11,8 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_server.forms.fields import MAX_FIELDS, Choice, Field, draw
 from covalt_server.forms.form import Submitted, opened
 from covalt_server.forms.shapes import MAX_DEPTH, MISSING, Kind

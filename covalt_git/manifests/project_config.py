@@ -1,0 +1,38 @@
+"""Reading ``covalt.yaml``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.reading import Reading, read_yaml, shown_path
+from covalt_git.models.project_config import ProjectConfig
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class BrokenConfigError(CovaltError):
+    """``covalt.yaml`` cannot be used: nothing is done on a guess at what it allows."""
+
+    code = "broken_config"
+
+
+def read_config(root: Path) -> ProjectConfig:
+    """Return what ``covalt.yaml`` says.
+
+    Raises:
+        BrokenConfigError: with everything that is wrong with it.
+    """
+    reading = config_reading(root)
+    if reading.value is None:
+        raise BrokenConfigError(
+            f"{CONFIG} cannot be used", hint="covalt-git validate", problems=reading.problems
+        )
+    return reading.value
+
+
+def config_reading(root: Path) -> Reading[ProjectConfig]:
+    """Return ``covalt.yaml`` as it was read, with its problems."""
+    return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)
