@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from covalt_git.cli import output
-from covalt_git.cli.context import (
-    chat_argument,
-    json_option,
-    notes_json,
-    project,
-    synced,
-    waiting,
-    written,
-    wrong_call,
-)
-from covalt_git.errors import CovaltError
+from covalt_git.cli.context import ask, chat_argument, context, json_option, wrong_call
+from covalt_git.cli.progress_bar import Bar
+from covalt_git.operations import chats
 from covalt_git.text import display
-from covalt_git.workspaces import collecting, commit_names, deleting, exporting, forking, importing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from covalt_git.json_values import JsonObject
-    from covalt_git.project import Project
-    from covalt_git.workspaces.collecting import Collected
-    from covalt_git.workspaces.deleting import Loss
+    from covalt_git.operations.chats import ChatDeleted, GarbageCollected
 
 _MOST_NOTES = 20
 
@@ -51,25 +37,17 @@ def fork(
     It shares what is stored with CHAT and needs no room for it; nothing that becomes of one of them
     is anything to the other.  Calls that wait for a person stay where they are.
     """
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        with written(opened, chat) as writer:
-            at = None if manifest is None else commit_names.resolve(chat, manifest)
-            made = forking.fork(writer, opened.chats, at=at, chat_id=new_id, title=title)
-            lacking = writer.left_in_place()
-        with made:
-            with written(opened, made):  # brings its folder there, while the other chat is free
-                pass
-            about = made.about()
-            if as_json:
-                told = about.model_dump() | {"workspace": str(made.workspace)}
-                output.as_json(told | {"lacks": list(lacking)} | notes_json(writer))
-                return
-            start = about.forked_from.manifest_id if about.forked_from else None
-            where = f" at {start[: output.SHORT]}" if start else ""
-            output.say(f"{made.id}: forked from {chat.id}{where}")
-            _say_lacking(lacking)
-            output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
+    made = ask(
+        chats.fork_chat, chat_id=chat_id, from_manifest=manifest, new_chat_id=new_id, title=title
+    )
+    if as_json:
+        output.as_json(made)
+        return
+    start = made.forked_from.manifest_id if made.forked_from else None
+    where = f" at {start[: output.SHORT]}" if start else ""
+    output.say(f"{made.id}: forked from {chat_id}{where}")
+    _say_lacking(made.lacks)
+    output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
 
 
 @click.command()
@@ -82,22 +60,15 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
 
     Edits in the folder are saved first.  Calls that wait and approvals stay here.
     """
-    opened = project()
-    with opened.chats.open(chat_id) as chat:
-        path = Path(f"{chat.id}.bundle") if path is None else path
-        with written(opened, chat) as writer:
-            writer.save_edits()
-            of_folder = branch is None or branch == chat.active_branch()
-            lacking = writer.left_in_place() if of_folder else ()
-        with _bar() as progress:
-            done = exporting.export_to(chat, path, branch=branch, progress=progress)
-        if as_json:
-            told = {"file": str(path)} | asdict(done)
-            output.as_json(told | {"lacks": list(lacking)} | notes_json(writer))
-            return
-        output.say(f"{path}: {', '.join(done.branches)}, {_size(done.size)}")
-        _say_lacking(lacking)
-        output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
+    path = Path(f"{chat_id}.bundle") if path is None else path
+    context(progress=Bar("objects"))
+    done = ask(chats.export_chat_to, chat_id=chat_id, path=path, branch=branch)
+    if as_json:
+        output.as_json(done)
+        return
+    output.say(f"{path}: {', '.join(done.branches)}, {_size(done.size)}")
+    _say_lacking(done.lacks)
+    output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
 
 
 @click.command("import")
@@ -112,31 +83,26 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
     repository.  Every object, path and link is checked first; nothing of it is run.  Its
     commits count as made elsewhere: the chat begins with no calls or messages of its own.
     """
-    opened = project()
-    found = importing.import_path(opened.chats, source, chat_id=chat_id, title=title)
-    with opened.chats.open(found.chat_id) as chat:
-        with written(opened, chat) as writer:
-            left_out = importing.left_out(writer)
-        if as_json:
-            told = {"workspace": str(chat.workspace)} | _json(found)
-            output.as_json(told | {"ignored": [note.model_dump() for note in left_out]})
-            return
-        taken = f" ({found.was} was taken)" if found.was not in {None, found.chat_id} else ""
-        states = output.plural(found.commits, "state")
-        output.say(f"{found.chat_id}{taken}: {states} on {', '.join(found.branches)}")
-        for note in found.unportable[:_MOST_NOTES]:
-            output.say(
-                f"  ! {display.in_line(note.path)} is not for every system: {note.reason}",
-                fg="yellow",
-            )
-        for note in left_out[:_MOST_NOTES]:
-            output.say(
-                f"  ! {display.in_line(note.path)} will not be in later states: {note.reason}",
-                fg="yellow",
-            )
-        if found.left_out:
-            output.say(f"left out: {', '.join(found.left_out[:_MOST_NOTES])}", dim=True)
-        output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
+    found = ask(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
+    if as_json:
+        output.as_json(found)
+        return
+    chat = found.chat
+    taken = f" ({found.was} was taken)" if found.was not in {None, chat.id} else ""
+    states = output.plural(chat.manifests, "state")
+    output.say(f"{chat.id}{taken}: {states} on {', '.join(found.branches)}")
+    for note in found.unportable[:_MOST_NOTES]:
+        output.say(
+            f"  ! {display.in_line(note.path)} is not for every system: {note.reason}", fg="yellow"
+        )
+    for note in found.ignored[:_MOST_NOTES]:
+        output.say(
+            f"  ! {display.in_line(note.path)} will not be in later states: {note.reason}",
+            fg="yellow",
+        )
+    if found.left_out:
+        output.say(f"left out: {', '.join(found.left_out[:_MOST_NOTES])}", dim=True)
+    output.say(f"work in {os.path.relpath(chat.workspace)}", dim=True)
 
 
 @click.command()
@@ -151,23 +117,21 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
     """
     if (chat_id is None) != everything:
         raise wrong_call("name a chat, or say --all")
-    opened = project()
-    results, problems = [], []
-    for one in opened.chats.ids() if chat_id is None else [chat_id]:
-        try:
-            done = _collect(opened, one, now=now)
-        except CovaltError as error:
-            if chat_id is not None:
-                raise
-            problems.append(error)
-            output.error(error, as_json=False)
-            continue
-        results.append({"chat_id": one, **asdict(done)})
-        if not as_json:
-            _say_collected(one, done)
+    context(report=_report)
+    if chat_id is not None:
+        done = ask(chats.collect_garbage, chat_id=chat_id, now=now)
+        output.as_json(done) if as_json else _say_collected(done)
+        return
+    every = ask(chats.collect_all_garbage, now=now)
     if as_json:
-        output.as_json(results if everything else results[0])
-    if problems:
+        output.as_json(every)
+    else:
+        for one in every.collected:
+            _say_collected(one)
+        for failed in every.failed:
+            hint = f"\n  hint: {failed.hint}" if failed.hint else ""
+            output.say(f"{failed.message}{hint}", err=True)
+    if every.failed:
         raise click.exceptions.Exit(1)
 
 
@@ -177,19 +141,16 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
 @json_option
 def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
     """Delete a chat with its history and its folder, for good."""
-    opened = project()
-    lost = deleting.loss(opened.chats, chat_id)
     if not yes:
+        lost = _lost(ask(chats.delete_chat, chat_id=chat_id, dry_run=True))
         if as_json or not sys.stdin.isatty():
-            error = wrong_call(f"{chat_id} would be gone for good: {_lost(lost)}")
+            error = wrong_call(f"{chat_id} would be gone for good: {lost}")
             error.hint = f"covalt-git chat delete {chat_id} --yes"
             raise error
-        click.confirm(f"Delete {chat_id} for good: {_lost(lost)}?", abort=True)
-    gone = deleting.delete(opened.chats, chat_id, waiting=waiting)
-    with opened.index() as index:
-        synced(index)
+        click.confirm(f"Delete {chat_id} for good: {lost}?", abort=True)
+    gone = ask(chats.delete_chat, chat_id=chat_id)
     if as_json:
-        output.as_json({"chat_id": chat_id, **asdict(gone)})
+        output.as_json(gone)
         return
     output.say(f"deleted {chat_id}: {_lost(gone)}")
 
@@ -205,43 +166,29 @@ def _say_lacking(paths: Sequence[str]) -> None:
         output.say(f"the copy lacks what no state holds: {named}{more}", fg="yellow", err=True)
 
 
-def _collect(opened: Project, chat_id: str, *, now: bool) -> Collected:
-    def told(text: str) -> None:
-        if output.is_watched():
-            output.say(f"{chat_id}: {text}", err=True, dim=True)
-
-    with opened.chats.open(chat_id) as chat, written(opened, chat) as writer:
-        return collecting.collect(writer, everything=now, told=told)
+def _report(step: str) -> None:
+    if output.is_watched():
+        output.say(step, err=True, dim=True)
 
 
-def _say_collected(chat_id: str, done: Collected) -> None:
+def _say_collected(done: GarbageCollected) -> None:
     before, after = done.before, done.after
     freed = max(0, before.size - after.size)
     output.say(
-        f"{chat_id}: {_size(freed)} freed, {_size(after.size)} left; "
+        f"{done.chat_id}: {_size(freed)} freed, {_size(after.size)} left; "
         f"objects {before.objects} → {after.objects}, packs {before.packs} → {after.packs}"
     )
     if done.forgotten:
         output.say(f"  forgot the deleted {', '.join(done.forgotten)}", dim=True)
 
 
-def _lost(loss: Loss) -> str:
+def _lost(loss: ChatDeleted) -> str:
     if loss.manifests is None:
         return f"its history, which cannot be read, and {_size(loss.size)}"
     parts = [output.plural(loss.manifests, "state")]
     if loss.waiting:
         parts.append(output.plural(loss.waiting, "waiting call"))
     return f"{', '.join(parts)}, {_size(loss.size)}"
-
-
-def _json(found: importing.Imported) -> JsonObject:
-    told = {name: getattr(found, name) for name in ("chat_id", "was", "commits")}
-    notes = [note.model_dump() for note in found.unportable]
-    return told | {
-        "branches": list(found.branches),
-        "unportable": notes,
-        "left_out": list(found.left_out),
-    }
 
 
 def _size(size: int) -> str:
@@ -252,17 +199,3 @@ def _size(size: int) -> str:
             break
         value, unit = value / 1024, larger
     return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None] | None]:
-    """Yield what draws a bar on a terminal, and nothing elsewhere."""
-    if not output.is_watched():
-        yield None
-        return
-
-    def draw(number: int, count: int) -> None:
-        click.echo(f"\r{number} of {count} objects", nl=False, err=True)
-
-    yield draw
-    click.echo("\r\x1b[K", nl=False, err=True)

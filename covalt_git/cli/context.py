@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -42,9 +42,10 @@ def project() -> Project:
     return replace(Project.open(given["root"], role=given["role"]), told=Bar("reading toolsets"))
 
 
-def context() -> Context:
+def context(**options: Any) -> Context:
     """Return the context of the command's operations, which is closed when the command ends.
 
+    ``options`` are arguments of :class:`Context`; those of the first use in a command count.
     With ``--json`` the notes on a workspace are part of the result; else they are printed after each
     write, also where the command fails then: the next write takes them for known.
     """
@@ -57,10 +58,13 @@ def context() -> Context:
             Context(
                 folder,
                 project,
-                progress=Bar("toolsets"),
-                waiting=waiting,
-                report_notes=notes,
-                report=_report,
+                **{
+                    "progress": Bar("toolsets"),
+                    "waiting": waiting,
+                    "report_notes": notes,
+                    "report": _report,
+                    **options,
+                },
             )
         )
     found: Context = root.meta[_CONTEXT]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import tempfile
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.operations.context import Context
@@ -143,6 +145,13 @@ class ForkChat(Request):
     title: str | None = Field(None, max_length=500, description="null: the same.")
 
 
+class ChatForked(ChatRow):
+    """A chat that was made from another; ``lacks`` are the paths of its folder that no commit has."""
+
+    lacks: tuple[PathText, ...]
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+
+
 class ExportChat(Request):
     """Which chat, or which of its branches."""
 
@@ -160,6 +169,33 @@ class ImportChat(Request):
     title: str | None = Field(None, max_length=500, description="null: as it was.")
 
 
+class ExportChatTo(Request):
+    """Which chat, or which of its branches, and the file to make."""
+
+    chat_id: str
+    path: Path
+    branch: str | None = None
+
+
+class ChatExported(Result):
+    """A bundle that was written: its size in bytes, and what it holds."""
+
+    file: str
+    branches: tuple[str, ...]
+    objects: int
+    size: int
+    lacks: tuple[PathText, ...] = Field(description="Paths of the folder that no commit has.")
+    notes: Notes = Field(description="What was found in the folder that no state noted before.")
+
+
+class ImportChatFrom(Request):
+    """A bundle, or the folder of a git repository, to import."""
+
+    path: Path
+    chat_id: str | None = None
+    title: str | None = None
+
+
 class CollectGarbage(Request):
     """Which chat's."""
 
@@ -169,10 +205,19 @@ class CollectGarbage(Request):
     )
 
 
+class CollectAllGarbage(Request):
+    """How much is freed."""
+
+    now: bool = Field(
+        default=False, description="Forget deleted branches, and keep nothing for an hour."
+    )
+
+
 class DeleteChat(Request):
     """Which chat to delete for good."""
 
     chat_id: str = Field(max_length=200)
+    dry_run: bool = Field(default=False, description="Only return what would be deleted.")
 
 
 class ChatImported(Result):
@@ -201,10 +246,27 @@ class StoreUsage(Result):
 class GarbageCollected(Result):
     """What was freed."""
 
+    chat_id: str
     before: StoreUsage
     after: StoreUsage
     forgotten: tuple[str, ...] = Field(description="Deleted branches that cannot come back now.")
     records: int = Field(description="Large fields of records that went with their commits.")
+
+
+class NotCollected(Result):
+    """A chat whose garbage was not collected, such as a damaged one, and the error."""
+
+    chat_id: str
+    error: str = Field(description="Its code.")
+    message: str
+    hint: str
+
+
+class AllGarbageCollected(Result):
+    """What was freed in each chat."""
+
+    collected: tuple[GarbageCollected, ...]
+    failed: tuple[NotCollected, ...]
 
 
 class ChatDeleted(Result):
@@ -246,7 +308,7 @@ def create_chat(context: Context, request: CreateChat) -> ChatRow:
 
 
 @operation(changes=True, errors=(404, 409))
-def fork_chat(context: Context, request: ForkChat) -> ChatRow:
+def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     """Make a chat with the same history, which shares what is stored and goes its own way.
 
     Calls that wait for a person stay where they are.
@@ -257,9 +319,12 @@ def fork_chat(context: Context, request: ForkChat) -> ChatRow:
         start = request.from_manifest
         at = None if start is None else context.index().resolve(chat, start)
         made = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)
+        lacks = writer.left_in_place()
     with made:
-        _bring_folder(context, made)
-        return _row(context, made)
+        with context.writing(made):  # it makes the folder
+            pass
+        notes = Notes.of(writer.fresh_notes())
+        return ChatForked(**dict(_row(context, made)), lacks=lacks, notes=notes)
 
 
 @operation(errors=(404,))
@@ -278,6 +343,22 @@ def export_chat(context: Context, request: ExportChat) -> File:
     return File(f"{chat.id}.bundle", BYTES, file, size)
 
 
+@operation(changes=True, errors=(404, 409), local=True)
+def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
+    """Commit the edits of a chat, and write it to a new file: a bundle, which stock git clones.
+
+    Pending calls and approvals are not in it.
+    """
+    chat = context.chat(request.chat_id)
+    with context.writing(chat) as writer:
+        writer.save_edits()
+        of_folder = request.branch in {None, chat.active_branch()}
+        lacks = writer.left_in_place() if of_folder else ()
+    done = exporting.export_to(chat, request.path, branch=request.branch, progress=context.progress)
+    notes = Notes.of(writer.fresh_notes())
+    return ChatExported(file=str(request.path), **asdict(done), lacks=lacks, notes=notes)
+
+
 @operation(changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES)
 def import_chat(context: Context, request: ImportChat) -> ChatImported:
     """Take in a bundle as a new chat.
@@ -286,11 +367,25 @@ def import_chat(context: Context, request: ImportChat) -> ChatImported:
     something must not come in, nothing does.  Its commits count as made elsewhere: the chat begins with
     no calls or messages of its own.
     """
-    chats = context.project.chats
     (file,) = request.file
     found = importing.import_bundle(
-        chats, file.stream, chat_id=request.chat_id or None, title=request.title
+        context.project.chats, file.stream, chat_id=request.chat_id or None, title=request.title
     )
+    return _imported(context, found)
+
+
+@operation(changes=True, errors=(409,), local=True)
+def import_chat_from(context: Context, request: ImportChatFrom) -> ChatImported:
+    """Import a bundle of any size, or the branches of a git repository, as a new chat.
+
+    The checks are those of ``import_chat``.
+    """
+    chats, wanted = context.project.chats, request.chat_id
+    found = importing.import_path(chats, request.path, chat_id=wanted, title=request.title)
+    return _imported(context, found)
+
+
+def _imported(context: Context, found: importing.Imported) -> ChatImported:
     chat = context.chat(found.chat_id)
     with context.writing(chat) as writer:
         ignored = importing.left_out(writer)
@@ -310,10 +405,33 @@ def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollect
 
     A deleted branch is kept for 30 days, and what was stored in the last hour, unless ``now``.
     """
-    chat = context.chat(request.chat_id)
-    with context.writing(chat) as writer:
-        done = collecting.collect(writer, everything=request.now)
+    return _collect(context, request.chat_id, now=request.now)
+
+
+@operation(changes=True)
+def collect_all_garbage(context: Context, request: CollectAllGarbage) -> AllGarbageCollected:
+    """Collect the garbage of all chats; a chat that cannot be read does not stop the others."""
+    collected, failed = [], []
+    for chat_id in context.project.chats.ids():
+        try:
+            collected.append(_collect(context, chat_id, now=request.now))
+        except CovaltError as error:
+            failed.append(
+                NotCollected(
+                    chat_id=chat_id, error=error.code, message=error.message, hint=error.hint
+                )
+            )
+    return AllGarbageCollected(collected=tuple(collected), failed=tuple(failed))
+
+
+def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
+    def told(step: str) -> None:
+        context.report(f"{chat_id}: {step}")
+
+    with context.project.chats.open(chat_id) as chat, context.writing(chat) as writer:
+        done = collecting.collect(writer, everything=now, told=told)
     return GarbageCollected(
+        chat_id=chat_id,
         before=StoreUsage(**asdict(done.before)),
         after=StoreUsage(**asdict(done.after)),
         forgotten=done.forgotten,
@@ -324,7 +442,10 @@ def collect_garbage(context: Context, request: CollectGarbage) -> GarbageCollect
 @operation(changes=True, errors=(404, 409))
 def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     """Delete a chat with its history and its folder, for good."""
-    gone = deleting.delete(context.project.chats, request.chat_id, timeout_s=_BUSY_S)
+    chats, chat_id = context.project.chats, request.chat_id
+    if request.dry_run:
+        return ChatDeleted(chat_id=chat_id, **asdict(deleting.loss(chats, chat_id)))
+    gone = deleting.delete(chats, chat_id, timeout_s=_BUSY_S, waiting=context.waiting)
     context.index().sync_chats()
     return ChatDeleted(chat_id=request.chat_id, **asdict(gone))
 
@@ -364,12 +485,6 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
                 if context.catalog.sees(call.tool_id)
             ),
         )
-
-
-def _bring_folder(context: Context, chat: ChatStore) -> None:
-    """Let a new chat have its folder, and the index know the chat."""
-    with context.writing(chat):
-        pass
 
 
 def _notes(found: Iterable[commit_record.PathNote]) -> tuple[PathNote, ...]:

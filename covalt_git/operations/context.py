@@ -70,7 +70,7 @@ class Context:
         self.progress = progress
         self.report = report
         self._open_project = open_project
-        self._waiting = waiting
+        self.waiting = waiting
         self._follower = follower
         self._report_notes = report_notes
         self._chats: dict[str, ChatStore] = {}
@@ -183,7 +183,7 @@ class Context:
         Raises:
             ChatBusyError: when another process has held the lock for too long.
         """
-        with self.project.writing(chat, self._waiting) as writer:
+        with self.project.writing(chat, self.waiting) as writer:
             try:
                 yield writer
             finally:  # the next write takes these notes for known
@@ -200,8 +200,8 @@ class Context:
 
     def engine(self) -> Engine:
         """Return the engine that makes calls; the context's follower receives their events."""
-        return self.project.engine(self._waiting, self._follower)
+        return self.project.engine(self.waiting, self._follower)
 
     def approvals(self) -> Approvals:
         """Return the approvals of the project; the context's follower receives events of their calls."""
-        return self.project.approvals(self._waiting, self._follower)
+        return self.project.approvals(self.waiting, self._follower)

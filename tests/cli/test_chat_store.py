@@ -97,8 +97,8 @@ def test_an_export_is_imported_elsewhere_and_cloned_by_git(root: Path, tmp_path:
 
     found = told(other, "chat", "import", str(file))
 
-    assert (found["chat_id"], found["was"], found["commits"]) == ("c1", "c1", 2)
-    assert Path(found["workspace"], "a.txt").read_text(encoding="utf-8") == "two\n"
+    assert (found["chat"]["id"], found["was"], found["chat"]["manifests"]) == ("c1", "c1", 2)
+    assert Path(found["chat"]["workspace"], "a.txt").read_text(encoding="utf-8") == "two\n"
     assert covalt(root, "chat", "import", str(file)).startswith("c2 (c1 was taken): 2 states on ")
     git(tmp_path, "clone", "-q", str(file), "clone")
     assert (tmp_path / "clone/a.txt").read_text(encoding="utf-8") == "two\n"

@@ -65,6 +65,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     folder = root.parent / "files"
     folder.mkdir()
     (folder / "new.csv").write_text("a,b\n")
+    (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
     return root, ids | {"b": api.files()["b.txt"]["oid"]}
 

@@ -76,10 +76,12 @@ def send(api: Api, name: str, request: dict[str, Any], role: str | None = None) 
 
 
 def form_value(value: Any) -> object:
-    """Return a field of a form; a dict has texts of files by their names."""
-    if not isinstance(value, dict):
-        return value
-    return [form_file(file, content.encode()) for file, content in value.items()]
+    """Return a field of a form; a dict has texts of files by their names, a list has paths of files."""
+    if isinstance(value, dict):
+        return [form_file(file, content.encode()) for file, content in value.items()]
+    if isinstance(value, list):
+        return [form_file(Path(path).name, Path(path).read_bytes()) for path in value]
+    return value
 
 
 def perform(
@@ -102,8 +104,8 @@ def of_cases(*wanted: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture
-def case(name: str, ids: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = with_ids(CASES[name], ids)
+def case(name: str, ids: dict[str, str], root: Path) -> dict[str, Any]:
+    found: dict[str, Any] = with_ids(CASES[name], {**ids, "root": str(root)})
     return {"request": {}, **found}
 
 
@@ -123,7 +125,8 @@ def test_the_command_answers_as_the_api(
     """The JSON of both is the same, on two copies of one project."""
     twin = Path(shutil.copytree(root, tmp_path / "twin", symlinks=True))
     answer = send(Api.of(root), name, case["request"])
-    args = ["-C", str(twin), *shlex.split(case["cli"]), "--json"]
+    args = shlex.split(case["cli"].replace(str(root), str(twin)))
+    args = ["-C", str(twin), *args, "--json"]
     done = CliRunner().invoke(cli, args, catch_exceptions=False)
 
     assert done.exit_code == 0, done.output

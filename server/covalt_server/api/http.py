@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from flask import make_response, request, send_file
 from werkzeug.wrappers import Response
@@ -20,7 +20,7 @@ from covalt_git.operations.registry import Events, File, InvalidRequestError, Up
 from covalt_server import request_context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from flask import Flask
     from pydantic import BaseModel
@@ -93,9 +93,16 @@ def send(file: File) -> Response:
     )
     if sent.status_code == 200:  # noqa: PLR2004 - else it is a part of it, or 304
         sent.content_length = file.size
-    sent.call_on_close(file.stream.close)
+    sent.response = _closing(sent.response, file.stream)
+    sent.call_on_close(file.stream.close)  # as for a client that leaves
     sent.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
     return sent
+
+
+def _closing(parts: Iterable[Any], stream: IO[bytes]) -> Iterator[Any]:
+    """Yield the parts of a file, and close it after the last one."""
+    with stream:
+        yield from parts
 
 
 def single(values: MultiDict[str, str]) -> dict[str, str]:
