@@ -15,9 +15,7 @@ from covalt_git.operations import merges
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from covalt_git.operations.merges import Conflict, Merged, WaitingConflict
+    from covalt_git.operations.merges import Conflict, Merged
 
 _CHOICES = ("ours", "theirs", "union", "both")
 
@@ -118,7 +116,7 @@ def resolve(
         raise wrong_call(f"say what {path!r} is to be: --ours, --theirs, --union or --with FILE")
     if path is None:
         waits = ask(merges.list_conflicts, chat_id=chat_id)
-        output.as_json(waits) if as_json else say_waiting(waits.conflicts)
+        output.as_json(waits) if as_json else output.conflicts(waits.conflicts)
         return
     done = ask(
         merges.resolve_conflict,
@@ -130,18 +128,7 @@ def resolve(
         output.as_json(done)
         return
     output.changes(done.changes)
-    say_waiting(done.conflicts)
-
-
-def say_waiting(conflicts: Sequence[WaitingConflict]) -> None:
-    """Print the conflicts that wait to be decided."""
-    if not conflicts:
-        output.say("no conflict waits")
-    for one in conflicts:
-        output.say(
-            f"  ! {display.in_line(f'{one.path}: {one.about}; the other version is {one.saved_as}')}",
-            fg="yellow",
-        )
+    output.conflicts(done.conflicts)
 
 
 def _say(chat_id: str, done: Merged, *, dry_run: bool) -> None:

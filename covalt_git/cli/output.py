@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
+    from covalt_git.operations.merges import WaitingConflict
     from covalt_git.operations.results import Change, Notes
 
 SHORT = 12
@@ -137,6 +138,17 @@ def damaged(chat_id: str, message: str, hint: str) -> None:
     say(f"the chat {chat_id!r} is damaged: {message}", err=True, fg="red")
     if hint:
         say(f"  hint: {hint}", err=True)
+
+
+def conflicts(found: Sequence[WaitingConflict]) -> None:
+    """Print the conflicts that wait to be decided."""
+    if not found:
+        say("no conflict waits")
+    for one in found:
+        say(
+            f"  ! {display.in_line(f'{one.path}: {one.about}; the other version is {one.saved_as}')}",
+            fg="yellow",
+        )
 
 
 def plural(count: int, noun: str) -> str:

@@ -1,0 +1,106 @@
+"""``covalt-git chat files``, ``diff`` and ``upload``."""
+
+from __future__ import annotations
+
+import stat
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from covalt_git.cli import output, result_text
+from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.operations import workspace_files
+from covalt_git.operations.registry import Upload
+from covalt_git.text import display
+
+
+@click.command("files")
+@chat_argument
+@click.argument("manifest", default="HEAD")
+@json_option
+def files(chat_id: str, manifest: str, *, as_json: bool) -> None:
+    """List the files of a MANIFEST with the sha256 of each."""
+    found = ask(workspace_files.get_workspace_files, chat_id=chat_id, manifest=manifest)
+    if as_json:
+        output.as_json(found)
+        return
+    for one in found.files:
+        output.say(f"{one.sha256[: output.SHORT]}  {display.in_line(one.path)}")
+
+
+@click.command("diff")
+@chat_argument
+@click.argument("old", default="HEAD")
+@click.argument("new", default="")
+@click.option("--stat", "only_names", is_flag=True, help="Only name the files.")
+@json_option
+def diff(chat_id: str, old: str, new: str, *, only_names: bool, as_json: bool) -> None:
+    """Show what differs between two MANIFESTs.
+
+    With one, from it to the folder as it is now; with none, from the last manifest to the folder.
+    """
+    found = ask(
+        workspace_files.get_whole_diff, chat_id=chat_id, old=old, new=new, patches=not only_names
+    )
+    if as_json:
+        output.as_json(found)
+    elif only_names:
+        output.changes(found.changes)
+    else:
+        for one in found.changes:
+            result_text.patch(one.patch or "")
+
+
+@click.command("upload")
+@chat_argument
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+)
+@click.option("--to", "folder", default="", help="Folder of the workspace to put them in.")
+@json_option
+def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool) -> None:
+    """Add FILEs to a chat's workspace.
+
+    A name that is taken gets a number, unless the content is the same.
+    """
+    with ExitStack() as opened:
+        done = ask(
+            workspace_files.upload_files,
+            chat_id=chat_id,
+            folder=folder,
+            files=[_upload(opened, path) for path in paths],
+            portable=False,
+        )
+    if as_json:
+        output.as_json(done)
+        return
+    for one in done.files:
+        path = display.in_line(one.path)
+        taken = f" ({display.in_line(one.renamed_from)} was taken)" if one.renamed_from else ""
+        if one.was_there:
+            output.say(f"  = {path} was there already{taken}", dim=True)
+        else:
+            output.say(f"  + {path}{taken}", fg="green")
+    if not done.changed:
+        output.say("nothing new: the workspace has these files already")
+
+
+def _upload(opened: ExitStack, path: Path) -> Upload:
+    """Open a file that the command line names, unless it is another kind of file."""
+    shown = str(path)
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # before it is opened: a named pipe would wait for its writer
+            raise wrong_call(f"{shown!r} is {_kind(mode)}; only files are uploaded")
+        return Upload(path.name, opened.enter_context(path.open("rb")), bool(mode & stat.S_IXUSR))
+    except FileNotFoundError:
+        raise wrong_call(f"there is no file {shown!r}") from None
+    except OSError as error:
+        raise wrong_call(f"{shown!r} cannot be read: {(error.strerror or '').lower()}") from None
+
+
+def _kind(mode: int) -> str:
+    """Return what it is that is no file."""
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")

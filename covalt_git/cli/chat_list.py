@@ -1,0 +1,103 @@
+"""``covalt-git chat new``, ``list`` and ``status``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from covalt_git.cli import output
+from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.operations import chats
+from covalt_git.text import display
+
+if TYPE_CHECKING:
+    from covalt_git.operations.chats import ChatRow
+
+
+@click.command("new")
+@click.option("--id", "chat_id", help="Its id; c1, c2, ... by default.")
+@click.option("--title", default="", help="What it is about.")
+@json_option
+def new_chat(chat_id: str | None, title: str, *, as_json: bool) -> None:
+    """Make a chat with an empty workspace."""
+    made = ask(chats.create_chat, chat_id=chat_id, title=title)
+    if as_json:
+        output.as_json(made)
+        return
+    output.say(f"{made.id}: work in {os.path.relpath(made.workspace)}")
+
+
+@click.command("list")
+@json_option
+def list_chats(*, as_json: bool) -> None:
+    """List the chats, newest first."""
+    found = ask(chats.list_chats)
+    if as_json:
+        output.as_json(found)
+        return
+    for damaged in found.damaged:
+        output.damaged(damaged.chat_id, damaged.message, damaged.hint)
+    if not found.chats:
+        output.say("no chats yet; make one: covalt-git chat new")
+        return
+    output.table(
+        [
+            (
+                one.id,
+                one.active_branch,
+                str(one.manifests),
+                str(one.tool_calls),
+                one.created_at,
+                _title(one),
+            )
+            for one in found.chats
+        ],
+        titles=("CHAT", "BRANCH", "STATES", "CALLS", "MADE", "TITLE"),
+    )
+
+
+@click.command("status")
+@chat_argument
+@json_option
+def status(chat_id: str, *, as_json: bool) -> None:
+    """Show the branch, the edits that no manifest holds yet, and what is left out of them."""
+    chat = ask(chats.get_chat, chat_id=chat_id)
+    if as_json:
+        output.as_json(chat)
+        return
+    heads = {one.name: one.manifest_id for one in chat.branches}
+    at = chat.active_manifest_id
+    output.say(f"on {chat.active_branch}, at {at[: output.SHORT] if at else 'no manifest yet'}")
+    now = chat.status
+    if now.switching_to is not None:
+        to = (heads.get(now.switching_to) or "nothing")[: output.SHORT]
+        output.say(
+            f"a switch to {now.switching_to}, at {to}, was interrupted: the next step finishes it",
+            fg="yellow",
+        )
+    output.say("edits that the next step saves:" if now.changes else "no unsaved edits")
+    output.changes(now.changes)
+    output.notes(now.workspace)
+    if now.ignored:
+        ignored = ", ".join(map(display.in_line, now.ignored))
+        output.say(f"ignored, and kept through every switch: {ignored}", dim=True)
+    if now.conflicts:
+        output.say(f"conflicts to decide with covalt-git chat resolve {chat.id} PATH:")
+        output.conflicts(now.conflicts)
+    for call in now.waiting:
+        if call.status == "running":
+            output.say(f"running: {call.tool_id} (call {call.call_id}, since {call.started_at})")
+        else:
+            output.say(
+                f"waiting for approval: {call.tool_id}, see covalt-git approval list", fg="yellow"
+            )
+
+
+def _title(chat: ChatRow) -> str:
+    """Return what a list says a chat is about, and where it comes from."""
+    where = f"(made by {chat.made_by})" if chat.made_by else ""
+    if chat.forked_from is not None:
+        where = f"(forked from {chat.forked_from.chat_id})"
+    return " ".join(filter(None, (chat.title, where)))
