@@ -15,7 +15,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.operations import overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
     from covalt_git.json_values import JsonObject
 
@@ -98,7 +98,7 @@ def disable(tool_id: str, *, as_json: bool) -> None:
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False), as_json=as_json)
 
 
-def words_of(fields: Sequence[str]) -> str:
+def words_of(fields: Collection[str]) -> str:
     """Return fields of an override as this command calls them."""
     return ", ".join(word for word, field in FIELDS.items() if field in fields)
 

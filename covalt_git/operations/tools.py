@@ -1,4 +1,4 @@
-"""The API's tools: which there are for the principal, what each takes, and what a call would meet."""
+"""Operations on tools: which there are for the principal, what each takes, and what a call would meet."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pydantic import Field
 
 from covalt_git.access import confirmation
 from covalt_git.calls import preconditions
-from covalt_git.calls.engine import limits_of
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.manifests.state_files import read_state
+from covalt_git.models.project_config import limits_in_force
 from covalt_git.models.renderers import Renderer
+from covalt_git.models.tool import ConfirmationSource, HeldBack
 from covalt_git.models.toolset_manifest import Annotations, Example, HttpRequest, Limits, Security
-from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
 from covalt_git.toolsets.icons import data_address
@@ -40,7 +41,7 @@ class SearchTools(Request):
 
     query: str = Field(max_length=2000, description="Words, or a question.")
     toolset_id: str = Field("", max_length=64, description="Only the tools of this toolset.")
-    limit: int = Field(20, ge=1, le=100)
+    limit: int = Field(20, ge=1, le=1000)
 
 
 class GetTool(Request):
@@ -60,14 +61,20 @@ class ToolFacts(Result):
     """What lists and details say of a tool alike."""
 
     tool_id: str
+    path: str = Field(description="Its id as agents and patterns see it.")
     name: str
     description: str
     toolset_id: str
     kind: Literal["python", "http", "mcp"]
+    entrypoint: str | None
+    input_schema: JsonObject
     requires_confirmation: tuple[str, ...] = Field(
-        description="Why a person would be asked before a call, in words; none: nobody is request."
+        description="Why a call needs approval, in words; empty if it needs none."
     )
     enabled: bool
+    held_back: HeldBack | None = Field(
+        description="Why a tool of an MCP server is off although its toolset has it on."
+    )
     callable: bool = Field(description="Whether a call could be made now.")
     why_not: str = Field(description="Why no call could be made now, in words; else empty.")
 
@@ -77,6 +84,9 @@ class ToolRow(ToolFacts):
 
     renderer: str | None
     icon: str | None = Field(description="Its picture as a data: address.")
+    broken: bool = Field(
+        description="Whether its toolset has errors now; this is the tool as it was without them."
+    )
 
 
 class ToolRows(Result):
@@ -89,16 +99,28 @@ class ToolDetail(ToolFacts):
     """All about a tool as it is in force; ``limits`` are those that a call would have."""
 
     toolset_name: str
-    path: str = Field(description="Its id as agents and patterns see it.")
+    toolset_digest: str = Field(
+        description="Digest of its toolset's files; of a server's tool, of server and definition."
+    )
     renderer: Renderer | None
-    input_schema: JsonObject
+    schema_from: Literal["manifest", "source", "server"] = Field(
+        description="What has its input schema; one that was read from Python may not say all."
+    )
     output_schema: JsonObject | None
     annotations: Annotations
     examples: tuple[Example, ...]
     tags: tuple[str, ...]
     limits: Limits
     security: Security | None
-    entrypoint: str | None
+    confirmation: tuple[ConfirmationSource, ...] = Field(
+        description="Whose word makes a call need approval, whatever the rules of covalt.yaml say."
+    )
+    confirmation_is_settled: bool = Field(
+        description="Whether this project decided that itself, in either direction."
+    )
+    local: LocalOverride = Field(description="What this project overrides.")
+    meta: JsonObject = Field(description="The _meta of a server's definition.")
+    icons: tuple[JsonObject, ...]
     http: HttpRequest | None
     server: str | None = Field(description="The MCP server whose tool it is, by its id there.")
     upstream: str | None = Field(description="What that server calls it.")
@@ -111,6 +133,7 @@ class ToolGroup(Result):
     id: str
     name: str
     enabled: bool
+    sound: bool = Field(description="Whether it has no error; else its tools are as they were.")
     note: str = Field(description="What keeps its tools from being called, in words; else empty.")
     tools: tuple[ToolRow, ...]
 
@@ -200,6 +223,7 @@ def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[To
             id=row["id"],
             name=row["name"] or row["id"],
             enabled=row["enabled"],
+            sound=row["sound"],
             note=_note(row),
             tools=tuple(tool_row(context, tool, row) for tool in of_toolset.get(row["id"], ())),
         )
@@ -216,19 +240,28 @@ def get_tool(context: Context, request: GetTool) -> ToolDetail:
     """Tell all about one tool: its schemas, how its result is shown, its limits."""
     found = context.catalog.find(request.tool_id)
     tool, toolset = found.tool, found.toolset
+    schema_from: Literal["manifest", "source", "server"] = "source"
+    if tool.kind == "mcp":
+        schema_from = "server"
+    elif tool.schema_is_declared or tool.kind == "http":
+        schema_from = "manifest"
     return ToolDetail(
         **_facts(context, tool, _why_not(context, tool, toolset.state, enabled=toolset.enabled)),
         toolset_name=toolset.manifest.name if toolset.manifest else toolset.id,
-        path=tool.path,
+        toolset_digest=tool.toolset_digest,
         renderer=tool.renderer,
-        input_schema=tool.input_schema,
+        schema_from=schema_from,
         output_schema=tool.output_schema,
         annotations=tool.annotations,
         examples=tool.examples,
         tags=tool.tags,
-        limits=limits_of(tool, context.project.config),
+        limits=limits_in_force(tool.limits, context.project.config.limits),
         security=tool.security,
-        entrypoint=tool.entrypoint,
+        confirmation=tool.confirmation,
+        confirmation_is_settled=tool.confirmation_is_settled,
+        local=toolset.state.overrides.get(tool.name_in_state, LocalOverride()),
+        meta=tool.meta,
+        icons=tool.icons,
         http=tool.http,
         server=tool.server,
         upstream=tool.upstream,
@@ -295,6 +328,7 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
         **_facts(context, tool, why_not),
         renderer=tool.renderer.type if tool.renderer else None,
         icon=data_address(context.project.root, tool),
+        broken=not row["sound"],
     )
 
 
@@ -323,10 +357,14 @@ def _why_not(context: Context, tool: Tool, state: ToolsetState, *, enabled: bool
 def _facts(context: Context, tool: Tool, why_not: str) -> JsonObject:
     return {
         "tool_id": tool.tool_id,
+        "path": tool.path,
         "name": tool.name,
         "description": tool.description,
         "toolset_id": tool.toolset_id,
         "kind": tool.kind,
+        "entrypoint": tool.entrypoint,
+        "input_schema": tool.input_schema,
+        "held_back": tool.held_back,
         "requires_confirmation": confirmation(context.project.config, tool, {}),
         "enabled": tool.enabled,
         "callable": not why_not,
@@ -355,6 +393,7 @@ def _servers(context: Context) -> list[ToolGroup]:
             id=row["id"],
             name=row["id"],
             enabled=row["enabled"],
+            sound=True,
             note=f"declared by {row['toolset_id']}; nobody asked it which tools it has",
             tools=(),
         )

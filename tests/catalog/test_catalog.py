@@ -284,7 +284,8 @@ def test_command_line_names_no_hidden_tool(shelf: Shelf, command: list[str]) -> 
     assert "secret_bed" not in printed
     assert "secret_door" not in printed
     if command[1:] == ["list", "--json"]:
-        seen = {tool["tool_id"] for tool in json.loads(said.stdout)}
+        groups = json.loads(said.stdout)["groups"]
+        seen = {tool["tool_id"] for group in groups for tool in group["tools"]}
         assert seen == {"garden:water", "garden:weed"}
 
 

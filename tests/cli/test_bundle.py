@@ -101,15 +101,15 @@ def test_what_comes_in_is_off_until_somebody_switches_it_on(theirs: Path) -> Non
     said = covalt(theirs, "bundle", "import", "d.zip").stdout.decode()
     assert "tools: web, more\n  hosts: example.com\n" in said
     commands = [line.split()[1:] for line in said.splitlines() if line.startswith("  covalt-git")]
-    tools = json.loads(covalt(theirs, "tool", "list", "--json").stdout)
-    assert [(tool["tool_id"], tool["enabled"]) for tool in tools] == [
+    (group,) = json.loads(covalt(theirs, "tool", "list", "--json").stdout)["groups"]
+    assert [(tool["tool_id"], tool["enabled"]) for tool in group["tools"]] == [
         ("demo:more", False),
         ("demo:web", False),
     ]
 
     assert [covalt(theirs, *command).returncode for command in commands] == [0, 0]
-    tools = json.loads(covalt(theirs, "tool", "list", "--json").stdout)
-    assert {tool["enabled"] for tool in tools} == {True}
+    (group,) = json.loads(covalt(theirs, "tool", "list", "--json").stdout)["groups"]
+    assert {tool["enabled"] for tool in group["tools"]} == {True}
 
 
 def test_what_is_no_bundle_is_told_with_its_place_and_nothing_stays(theirs: Path) -> None:

@@ -79,7 +79,7 @@ def test_show_tells_which_values_are_of_this_project(
 
     assert "\nof this project: name, confirm\n" in covalt("tool", "show", "demo:web")[1]
     shown = json.loads(covalt("tool", "show", "demo:web", "--json")[1])
-    assert shown["local"] == {"name_override": "Ours", "requires_confirmation": False}
+    assert (shown["local"]["name_override"], shown["local"]["renderer"]) == ("Ours", None)
 
 
 def test_enable_and_disable_are_short_for_it_and_lists_follow(
@@ -88,7 +88,8 @@ def test_enable_and_disable_are_short_for_it_and_lists_follow(
     covalt("tool", "disable", "demo:web")
     covalt("tool", "enable", "demo:off")
 
-    on = {one["tool_id"]: one["enabled"] for one in json.loads(covalt("tool", "list", "--json")[1])}
+    (group,) = json.loads(covalt("tool", "list", "--json")[1])["groups"]
+    on = {one["tool_id"]: one["enabled"] for one in group["tools"]}
     assert on == {"demo:off": True, "demo:plain": True, "demo:web": False}
     assert "demo:web was so already" in covalt("tool", "override", "demo:web", "--disable")[1]
     covalt("tool", "enable", "demo:web")

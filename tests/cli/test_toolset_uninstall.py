@@ -40,7 +40,7 @@ def test_what_a_removed_toolset_did_can_still_be_read(root: Path) -> None:
     assert "git add toolsets/demo && git commit, or add --force" in refused[1]
     assert covalt(root, "toolset", "uninstall", "demo", "--force") == (0, "demo is removed\n")
 
-    assert json.loads(covalt(root, "tool", "list", "--json")[1]) == []
+    assert json.loads(covalt(root, "tool", "list", "--json")[1]) == {"groups": []}
     assert covalt(root, "index", "rebuild")[0] == 0
     assert covalt(root, "chat", "log", "c1") == log
     assert covalt(root, "chat", "show", "c1", rows[0]["id"])[0] == 0

@@ -42,13 +42,17 @@ def test_a_typo_in_a_manifest_is_named_with_its_place_and_the_others_work_on(
 
 
 def test_a_broken_toolset_keeps_its_last_good_rows(project: Terminal) -> None:
-    before = project.json("tool", "list")
+    before = project.json("tool", "list")["groups"]
     (project.folder / "toolsets/data-lab/toolset.yaml").write_text("tools: [", encoding="utf-8")
 
-    after = project.json("tool", "list")
+    after = project.json("tool", "list")["groups"]
 
-    assert [tool["tool_id"] for tool in after] == [tool["tool_id"] for tool in before]
-    assert {tool["toolset_id"] for tool in after if tool["broken"]} == {"data-lab"}
+    before_ids, after_ids = (
+        [tool["tool_id"] for group in found for tool in group["tools"]] for found in (before, after)
+    )
+    assert after_ids == before_ids
+    assert {group["id"] for group in after if not group["sound"]} == {"data-lab"}
+    assert {tool["broken"] for group in after for tool in group["tools"]} == {True, False}
 
 
 @pytest.mark.parametrize(

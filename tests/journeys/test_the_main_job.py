@@ -24,8 +24,9 @@ def test_a_person_edits_calls_branches_and_rebuilds(tmp_path: Path, wheel_script
         path.name for path in here.folder.iterdir()
     }
     assert here.covalt("validate") == "3 toolsets, 15 tools: no problems\n"
-    tools = here.json("tool", "list")
-    assert {"app-builder:write_file", "data-lab:summarize"} <= {tool["tool_id"] for tool in tools}
+    groups = here.json("tool", "list")["groups"]
+    tools = {tool["tool_id"] for group in groups for tool in group["tools"]}
+    assert {"app-builder:write_file", "data-lab:summarize"} <= tools
 
     here.covalt("chat", "new", "--id", "c1")
     call = here.json(
