@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from covalt_git.cli import bundle_verify, output
 from covalt_git.cli.bundle_verify import accept_option, signature_option
-from covalt_git.cli.context import as_admin, json_option, project, toolsets_indexed
-from covalt_git.cli.toolset_update import named_source, tell, wanted
-from covalt_git.credentials.values import SecretStore
-from covalt_git.errors import CovaltError
-from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.signatures import beside, sign
-from covalt_git.system import atomic_write
-from covalt_git.toolsets.export import bundle_name, pack_bundle
+from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.toolset_update import leave_undecided, say_update
+from covalt_git.operations import bundles
 
 
 @click.group()
@@ -59,47 +53,26 @@ def export(
     to_output = path is not None and str(path) == "-"
     if key and to_output:
         raise click.UsageError("--sign writes a second file beside the first: name that with -o")
-    opened = project()
-    toolset = opened.catalog.find_toolset(toolset_id)
-    if len(opened.catalog.visible(toolset.tools)) < len(toolset.tools):
-        raise CovaltError(
-            f"your role does not see all of {toolset_id!r}", hint="a role that does may"
-        )
-    content = pack_bundle(
-        opened.root,
-        toolset,
-        SecretStore.of_this_machine().known(),
+    if to_output:
+        found = ask(bundles.export_toolset, toolset_id=toolset_id, allow_guesses=allow_guesses)
+        shutil.copyfileobj(found.stream, sys.stdout.buffer)
+        return
+    made = ask(
+        bundles.write_bundle,
+        toolset_id=toolset_id,
+        path=path,
+        key=key,
         allow_guesses=allow_guesses,
     )
-    if to_output:
-        sys.stdout.buffer.write(content)
-        return
-    version = toolset.manifest.version if toolset.manifest else ""
-    path = path or Path(bundle_name(toolset))
-    with ExitStack() as made:
-        made.enter_context(atomic_write.create(path)).write(content)
-        if key:
-            # Last in, first out: the bundle is never there without its signature.
-            made.enter_context(atomic_write.create(beside(path))).write(sign(content, key))
-    files = toolset.files.files
     if as_json:
-        output.as_json(
-            {
-                "toolset_id": toolset_id,
-                "version": version,
-                "file": str(path),
-                "files": len(files),
-                "bytes": len(content),
-                "sha256": hashlib.sha256(content).hexdigest(),
-                "digest": toolset.digest,
-                "signature": str(beside(path)) if key else None,
-            }
-        )
+        output.as_json(made)
         return
-    output.say(f"{path}: {len(files)} files of {toolset_id} {version}, {len(content)} bytes")
-    output.say(toolset.digest)
-    if key:
-        output.say(f"{beside(path)}: its signature, to be given away with it")
+    output.say(
+        f"{made.file}: {made.files} files of {toolset_id} {made.version}, {made.bytes} bytes"
+    )
+    output.say(made.digest)
+    if made.signature:
+        output.say(f"{made.signature}: its signature, to be given away with it")
 
 
 @command.command("import")
@@ -129,54 +102,40 @@ def import_(
     not by one of `signers` in covalt.yaml as it is.  One that was imported before is updated, as by
     `toolset update`.
     """
-    opened = as_admin("take in toolsets")
-    imported = import_toolset(
-        opened.root,
-        named_source(source),
+    imported = ask(
+        bundles.import_toolset_from,
+        source=source,
         signature=signature,
         dry_run=dry_run,
         force=force,
         accept_signer=accept_signer,
     )
-    toolset = imported.toolset
-    if not dry_run:
-        toolsets_indexed(opened)
-    if imported.update is not None:
-        tell(imported.update, opened.root, dry_run=dry_run, as_json=as_json)
-        return
-    warnings = [one for one in toolset.problems if one.severity == "warning"]
-    wants = wanted(toolset)
     if as_json:
-        output.as_json(
-            {
-                "toolset_id": toolset.id,
-                "version": toolset.manifest.version if toolset.manifest else None,
-                "source_type": imported.source_type,
-                "source_ref": imported.source_ref,
-                "digest": toolset.digest,
-                "signer": imported.signer and imported.signer.model_dump(),
-                "files": [file.path for file in toolset.files.files],
-                "tools": [tool.tool_id for tool in toolset.tools],
-                "wants": wants,
-                "warnings": [one.as_json() for one in warnings],
-                "dry_run": dry_run,
-            }
-        )
-        return
-    version = toolset.manifest.version if toolset.manifest else ""
-    output.say(f"{toolset.id} {version}: {len(toolset.files.files)} files, {toolset.digest}")
+        output.as_json(imported)
+    elif imported.update is not None:
+        say_update(imported.update, context().project.root)
+    else:
+        _say(imported)
+    if imported.update is not None:
+        leave_undecided(imported.update)
+
+
+def _say(imported: bundles.ToolsetImported) -> None:
+    toolset_id = imported.toolset_id
+    output.say(f"{toolset_id} {imported.version}: {len(imported.files)} files, {imported.digest}")
     output.say(f"  signed by: {imported.signer or 'nobody'}")
-    output.say(f"  tools: {', '.join(tool.id.name for tool in toolset.tools) or 'none'}")
-    for title, names in wants.items():
-        output.say(f"  {title}: {', '.join(names)}")
-    for one in warnings:
+    names = [tool.tool_id.partition(":")[2] for tool in imported.tools]
+    output.say(f"  tools: {', '.join(names) or 'none'}")
+    for title, wanted in imported.wants.items():
+        output.say(f"  {title}: {', '.join(wanted)}")
+    for one in imported.warnings:
         output.say(f"  {one.path.removeprefix('toolsets/')}: {one.message}", fg="yellow")
-    if dry_run:
+    if imported.dry_run:
         output.say("nothing has changed")
         return
     output.say("it is switched off; look at it, then let it run:")
-    output.say(f"  covalt-git toolset show {toolset.id}")
-    output.say(f"  covalt-git toolset enable {toolset.id}")
+    output.say(f"  covalt-git toolset show {toolset_id}")
+    output.say(f"  covalt-git toolset enable {toolset_id}")
 
 
 command.add_command(bundle_verify.verify)

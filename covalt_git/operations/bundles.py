@@ -1,24 +1,29 @@
-"""The API's bundles: toolsets that come and go as one file, and toolsets that go for good."""
+"""Operations on bundles: export, import, update, verify and remove toolsets."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+import hashlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field
 
 from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.credentials.values import SecretStore
-from covalt_git.errors import Problem
-from covalt_git.installs import uninstall, updating
+from covalt_git.errors import CovaltError, Problem
+from covalt_git.grants.requested import addresses_elsewhere, requested
+from covalt_git.installs import uninstall, updating, verify
 from covalt_git.installs.importing import Imported
 from covalt_git.installs.importing import import_toolset as take_in
 from covalt_git.installs.local_changes import differences
 from covalt_git.installs.pending_imports import Bundle
-from covalt_git.installs.signatures import MAX_SIGNATURE
+from covalt_git.installs.signatures import MAX_SIGNATURE, beside, sign
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context, ForbiddenError
 from covalt_git.operations.registry import File, Request, Result, Upload, UploadField, operation
+from covalt_git.operations.results import Failure
 from covalt_git.operations.toolsets import (
     GrantAsked,
     McpServerRow,
@@ -28,12 +33,15 @@ from covalt_git.operations.toolsets import (
     packages,
     server_rows,
 )
+from covalt_git.system import atomic_write
 from covalt_git.text.media_types import BYTES
 from covalt_git.toolsets.export import bundle_name, pack_bundle
 
 if TYPE_CHECKING:
     from covalt_git.installs.updating import Update
     from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.toolsets.toolset import Toolset
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
 """The size of a form with a bundle: the largest bundle, and what is around it."""
@@ -68,6 +76,16 @@ class ImportFetched(Request):
     accept_signer: bool = Field(default=False, description=_ACCEPT)
 
 
+class ImportToolsetFrom(Request):
+    """A bundle on this machine, or one with a signature on this machine."""
+
+    source: str = Field(description="A ZIP, a folder or an https URL.")
+    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+    dry_run: bool = Field(default=False, description=_DRY_RUN)
+    force: bool = Field(default=False, description=_FORCE)
+    accept_signer: bool = Field(default=False, description=_ACCEPT)
+
+
 class UpdateToolset(Request):
     """Which toolset to update, from where it came from."""
 
@@ -75,6 +93,13 @@ class UpdateToolset(Request):
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
     accept_signer: bool = Field(default=False, description=_ACCEPT)
+
+
+class UpdateToolsetFrom(UpdateToolset):
+    """Which toolset to update, and where the newer version is."""
+
+    source: str | None = Field(None, description="A ZIP, a folder or an https URL.")
+    signature: Path | None = Field(None, description="Its signature, if not beside it.")
 
 
 class DiffToolset(Request):
@@ -95,6 +120,26 @@ class ExportToolset(Request):
     allow_guesses: bool = Field(
         default=False, description="Also with what only looks like a credential."
     )
+
+
+class WriteBundle(ExportToolset):
+    """Which toolset to write, and to which file."""
+
+    path: Path | None = Field(None, description="ID-VERSION.zip if left out.")
+    key: Path | None = Field(None, description="The key of ssh-keygen that signs it.")
+
+
+class VerifyBundle(Request):
+    """Which file to verify."""
+
+    file: Path
+    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+
+
+class VerifyToolset(Request):
+    """Which toolset to verify."""
+
+    toolset_id: str = Field(max_length=200)
 
 
 class UninstallToolset(Request):
@@ -139,6 +184,9 @@ class ToolsetUpdated(Result):
     base_known: bool
     ended_grants: tuple[str, ...]
     replaced: str | None
+    newly_wants: dict[str, tuple[str, ...]] = Field(
+        description="What has to be granted or installed for it that was not needed before, by kind."
+    )
     problems: tuple[Problem, ...]
     dry_run: bool
 
@@ -178,9 +226,68 @@ class ToolsetImported(Result):
     mcp_servers: tuple[McpServerRow, ...]
     python_packages: tuple[str, ...]
     asks: tuple[GrantAsked, ...]
+    wants: dict[str, tuple[str, ...]] = Field(
+        description="What has to be granted or installed for it, by kind."
+    )
     warnings: tuple[Problem, ...]
     update: ToolsetUpdated | None
     dry_run: bool
+
+
+class BundleWritten(Result):
+    """A bundle that was written to a file."""
+
+    toolset_id: str
+    version: str
+    file: Path
+    files: int = Field(description="How many files are in it.")
+    bytes: int
+    sha256: str
+    digest: str = Field(description="Of the toolset.")
+    signature: Path | None = Field(description="The file of its signature.")
+
+
+class Recorded(Result):
+    """What was recorded about a toolset when it was imported."""
+
+    version: str | None
+    digest: str | None
+    signer: Signer | None
+    installed_at: str | None
+
+    @classmethod
+    def of(cls, state: ToolsetState) -> Self:
+        """Return what a state has."""
+        return cls(**{name: getattr(state, name) for name in cls.model_fields})
+
+
+class BundleVerified(Result):
+    """A bundle that an import would take, compared with the toolset of its id in this project."""
+
+    toolset_id: str
+    version: str
+    digest: str
+    signer: Signer | None
+    installed: bool = Field(description="Whether this project has a toolset of its id.")
+    changed_here: bool = Field(description="Whether the imported files were changed since.")
+    recorded: Recorded | None
+    is_recorded: bool | None = Field(
+        description="Whether it is what was imported; null if nothing of its id was."
+    )
+    problem: Failure | None = Field(description="Why an import would refuse its signer.")
+
+
+class ToolsetVerified(Result):
+    """A toolset of this project, compared with what was recorded, granted and accepted."""
+
+    toolset_id: str
+    digest: str
+    recorded: Recorded
+    is_recorded: bool | None = Field(
+        description="Whether its files are those that were imported; null for the project's own."
+    )
+    grants: dict[str, bool] = Field(description="Whether each grant holds.")
+    accepted: dict[str, bool] = Field(description="Whether each accepted tool is as it was.")
 
 
 class ToolsetUninstalled(Result):
@@ -218,6 +325,19 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     )
 
 
+@operation(changes=True, admin="take in toolsets", local=True)
+def import_toolset_from(context: Context, request: ImportToolsetFrom) -> ToolsetImported:
+    """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does."""
+    return brought(
+        context,
+        _source(context, request.source),
+        signature=request.signature,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
+    )
+
+
 @operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets")
 def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
     """Merge what is newer where the toolset came from with what was changed here.
@@ -225,28 +345,20 @@ def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
     Files are merged by lines, YAML key by key; where both sides changed the same, both are there as
     git shows it, and the toolset waits until somebody decides.
     """
-    project = context.project
-    found = updating.update(
-        project.root,
-        request.toolset_id,
-        dry_run=request.dry_run,
-        force=request.force,
-        accept_signer=request.accept_signer,
-    )
-    if not request.dry_run:
-        context.index().sync_toolsets()
-    return _updated(context, found, dry_run=request.dry_run)
+    return _update(context, request)
+
+
+@operation(changes=True, admin="update toolsets", local=True)
+def update_toolset_from(context: Context, request: UpdateToolsetFrom) -> ToolsetUpdated:
+    """Merge a newer version of a ZIP, a folder or an https URL, as update_toolset does."""
+    source = _source(context, request.source) if request.source is not None else None
+    return _update(context, request, source, request.signature)
 
 
 @operation(errors=(404, 409, 422))
 def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
     """Tell what was changed here of a toolset since it was imported, or since a grant of it."""
-    catalog = context.catalog
-    toolset = catalog.find_toolset(request.toolset_id)
-    if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
-        raise ForbiddenError(
-            f"your role does not see all of {toolset.id!r}", hint="a role that does may"
-        )
+    toolset = _whole(context, request.toolset_id)
     found = differences(context.project.root, toolset.id, request.grant)
     return ToolsetDifference(
         toolset_id=toolset.id,
@@ -264,20 +376,66 @@ def export_toolset(context: Context, request: ExportToolset) -> File:
     What this project decided about it is not in it.  Where a file of it holds a credential, or the
     value of a secret of this machine, nothing is sent, and every such place is told.
     """
-    catalog = context.catalog
-    toolset = catalog.find_toolset(request.toolset_id)
-    if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
-        raise ForbiddenError(
-            f"your role does not see all of {toolset.id!r}", hint="a role that does may"
-        )
-    content = pack_bundle(
-        context.project.root,
-        toolset,
-        SecretStore.of_this_machine().known(),
-        allow_guesses=request.allow_guesses,
-    )
+    toolset, content = _packed(context, request)
     etag = toolset.digest.partition(":")[2]
     return File.of_bytes(content, bundle_name(toolset), BYTES, etag=etag)
+
+
+@operation(changes=True, local=True)
+def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
+    """Write a toolset to a ZIP file, with its signature beside it; neither file may exist."""
+    toolset, content = _packed(context, request)
+    path, key = request.path or Path(bundle_name(toolset)), request.key
+    with ExitStack() as made:
+        made.enter_context(atomic_write.create(path)).write(content)
+        if key:
+            # Last in, first out: the bundle is never there without its signature.
+            made.enter_context(atomic_write.create(beside(path))).write(sign(content, key))
+    return BundleWritten(
+        toolset_id=toolset.id,
+        version=toolset.manifest.version if toolset.manifest else "",
+        file=path,
+        files=len(toolset.files.files),
+        bytes=len(content),
+        sha256=hashlib.sha256(content).hexdigest(),
+        digest=toolset.digest,
+        signature=beside(path) if key else None,
+    )
+
+
+@operation(admin="verify toolsets", local=True)
+def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
+    """Check a bundle as an import does, and compare it with the toolset of its id in this project."""
+    file = request.file
+    if file.is_dir():
+        raise CovaltError(f"{str(file)!r} is a directory, which cannot be signed or compared")
+    found = verify.verify_file(context.project.root, file, request.signature)
+    toolset, here = found.toolset, found.here
+    return BundleVerified(
+        toolset_id=toolset.id,
+        version=toolset.manifest.version if toolset.manifest else "",
+        digest=toolset.digest,
+        signer=found.signer,
+        installed=here is not None,
+        changed_here=bool(here and here.state.imported and here.digest != here.state.digest),
+        recorded=Recorded.of(here.state) if here else None,
+        is_recorded=found.is_recorded,
+        problem=Failure.of(found.signer_changed) if found.signer_changed else None,
+    )
+
+
+@operation(errors=(404,), admin="verify toolsets")
+def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
+    """Compare a toolset with what was recorded when it was imported, and with what was granted to it."""
+    found = verify.verify_toolset(context.project.root, request.toolset_id)
+    return ToolsetVerified(
+        toolset_id=found.toolset.id,
+        digest=found.toolset.digest,
+        recorded=Recorded.of(found.toolset.state),
+        is_recorded=found.is_recorded,
+        grants=found.grants,
+        accepted=found.locked,
+    )
 
 
 @operation(changes=True, errors=(404, 409), admin="remove toolsets")
@@ -303,8 +461,9 @@ def sent(file: Upload, signature: Upload | None = None) -> Bundle:
 
 def brought(
     context: Context,
-    bundle: Bundle,
+    bundle: Bundle | Path | str,
     *,
+    signature: Path | None = None,
     dry_run: bool,
     force: bool = False,
     accept_signer: bool = False,
@@ -317,6 +476,7 @@ def brought(
     found = take_in(
         context.project.root,
         bundle,
+        signature=signature,
         dry_run=dry_run,
         force=force,
         accept_signer=accept_signer,
@@ -324,6 +484,82 @@ def brought(
     if not dry_run:
         context.index().sync_toolsets()
     return _told(context, found, dry_run=dry_run)
+
+
+def _source(context: Context, text: str) -> Path | str:
+    if text.lower().startswith(("https://", "http://")):
+        context.report("fetching it")
+        return text
+    path = Path(text)
+    if not path.exists():
+        raise CovaltError(f"there is no file or folder {text!r}")
+    return path
+
+
+def _update(
+    context: Context,
+    request: UpdateToolset,
+    source: Path | str | None = None,
+    signature: Path | None = None,
+) -> ToolsetUpdated:
+    found = updating.update(
+        context.project.root,
+        request.toolset_id,
+        source,
+        signature=signature,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
+    )
+    if not request.dry_run:
+        context.index().sync_toolsets()
+    return _updated(context, found, dry_run=request.dry_run)
+
+
+def _whole(context: Context, toolset_id: str) -> Toolset:
+    """Return a toolset of which nothing is hidden from the role."""
+    catalog = context.catalog
+    toolset = catalog.find_toolset(toolset_id)
+    if not catalog.sees_all_of(toolset.id, toolset.tool_ids):
+        raise ForbiddenError(
+            f"your role does not see all of {toolset.id!r}", hint="a role that does may"
+        )
+    return toolset
+
+
+def _packed(context: Context, request: ExportToolset) -> tuple[Toolset, bytes]:
+    toolset = _whole(context, request.toolset_id)
+    content = pack_bundle(
+        context.project.root,
+        toolset,
+        SecretStore.of_this_machine().known(),
+        allow_guesses=request.allow_guesses,
+    )
+    return toolset, content
+
+
+def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    """Return what a user has to grant or to install for a toolset, by kind."""
+    manifest = toolset.manifest
+    if manifest is None:
+        return {}
+    hosts = [one.host for one in requested(toolset) if one.kind == "network" and one.host]
+    wants = {
+        "hosts": (*hosts, *(f"what {text} stands for" for text in addresses_elsewhere(toolset))),
+        "secrets": tuple(manifest.secrets),
+        "MCP servers": tuple(server.id for server in manifest.mcp_servers),
+        "Python packages": tuple(manifest.python.dependencies),
+    }
+    return {title: names for title, names in wants.items() if names}
+
+
+def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
+    before = _wants(found.before)
+    new = {
+        title: tuple(name for name in names if name not in before.get(title, ()))
+        for title, names in _wants(found.toolset).items()
+    }
+    return {title: names for title, names in new.items() if names}
 
 
 def _told(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImported:
@@ -344,6 +580,7 @@ def _told(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImporte
         mcp_servers=server_rows(toolset, manifest.mcp_servers),
         python_packages=packages(toolset),
         asks=grants_asked(toolset),
+        wants=_wants(toolset),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
         update=None if found.update is None else _updated(context, found.update, dry_run=dry_run),
         dry_run=dry_run,
@@ -364,6 +601,7 @@ def _updated(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdate
         base_known=found.base_known,
         ended_grants=found.ended_grants,
         replaced=found.replaced and found.replaced.relative_to(root).as_posix(),
+        newly_wants=_newly_wants(found),
         problems=found.toolset.problems,
         dry_run=dry_run,
     )

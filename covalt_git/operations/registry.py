@@ -49,12 +49,17 @@ if TYPE_CHECKING:
     from covalt_git.operations.context import Context
 
 MODULES = {
-    "toolsets": ("list_toolsets", "get_toolset", "enable_toolset"),
+    "toolsets": ("list_toolsets", "get_toolset", "enable_toolset", "create_toolset"),
     "bundles": (
         "import_toolset",
+        "import_toolset_from",
         "update_toolset",
+        "update_toolset_from",
         "diff_toolset",
         "export_toolset",
+        "write_bundle",
+        "verify_bundle",
+        "verify_toolset",
         "uninstall_toolset",
     ),
     "grants": ("list_grants", "add_grant", "revoke_grant"),

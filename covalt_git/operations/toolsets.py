@@ -1,4 +1,4 @@
-"""The API's toolsets: which there are, what is in one, and switching it on and off."""
+"""Operations on toolsets: list them, show one, create one, and switch it on and off."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from pydantic import Field, JsonValue
 
 from covalt_git.errors import Problem
 from covalt_git.grants.requested import requested
-from covalt_git.grants.status import changes
+from covalt_git.grants.status import changes, lacking
+from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.operations.results import UngrantedServer
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
+from covalt_git.toolsets import new_toolset
+from covalt_git.toolsets.first_steps import first_steps
+from covalt_git.toolsets.new_toolset import Template
 from covalt_git.toolsets.state_store import set_enabled
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from covalt_git.json_values import JsonObject
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
 
@@ -39,6 +44,16 @@ class EnableToolset(Request):
 
     toolset_id: str = Field(max_length=200)
     enabled: bool
+
+
+class CreateToolset(Request):
+    """What to create, and from which template."""
+
+    toolset_id: str = Field(max_length=200)
+    template: Template = "python"
+    name: str = Field(
+        "", max_length=1000, description="Its name for users; made from the id if empty."
+    )
 
 
 class ToolsetFacts(Result):
@@ -108,8 +123,8 @@ class ToolsetDetail(ToolsetFacts):
     ``came`` is what was recorded when it came here: how, from where, when, which version and digest
     it had then, and who signed it; nothing of the project's own.
 
-    For a role from which a tool of it is hidden there are no files, servers, grants and problems:
-    they would tell of that tool.
+    For a role from which a tool of it is hidden, files, servers, grants, manifest, state and problems
+    are left out: they would tell of that tool.
     """
 
     came: dict[str, JsonValue]
@@ -122,7 +137,22 @@ class ToolsetDetail(ToolsetFacts):
     ended: dict[str, tuple[str, ...]] = Field(
         description="The grants that hold no longer, by their keys: what has changed since, in words."
     )
+    lacking: tuple[UngrantedServer, ...] = Field(
+        description="MCP servers that are not granted, each with the command that grants it."
+    )
+    manifest: JsonObject | None = Field(
+        description="The toolset.yaml without defaults; null where it cannot be read."
+    )
+    state: JsonObject = Field(description="What this project decided about it, without defaults.")
     problems: tuple[Problem, ...]
+
+
+class ToolsetCreated(Result):
+    """A new toolset: its files, and the commands that its author runs next."""
+
+    toolset_id: str
+    made: tuple[str, ...]
+    next: tuple[str, ...]
 
 
 class ToolsetList(Result):
@@ -177,8 +207,24 @@ def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
         asks=grants_asked(toolset) if everything else (),
         grants=_grants(context, toolset) if everything else {},
         ended=_ended(context, toolset) if everything else {},
+        lacking=_lacking(toolset) if everything else (),
+        manifest=_manifest(toolset) if everything else None,
+        state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
     )
+
+
+@operation(changes=True, errors=(409,), local=True)
+def create_toolset(context: Context, request: CreateToolset) -> ToolsetCreated:
+    """Create a toolset from a template: Python, HTTP, an MCP server, or a page for results."""
+    project = context.project
+    toolset_id = request.toolset_id
+    made = new_toolset.create_toolset(
+        project.root, toolset_id, template=request.template, name=request.name
+    )
+    chats = project.chats.ids()
+    steps = first_steps(read_toolset(project.root, toolset_id), chats[0] if chats else None)
+    return ToolsetCreated(toolset_id=toolset_id, made=tuple(made), next=tuple(steps))
 
 
 @operation(changes=True, errors=(404,), admin="switch toolsets")
@@ -202,6 +248,16 @@ def _told(row: JsonObject, *, everything: bool) -> JsonObject:
         "description": row.get("description") or "",
         "imported": row["source_type"] is not None,
     }
+
+
+def _lacking(toolset: Toolset) -> tuple[UngrantedServer, ...]:
+    return tuple(UngrantedServer(**one._asdict()) for one in lacking(toolset))
+
+
+def _manifest(toolset: Toolset) -> JsonObject | None:
+    if toolset.manifest is None:
+        return None
+    return toolset.manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 def _ended(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:

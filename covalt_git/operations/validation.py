@@ -13,6 +13,7 @@ from covalt_git.manifests.fixes import Fixed, fix_text, fixable_files
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
+from covalt_git.operations.results import UngrantedServer
 from covalt_git.problems.baseline import Known, baseline_text, compare, read_baseline, updated
 from covalt_git.system import atomic_write
 from covalt_git.text import line_diff
@@ -46,14 +47,6 @@ class FixFiles(Request):
 
     paths: tuple[Path, ...] = ()
     write: bool = Field(default=True, description="Else return the difference, and change nothing.")
-
-
-class UngrantedServer(Result):
-    """An MCP server that may not be used: why, and the command that grants it."""
-
-    server: str
-    why: str
-    command: str
 
 
 class KnownProblem(Result):

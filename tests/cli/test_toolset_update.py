@@ -93,8 +93,9 @@ def test_what_changed_since_a_grant_can_be_looked_at(root: Path) -> None:
     status, said = covalt(root, "toolset", "diff", "demo", "--granted", "network", "--json")
 
     assert status == 0
-    assert [(one["path"], one["kind"]) for one in json.loads(said)] == [("tools/a.py", "modified")]
-    assert "+# more" in json.loads(said)[0]["patch"]
+    (file,) = json.loads(said)["files"]
+    assert (file["path"], file["kind"]) == ("tools/a.py", "modified")
+    assert "+# more" in file["patch"]
     status, said = covalt(root, "toolset", "diff", "demo", "--granted", "netwrok")
     assert (status, "did you mean 'network'" in said) == (1, True)
 

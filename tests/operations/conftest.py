@@ -6,11 +6,15 @@ import json
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from covalt_git.operations import bundles
+from covalt_git.operations.context import Context
+from covalt_git.project import Project
 from tests.server.api_client import Api, configure, make_project
 
 CONFIG = """\
@@ -34,6 +38,7 @@ mcp_servers:
   - {{id: far, url: "https://far.example/mcp"}}
   - {{id: given, command: {sys.executable}, args: [{SERVERS / "changing.py"}, {SERVERS / "tools.json"}]}}
 """
+THEIRS = 'id: theirs\nname: Theirs\nversion: "1"\ntools:\n  - {id: add, entrypoint: "a:add"}\n'
 _CHANGING = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b"
 )
@@ -46,7 +51,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     configure(root, CONFIG)
     (root / "toolsets/demo").mkdir()
     (root / "toolsets/demo/toolset.yaml").write_text(DEMO, encoding="utf-8")
+    _import_theirs(root)
     api = Api.of(root)
+    (root / "demo.zip").write_bytes(api.ask("export_toolset", toolset_id="demo").get_data())
     for kind, name, hosts in (("network", None, ["api.example"]), ("process", "given", [])):
         api.post("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
     api.post("refresh_source", toolset_id="demo", namespace="given")
@@ -68,6 +75,19 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
     return root, ids | {"b": api.files()["b.txt"]["oid"]}
+
+
+def _import_theirs(root: Path) -> None:
+    """Import a toolset of which there is a newer version now, and put another one beside it."""
+    folder = root / "theirs"
+    folder.mkdir()
+    (folder / "a.py").write_text("def add() -> int:\n    return 1\n", encoding="utf-8")
+    (folder / "toolset.yaml").write_text(THEIRS, encoding="utf-8")
+    with Context(root, partial(Project.open, root)) as context:
+        bundles.import_toolset_from(context, source=str(folder))
+    shutil.copytree(folder, root / "other")
+    (root / "other/toolset.yaml").write_text(THEIRS.replace("theirs", "other"), encoding="utf-8")
+    (folder / "toolset.yaml").write_text(THEIRS.replace('"1"', '"2"'), encoding="utf-8")
 
 
 def _leave_a_conflict(api: Api) -> None:

@@ -3,7 +3,7 @@
 ``cases/<module>.yaml`` says how each operation of a module is reached:
 
 - ``request``: fields with which it succeeds on the project of ``conftest.py``; ``{call}``, ``{message}``
-  and so on stand for ids of that project; uploads are objects of texts by file names
+  and so on stand for ids of that project, ``{root}`` for its folder; uploads are objects of texts by file names
 - ``cli``: the command that does the same, without ``--json``
 - ``page``: the page that performs it, as METHOD PATH; the query of a POST is its form
 - ``mcp``: the built-in tool that performs it, and its arguments
