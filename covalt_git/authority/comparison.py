@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import Verdict
     from covalt_git.authority.snapshots import Part, State
     from covalt_git.errors import Problem
-    from covalt_git.json_values import JsonObject
 
 _ORDER: dict[Verdict, int] = {"widening": 0, "narrowing": 1, "neutral": 2}
 _OF_ONE_SERVER = frozenset({"process", "server_grant"})
@@ -52,16 +51,6 @@ class Comparison:
             for one in state.problems
             if one.severity == "error"
         )
-
-    def as_json(self) -> JsonObject:
-        """Return the comparison as ``--json`` prints it."""
-        return {
-            "base": self.base.commit,
-            "head": self.head.commit,
-            "grown": self.grown,
-            "changes": [change.as_json() for change in self.changes],
-            "problems": [{"in": name} | one.as_json() for name, one in self.problems],
-        }
 
 
 def compare(base: State, head: State) -> Comparison:

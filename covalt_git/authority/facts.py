@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from covalt_git.json_values import JsonObject
 
 Verdict = Literal["widening", "narrowing", "neutral"]
 
 Loc = tuple[str | int, ...]
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True, order=True, slots=True)
+class Place:
     """Where something stands: a file of the project, line and column from 1; 0 without a line."""
 
     path: str
@@ -79,19 +78,6 @@ class Change:
     was: Place | None
     details: tuple[str, ...] = ()
     near: Place | None = None
-
-    def as_json(self) -> JsonObject:
-        """Return the change as ``--json`` prints it."""
-        return {
-            "verdict": self.verdict,
-            "certain": self.certain,
-            "subject": self.subject,
-            "kind": self.kind,
-            "message": self.message,
-            "at": self.at and self.at._asdict(),
-            "was": self.was and self.was._asdict(),
-            "details": list(self.details),
-        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalt_git.access import Principal, decide
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from covalt_git.authority.facts import Fact
     from covalt_git.authority.snapshots import State
-    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
 
@@ -69,10 +68,6 @@ class ToolsetOverview:
     stale_grants: tuple[str, ...]
     tools: tuple[ToolOverview, ...]
     more: tuple[str, ...]
-
-    def as_json(self) -> JsonObject:
-        """Return it as ``--json`` prints it."""
-        return asdict(self)
 
 
 def overview(state: State, visible: Collection[str] | None = None) -> tuple[ToolsetOverview, ...]:

@@ -10,9 +10,8 @@ from covalt_git.authority.kinds import KINDS
 from covalt_git.problems.sarif import fingerprint, log_of_run, physical_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from covalt_git.authority.comparison import Comparison
     from covalt_git.authority.facts import Change, Place
     from covalt_git.json_values import JsonObject
 
@@ -31,9 +30,10 @@ def place_text(change: Change) -> str:
     return f"{change.was} in BASE" if change.was is not None else ""
 
 
-def summary(found: Comparison) -> str:
+def summary(changes: Sequence[Change]) -> str:
     """Return in one line whether authority grew."""
-    wider, narrower = len(found.of("widening")), len(found.of("narrowing"))
+    verdicts = [change.verdict for change in changes]
+    wider, narrower = verdicts.count("widening"), verdicts.count("narrowing")
     if not wider and not narrower:
         return "authority is the same"
     counts = ", ".join(
@@ -42,9 +42,9 @@ def summary(found: Comparison) -> str:
     return f"authority {'grew' if wider else 'shrank'}: {counts}"
 
 
-def text_lines(found: Comparison) -> Iterator[tuple[str, Change | None]]:
+def text_lines(changes: Iterable[Change]) -> Iterator[tuple[str, Change | None]]:
     """Yield the lines that people read, each change's first with it."""
-    for change in (*found.of("widening"), *found.of("narrowing")):
+    for change in _judged(changes):
         word = "wider" if change.verdict == "widening" else "narrower"
         sure = "" if change.certain else " (cannot tell)"
         yield f"{place_text(change)}: {word}{sure}: {change.message}", change
@@ -52,29 +52,29 @@ def text_lines(found: Comparison) -> Iterator[tuple[str, Change | None]]:
             yield f"    {line}", None
 
 
-def markdown(found: Comparison) -> str:
-    """Return a comparison for a pull request's summary; nothing of the files is taken for Markdown."""
-    lines = [f"### covalt-git: {summary(found)}", ""]
+def markdown(changes: Sequence[Change], errors: Sequence[str]) -> str:
+    """Return a comparison for a pull request's summary; nothing of the files is taken for Markdown.
+
+    ``errors`` are lines about what could not be read.
+    """
+    lines = [f"### covalt-git: {summary(changes)}", ""]
     left = _MOST_IN_MARKDOWN
-    for verdict in ("widening", "narrowing"):
-        changes = found.of(verdict)
-        if not changes:
+    for verdict, title in _TITLES.items():
+        judged = [change for change in changes if change.verdict == verdict]
+        if not judged:
             continue
-        lines += [f"**{_TITLES[verdict]}**", ""]
-        for change in changes[:left]:
+        lines += [f"**{title}**", ""]
+        for change in judged[:left]:
             sure = "" if change.certain else " *(cannot tell)*"
             lines.append(f"- {_plain(change.message)}{sure}<br>{_plain(place_text(change))}")
             lines += [f"  - {_plain(line)}" for line in change.details]
-        if len(changes) > left:
-            lines.append(f"- and {len(changes) - left} more: `covalt-git authority diff`")
-        left = max(left - len(changes), 0)
+        if len(judged) > left:
+            lines.append(f"- and {len(judged) - left} more: `covalt-git authority diff`")
+        left = max(left - len(judged), 0)
         lines.append("")
-    if found.problems:
+    if errors:
         lines += ["**Errors, so that not all could be read**", ""]
-        lines += [
-            f"- {name}: {_plain(str(one).partition(chr(10))[0])}"
-            for name, one in found.problems[:_MOST_IN_MARKDOWN]
-        ]
+        lines += [f"- {_plain(one)}" for one in errors[:_MOST_IN_MARKDOWN]]
         lines.append("")
     return "\n".join(lines)
 
@@ -84,16 +84,19 @@ def _plain(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", " ".join(text.split()))
 
 
-def sarif(found: Comparison, prefix: str) -> JsonObject:
-    """Return a comparison as a SARIF log; ``prefix`` leads from the repository to the project.
+def sarif(changes: Iterable[Change], prefix: str) -> JsonObject:
+    """Return changes as a SARIF log; ``prefix`` leads from the repository to the project.
 
     What is gone from HEAD is shown at what it was of, or else as about the whole file.
     """
     seen: Counter[str] = Counter()
-    changes = (*found.of("widening"), *found.of("narrowing"))
-    return log_of_run(
-        [_rule(kind) for kind in _RULES], [_result(one, prefix, seen) for one in changes]
-    )
+    results = [_result(one, prefix, seen) for one in _judged(changes)]
+    return log_of_run([_rule(kind) for kind in _RULES], results)
+
+
+def _judged(changes: Iterable[Change]) -> list[Change]:
+    """Return the changes that are wider or narrower, which come first."""
+    return [change for change in changes if change.verdict != "neutral"]
 
 
 def _rule(kind: str) -> JsonObject:

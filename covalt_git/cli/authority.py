@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.authority import compare, state_at, state_here
-from covalt_git.authority.overview import overview
 from covalt_git.authority.report import markdown, sarif, summary, text_lines
 from covalt_git.cli import output
-from covalt_git.cli.context import json_option, project
+from covalt_git.cli.context import ask, context, json_option
 from covalt_git.errors import WrongCallError
-from covalt_git.git_objects.revisions import merge_base
-from covalt_git.manifests.project_root import find_root
+from covalt_git.operations import authority
 from covalt_git.problems.repository import repository_prefix
 from covalt_git.text import display
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.authority import Comparison, State
     from covalt_git.authority.overview import ToolsetOverview
 
 FORMATS = ("text", "json", "sarif", "markdown")
@@ -49,23 +45,15 @@ def command() -> None:
 @json_option
 def show(toolset_id: str | None, *, as_json: bool) -> None:
     """Show what each toolset can do, or the toolset ID: tools, who is asked, hosts, secrets, roles."""
-    opened = project()
-    if toolset_id is not None:
-        toolset_id = opened.catalog.find_toolset(toolset_id).id
-    state = state_here(opened.root)
-    tools = opened.catalog.visible(state.tools().values())
-    # What a role may not call does not exist for it, nor what such tools may reach.
-    everything = len(tools) == len(state.tools())
-    visible = None if everything else {tool.tool_id for tool in tools}
-    found = [one for one in overview(state, visible) if toolset_id in (None, one.toolset_id)]
+    found = ask(authority.get_authority, toolset_id=toolset_id)
     if as_json:
-        output.as_json([one.as_json() for one in found])
+        output.as_json(found)
         return
-    for position, one in enumerate(found):
+    for position, one in enumerate(found.toolsets):
         if position:
             output.say()
         _print_toolset(one)
-    if not found:
+    if not found.toolsets:
         output.say("no toolset can do anything")
 
 
@@ -93,46 +81,32 @@ def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> No
     """
     if as_json and form not in {None, "json"}:
         raise WrongCallError(f"--json and --format {form} contradict each other")
-    root = find_root(click.get_current_context().find_root().obj["root"])
-    base, head = _states(root, revisions)
-    found = compare(base, head)
-    _print(found, form or ("json" if as_json else "text"), root)
-    changed = bool(found.of("widening") or found.of("narrowing"))
+    found = ask(authority.compare_authority, revisions=revisions)
+    _print(found, form or ("json" if as_json else "text"), context().root)
+    changed = any(one.verdict != "neutral" for one in found.changes)
     if (found.grown and fail_on != "never") or (changed and fail_on == "changed"):
         raise SystemExit(GREW)
-
-
-def _states(root: Path, revisions: str) -> tuple[State, State]:
-    """Read the two states that ``BASE..HEAD``, ``BASE...HEAD`` or ``BASE`` names."""
-    if "..." in revisions:
-        base, _, head = revisions.partition("...")
-        base = merge_base(root, base or "HEAD", head or "HEAD")
-        return state_at(root, base), state_at(root, head or "HEAD")
-    base, dots, head = revisions.partition("..")
-    if not dots:
-        return state_at(root, revisions), state_here(root)
-    return state_at(root, base or "HEAD"), state_at(root, head or "HEAD")
 
 
 # Printing
 
 
-def _print(found: Comparison, form: str, root: Path) -> None:
+def _print(found: authority.AuthorityCompared, form: str, root: Path) -> None:
     if form == "json":
-        output.as_json(found.as_json())
+        output.as_json(found)
     elif form == "sarif":
-        click.echo(json.dumps(sarif(found, repository_prefix(root)), indent=2))
+        click.echo(json.dumps(sarif(found.changes, repository_prefix(root)), indent=2))
     elif form == "markdown":
-        click.echo(display.in_lines(markdown(found)))
+        click.echo(display.in_lines(markdown(found.changes, list(map(str, found.problems)))))
     else:
-        for line, change in text_lines(found):
+        for line, change in text_lines(found.changes):
             colour = None
             if change is not None:
                 colour = "red" if change.verdict == "widening" else "green"
             output.say(line, fg=colour)
-        for name, problem in found.problems:
-            output.say(f"{name}: {str(problem).partition(chr(10))[0]}", err=True, fg="yellow")
-        output.say(summary(found), bold=True)
+        for problem in found.problems:
+            output.say(str(problem), err=True, fg="yellow")
+        output.say(summary(found.changes), bold=True)
 
 
 def _print_toolset(one: ToolsetOverview) -> None:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import re
-import secrets
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.access import UnknownRoleError
 from covalt_git.cli import output
-from covalt_git.cli.context import as_admin, json_option, wrong_call
-from covalt_git.credentials.agent_tokens import AgentTokens
-from covalt_git.errors import CovaltError
-from covalt_git.names import suggest_id
+from covalt_git.cli.context import ask, json_option, wrong_call
+from covalt_git.operations import tokens
 
-if TYPE_CHECKING:
-    from covalt_git.credentials.agent_tokens import AgentToken
-    from covalt_git.json_values import JsonObject
-
-_as_admin = partial(as_admin, "let agents in")
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 _MOST_DAYS = 3650
-_MOST_OF_ROLE = 50
 
 
 @click.group()
@@ -55,38 +43,24 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
 
     A token that is made later under the same name goes on as the same agent, with its chats.
     """
-    lasts = _duration(expires)
-    opened = _as_admin()
-    if not opened.config.roles:
-        raise CovaltError(
-            "covalt.yaml defines no role that an agent could act under",
-            hint='write one there: roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}',
-        )
-    if role not in opened.config.roles:
-        raise UnknownRoleError(role, opened.config.roles)
-    chat = None
-    if chat_id is not None:
-        with opened.chats.open(chat_id) as one:
-            chat = one.id, one.card().created_at
-    named = name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
-    token, text = AgentTokens(opened.root).new(named, role, chat=chat, lasts=lasts)
+    made = ask(tokens.create_token, role=role, name=name, chat_id=chat_id, lasts=_duration(expires))
     if as_json:
-        output.as_json({**_shown(token), "token": text})
+        output.as_json(made)
         return
-    output.say(_in_words(token), err=True)
+    output.say(_in_words(made), err=True)
     output.say("it is shown this once; the agent sends it as Authorization: Bearer", err=True)
-    click.echo(text)
+    click.echo(made.token)
 
 
 @command.command("list")
 @json_option
 def list_tokens(*, as_json: bool) -> None:
     """List the tokens there are, and what each opens."""
-    tokens = AgentTokens(_as_admin().root).all()
+    found = ask(tokens.list_tokens)
     if as_json:
-        output.as_json([_shown(one) for one in tokens])
-    elif tokens:
-        output.table([_line(one) for one in tokens], titles=_TITLES)
+        output.as_json(found)
+    elif found.tokens:
+        output.table([_line(one) for one in found.tokens], titles=_TITLES)
     else:
         output.say("there is no token: covalt-git token new --role ROLE")
 
@@ -96,9 +70,9 @@ def list_tokens(*, as_json: bool) -> None:
 @json_option
 def revoke(named: str, *, as_json: bool) -> None:
     """Take a token back.  It opens nothing from now on, and what it has open ends."""
-    token = AgentTokens(_as_admin().root).revoke(named)
+    token = ask(tokens.revoke_token, token=named)
     if as_json:
-        output.as_json(_shown(token))
+        output.as_json(token)
     else:
         output.say(f"{token.name} opens nothing any more")
 
@@ -114,25 +88,18 @@ def _duration(text: str) -> timedelta | None:
     return lasts
 
 
-def _shown(token: AgentToken) -> JsonObject:
-    return {
-        **token.model_dump(mode="json", exclude={"v", "digest", "chat_created_at"}),
-        "expired": token.is_expired,
-    }
-
-
-def _in_words(token: AgentToken) -> str:
+def _in_words(token: tokens.TokenRow) -> str:
     where = f"the chat {token.chat}" if token.chat else "chats of its own"
     until = f"until {token.expires_at}" if token.expires_at else "until it is revoked"
     return f"{token.name} acts under the role {token.role} in {where}, {until}"
 
 
-def _line(token: AgentToken) -> tuple[str, ...]:
+def _line(token: tokens.TokenRow) -> tuple[str, ...]:
     expires = token.expires_at or "never"
     return (
         token.name,
         token.role,
         token.chat or "its own",
         token.created_at,
-        f"{expires}, expired" if token.is_expired else expires,
+        f"{expires}, expired" if token.expired else expires,
     )

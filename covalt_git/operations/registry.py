@@ -64,8 +64,18 @@ MODULES = {
     ),
     "grants": ("list_grants", "add_grant", "revoke_grant"),
     "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools", "check_arguments"),
+    "examples": ("test_tools",),
     "overrides": ("get_overrides", "override_tool", "enable_tool"),
     "sources": ("list_sources", "refresh_source", "refresh_sources", "accept_tools"),
+    "tokens": ("create_token", "list_tokens", "revoke_token"),
+    "secrets": (
+        "list_secrets",
+        "check_secret",
+        "allow_secret_command",
+        "forbid_secret_command",
+    ),
+    "logins": ("log_in", "list_logins", "log_out"),
+    "authority": ("get_authority", "compare_authority"),
     "chats": (
         "list_chats",
         "get_chat",

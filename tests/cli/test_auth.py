@@ -85,7 +85,7 @@ def test_a_person_signs_in_sees_it_and_signs_out(
     listed = command.run("auth", "list", cwd=root, env=env)
     assert listed.stdout.splitlines()[1].split()[:2] == ["demo/far", server.url]
     as_json = command.run("auth", "list", "--json", cwd=root, env=env)
-    (told,) = json.loads(as_json.stdout)
+    (told,) = json.loads(as_json.stdout)["logins"]
     assert (told["server"], told["scope"], told["renewable"]) == ("demo/far", "use", True)
     shown = done.stdout + done.stderr + listed.stdout + as_json.stdout
     for name in ("access_token", "refresh_token", "client_secret"):
@@ -161,7 +161,7 @@ def test_a_server_that_was_not_granted_is_not_gone_to(
         (["login", "far"], 2, "'far' is no TOOLSET/SERVER"),
         (["login", "demo/fra"], 1, "did you mean 'far'?"),
         (["login", "demo/started"], 1, "a program, which nobody signs in to"),
-        (["login", "demo/far", "--client-secret", "A"], 2, "goes with --client-id"),
+        (["login", "demo/far", "--client-secret", "A"], 2, "goes with client_id"),
     ],
 )
 def test_what_cannot_be_signed_in_to_is_told(

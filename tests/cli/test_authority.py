@@ -94,7 +94,7 @@ def test_grants_that_a_change_ended_are_told(root: Path, covalt: Covalt) -> None
     change(root, "a file changes, and all grants end")
     _, said, _ = covalt("--role", "owner", "authority", "guest", "--json")
 
-    (found,) = json.loads(said)
+    (found,) = json.loads(said)["toolsets"]
     assert found["hosts"] == []
     assert found["stale_grants"] == ["network", "secret-GUEST_KEY", "unsandboxed"]
 
@@ -102,7 +102,7 @@ def test_grants_that_a_change_ended_are_told(root: Path, covalt: Covalt) -> None
 def test_a_role_is_shown_what_exists_for_it(covalt: Covalt) -> None:
     _, said, _ = covalt("--role", "reviewer", "authority", "--json")
 
-    (found,) = json.loads(said)
+    (found,) = json.loads(said)["toolsets"]
     assert found["toolset_id"] == "notes"
     assert [tool["tool_id"] for tool in found["tools"]] == ["notes:list_all"]
     assert found["packages"] == []
@@ -301,6 +301,7 @@ def test_json_has_all_of_it(root: Path, covalt: Covalt) -> None:
             "at": {"path": "toolsets/notes/toolset.yaml", "line": 17, "col": 9},
             "was": {"path": "toolsets/notes/toolset.yaml", "line": 15, "col": 7},
             "details": [],
+            "near": None,
         }
     ]
 

@@ -61,7 +61,9 @@ def test_list_says_where_each_comes_from_and_asks_nobody(root: Path, tmp_path: P
     ]
 
     covalt(root, "secret", "allow")
-    told = {one["name"]: one for one in json.loads(covalt(root, "secret", "list", "--json"))}
+    told = {
+        one["name"]: one for one in json.loads(covalt(root, "secret", "list", "--json"))["secrets"]
+    }
     assert told["PRINTED"] == {
         "name": "PRINTED",
         "toolset_id": "demo",
@@ -70,7 +72,7 @@ def test_list_says_where_each_comes_from_and_asks_nobody(root: Path, tmp_path: P
         "source": "command",
         "allowed": True,
     }
-    assert "allowed" not in told["IN_ENV"]
+    assert told["IN_ENV"]["allowed"] is None
     assert not (tmp_path / "ran").exists()
 
     configure(root, "")
@@ -111,7 +113,12 @@ def test_a_changed_command_has_to_be_allowed_again(root: Path, tmp_path: Path) -
 def test_check_tells_the_place_and_the_length(root: Path) -> None:
     assert covalt(root, "secret", "check", "IN_FILE") == "IN_FILE: 15 characters, from the file\n"
     told = json.loads(covalt(root, "secret", "check", "IN_ENV", "--json"))
-    assert told == {"name": "IN_ENV", "source": "environment", "characters": 15}
+    assert told == {
+        "name": "IN_ENV",
+        "source": "environment",
+        "characters": 15,
+        "masked": True,
+    }
     with pytest.raises(CovaltError, match="no secret 'HOME'"):
         covalt(root, "secret", "check", "HOME")
 

@@ -39,7 +39,7 @@ def test_json_tells_the_token_once_and_its_digest_never(root: Path, covalt: Cova
     told = json.loads(
         covalt("token", "new", "--role", "reader", "--chat", "c1", "--expires", "30d", "--json")[1]
     )
-    (listed,) = json.loads(covalt("token", "list", "--json")[1])
+    (listed,) = json.loads(covalt("token", "list", "--json")[1])["tokens"]
     lines = covalt("token", "list")[1]
 
     made, ends = (datetime.fromisoformat(told[key]) for key in ("created_at", "expires_at"))

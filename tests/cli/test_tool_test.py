@@ -100,6 +100,7 @@ def test_json_has_everything_of_it(root: Path) -> None:
         "differences": [{"path": "$", "then": "4", "now": "3"}],
         "result": 3,
         "chat_id": None,
+        "cancelled": False,
     }
 
 

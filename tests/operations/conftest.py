@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.operations import bundles
+from covalt_git.operations import bundles, tokens
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from tests.server.api_client import Api, configure, make_project
@@ -24,6 +25,7 @@ roles:
   guest: {allow: ["data-lab.*"]}
 approvals:
   - {pattern: "app-builder.edit_file", require: true}
+secret_command: [/bin/echo, "{name}"]
 """
 SERVERS = Path(__file__).parents[2] / "fixtures/servers"
 DEMO = f"""\
@@ -32,7 +34,7 @@ name: Demo
 version: "1"
 secrets: [A_KEY]
 tools:
-  - {{id: web, http: {{url: "https://api.example/", headers: {{A: "${{A_KEY}}"}}}}}}
+  - {{id: web, http: {{url: "https://api.example/", headers: {{A: "${{A_KEY}}"}}}}, examples: [{{}}]}}
 mcp_servers:
   - {{id: started, command: python, args: [server.py], env: {{KEY: "${{A_KEY}}"}}}}
   - {{id: far, url: "https://far.example/mcp"}}
@@ -52,6 +54,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     (root / "toolsets/demo").mkdir()
     (root / "toolsets/demo/toolset.yaml").write_text(DEMO, encoding="utf-8")
     _import_theirs(root)
+    git = ["git", "-c", "user.name=Ann", "-c", "user.email=ann@example.com"]
+    subprocess.run([*git, "add", "-A"], cwd=root, check=True)
+    subprocess.run([*git, "commit", "-qm", "all"], cwd=root, check=True)
     api = Api.of(root)
     (root / "demo.zip").write_bytes(api.ask("export_toolset", toolset_id="demo").get_data())
     for kind, name, hosts in (("network", None, ["api.example"]), ("process", "given", [])):
@@ -85,6 +90,7 @@ def _import_theirs(root: Path) -> None:
     (folder / "toolset.yaml").write_text(THEIRS, encoding="utf-8")
     with Context(root, partial(Project.open, root)) as context:
         bundles.import_toolset_from(context, source=str(folder))
+        tokens.create_token(context, role="guest", name="reader")
     shutil.copytree(folder, root / "other")
     (root / "other/toolset.yaml").write_text(THEIRS.replace("theirs", "other"), encoding="utf-8")
     (folder / "toolset.yaml").write_text(THEIRS.replace('"1"', '"2"'), encoding="utf-8")
@@ -113,8 +119,12 @@ def ids(template: tuple[Path, dict[str, str]]) -> dict[str, str]:
 
 
 @pytest.fixture
-def root(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
-    """A copy of the project."""
+def root(
+    template: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A copy of the project, for a user who has stored nothing."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("A_KEY", "value-of-a-key")
     return Path(shutil.copytree(template[0], tmp_path / "project", symlinks=True))
 
 

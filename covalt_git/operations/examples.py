@@ -1,0 +1,128 @@
+"""Operation on the examples of tools: run them and compare their results."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from covalt_git.calls.tool_examples import ExampleRun, run_example
+from covalt_git.catalog.catalog import BrokenToolsetError
+from covalt_git.errors import WrongCallError, nearest_name
+from covalt_git.names import matches
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, operation
+from covalt_git.runtime import python_tool
+from covalt_git.workspaces.chats import Chats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.models.tool import Tool
+
+
+class TestTools(Request):
+    """Which tools to test."""
+
+    __test__ = False  # pytest takes its name for a test's
+
+    patterns: tuple[str, ...] = Field(
+        (), description="Tools, toolsets or patterns, such as data-lab:*; none for all tools."
+    )
+    keep: bool = Field(default=False, description="Keep the chats among the project's.")
+
+
+class ToolsTested(Result):
+    """The examples that were run, and how many had which verdict.
+
+    Without ``keep`` no example has a ``chat_id``, because its chat is deleted.
+    """
+
+    examples: tuple[ExampleRun, ...]
+    ok: int
+    failed: int
+    skipped: int
+    without_examples: tuple[str, ...] = Field(description="Tools that have none.")
+    cancelled: bool = Field(description="Whether a user stopped it, so that others were not run.")
+
+
+@operation(changes=True, local=True)
+def test_tools(context: Context, request: TestTools) -> ToolsTested:
+    """Run the examples of tools, each in a scratch chat, and compare the results with ``expected``.
+
+    A tool that lacks a grant, or that needs approval and may reach the network, is skipped.
+    """
+    python_tool.prepare(Path(sys.executable))
+    tools = _chosen(context, request.patterns)
+    jobs = [(tool, number + 1) for tool in tools for number in range(len(tool.examples))]
+    done: list[ExampleRun] = []
+    with _chats(context, keep=request.keep) as chats:
+        for tool, number in jobs:
+            context.progress(len(done), len(jobs))
+            one = run_example(context.engine(), chats, tool, number)
+            if request.keep and one.chat_id is not None:
+                with chats.open(one.chat_id) as chat:
+                    context.update_index(chat)
+            chat_id = one.chat_id if request.keep else None
+            done.append(dataclasses.replace(one, took_ms=round(one.took_ms, 1), chat_id=chat_id))
+            if one.cancelled:
+                break
+    context.progress(len(jobs), len(jobs))
+    verdicts = [one.verdict for one in done]
+    return ToolsTested(
+        examples=tuple(done),
+        ok=verdicts.count("ok"),
+        failed=verdicts.count("failed"),
+        skipped=verdicts.count("skipped"),
+        without_examples=tuple(tool.tool_id for tool in tools if not tool.examples),
+        cancelled=any(one.cancelled for one in done),
+    )
+
+
+def _chosen(context: Context, patterns: tuple[str, ...]) -> list[Tool]:
+    """Return the tools that the patterns name, sorted; all where there are none."""
+    tools = context.catalog.visible(context.toolset_index().tools())
+    visible = sorted(tools, key=lambda tool: tool.tool_id)
+    chosen: set[str] = set()
+    for pattern in patterns:
+        path = pattern.replace(":", ".", 1)
+        path = path if "." in path else f"{path}.**"
+        # The tools of a toolset's servers have namespaces of their own.
+        found = {
+            tool.tool_id
+            for tool in visible
+            if pattern in {"**", tool.toolset_id} or matches(path, tool.path)
+        }
+        if not found:
+            known = {name for tool in visible for name in (tool.tool_id, tool.toolset_id)}
+            near = nearest_name(pattern, known)
+            meant = f"; did you mean {near!r}?" if near else ""
+            raise WrongCallError(f"{pattern!r} names no tool{meant}")
+        chosen |= found
+    return [
+        _from_files(context, tool) for tool in visible if not patterns or tool.tool_id in chosen
+    ]
+
+
+def _from_files(context: Context, tool: Tool) -> Tool:
+    """Return a tool as its files say; as the index knew it where these are broken now."""
+    try:
+        return context.catalog.find(tool.tool_id).tool
+    except BrokenToolsetError:
+        return tool
+
+
+@contextmanager
+def _chats(context: Context, *, keep: bool) -> Iterator[Chats]:
+    """Yield the folder of the scratch chats: the project's, or a temporary one."""
+    if keep:
+        yield context.project.chats
+        return
+    workspace = context.project.config.workspace.model_copy(update={"durability": "fast"})
+    with tempfile.TemporaryDirectory(prefix="covalt-examples-") as folder:
+        yield Chats(Path(folder) / "chats", workspace)

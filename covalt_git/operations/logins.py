@@ -1,0 +1,207 @@
+"""Operations on logins: OAuth at MCP servers at a URL, for the user of this machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field
+
+from covalt_git.calls import mcp_calls
+from covalt_git.connections.token_store import ClientChoice, stored_logins
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.errors import CovaltError, Problem, WrongCallError
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import EmptyRequest, Request, Result, invalid, operation
+from covalt_git.toolsets.state_store import find_server, find_toolset
+
+if TYPE_CHECKING:
+    from covalt_git.connections.definition import Definition
+    from covalt_git.connections.token_store import StoredLogin
+    from covalt_git.hosts import Reach
+    from covalt_git.project import Project
+
+_WHAT = "sign in to servers"
+_SERVER = "Such as gear/disk: a toolset and the id of its server."
+
+
+class LogIn(Request):
+    """Which server to sign in to, and as which client."""
+
+    server: str = Field(description=_SERVER)
+    browser: bool = Field(default=True, description="Open a browser; else only report the URL.")
+    client_id: str | None = Field(None, description="The client that was registered beforehand.")
+    client_secret: str | None = Field(None, description="The name of the secret with its password.")
+    client_metadata: str | None = Field(None, description="The URL of the client's description.")
+
+
+class LogOut(Request):
+    """Which server to sign out of."""
+
+    server: str = Field(description=_SERVER)
+
+
+class LoginRow(Result):
+    """A stored login, without its tokens."""
+
+    server: str
+    url: str
+    issuer: str
+    origins: tuple[str, ...]
+    client_id: str
+    scope: str
+    signed_in_at: str
+    expires_at: str | None = Field(description="When its token ends, if that is known.")
+    renewable: bool
+    needs_more: bool = Field(description="Whether the server asked for more than it allows.")
+
+    @classmethod
+    def of(cls, stored: StoredLogin) -> Self:
+        """Return a stored login as a result."""
+        ends = stored.expires_at
+        shown = None if ends is None else datetime.fromtimestamp(ends, UTC)
+        return cls(
+            server=_name(stored),
+            url=stored.url,
+            issuer=stored.issuer,
+            origins=tuple(stored.origins),
+            client_id=stored.client_id,
+            scope=stored.scope or "",
+            signed_in_at=stored.signed_in_at,
+            expires_at=None if shown is None else shown.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            renewable=stored.refresh_token is not None,
+            needs_more=stored.challenge is not None,
+        )
+
+
+class LoginList(Result):
+    """The logins of the user of this machine, for this project."""
+
+    logins: tuple[LoginRow, ...]
+
+
+class LoggedOut(Result):
+    """A server that the user is signed out of."""
+
+    server: str
+    was_signed_in: bool
+    not_taken_back: tuple[str, ...] = Field(description="Why tokens are not revoked, in words.")
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def log_in(context: Context, request: LogIn) -> LoginRow:
+    """Sign in to the MCP server of a toolset, in a browser; this waits for the user."""
+    from covalt_git.connections.oauth_login import Person, sign_in  # noqa: PLC0415 - it loads the SDK
+
+    defined = _defined(context.project, request.server)
+    if not defined.may_sign_in:
+        raise CovaltError(
+            f"{request.server} is told who asks by its header 'Authorization', and by no sign-in",
+            hint=f"take the header out of toolsets/{defined.name.toolset_id}/toolset.yaml",
+        )
+
+    def asked(url: str) -> None:
+        context.report("sign in at this address:")
+        context.report(f"  {url}")
+        context.report("waiting for you to sign in there; Ctrl-C stops")
+
+    person = Person(
+        lambda origin: context.report(f"signing in leads to {origin}"),
+        asked,
+        _open if request.browser else _leave,
+    )
+    return LoginRow.of(sign_in(defined, person, _choice(request)))
+
+
+@operation(admin=_WHAT, local=True)
+def list_logins(context: Context, _: EmptyRequest) -> LoginList:
+    """List the servers that the user is signed in to, from this project."""
+    found = stored_logins(context.project.root)
+    return LoginList(logins=tuple(LoginRow.of(stored) for _, stored in found))
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def log_out(context: Context, request: LogOut) -> LoggedOut:
+    """Delete the stored login of an MCP server, and have the server revoke its tokens."""
+    from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
+
+    project, server = context.project, request.server
+    logins = [one for one in stored_logins(project.root) if _name(one[1]) == server]
+    wrong = []
+    for file, stored in logins:
+        why = sign_out(file, _granted(project, server))
+        if why:
+            wrong.append(f"{stored.issuer} did not take its tokens back: {why}")
+    return LoggedOut(server=server, was_signed_in=bool(logins), not_taken_back=tuple(wrong))
+
+
+def _granted(project: Project, server: str) -> Reach | None:
+    """Return what may be reached for a server, if it still exists and is granted."""
+    try:
+        return _defined(project, server).reach
+    except CovaltError:
+        return None
+
+
+def _defined(project: Project, text: str) -> Definition:
+    """Return how the server at a URL that TOOLSET/SERVER names is reached.
+
+    Raises:
+        GrantNeededError: when it was not granted, as it is now.
+        CovaltError: when there is none, or a reference in it stands for nothing.
+    """
+    toolset_id, slash, server_id = text.partition("/")
+    if not slash:
+        raise WrongCallError(f"{text!r} is no TOOLSET/SERVER")
+    toolset = find_toolset(project.root, toolset_id)
+    server = find_server(toolset, server_id)
+    if server.url is None:
+        raise CovaltError(
+            f"{text} is a program, which nobody signs in to",
+            hint=f"covalt-git toolset show {toolset_id}",
+        )
+    with tempfile.TemporaryDirectory(prefix="covalt-git-") as nowhere:
+        return mcp_calls.definition(
+            toolset,
+            server,
+            root=project.root,
+            workspace=Path(nowhere),
+            chat_id=None,
+            command=SecretCommand.of(project.root, project.config.secret_command),
+        )
+
+
+def _choice(request: LogIn) -> ClientChoice | None:
+    client_id, metadata = request.client_id, request.client_metadata
+    if request.client_secret is not None and client_id is None:
+        raise invalid(Problem("client_secret", 0, 0, "invalid_request", "it goes with client_id"))
+    if (client_id, metadata) == (None, None):
+        return None
+    return ClientChoice(
+        client_id=client_id, secret_name=request.client_secret, metadata_url=metadata
+    )
+
+
+def _open(url: str) -> None:
+    """Show a URL in the user's browser, whose output is not read.
+
+    The URL is an argument of its own, never part of a line that a shell reads.  The program is Python's
+    ``webbrowser``, isolated from modules in the folder that it runs in.
+    """
+    program = [sys.executable, "-I", "-m", "webbrowser", url]
+    nowhere = subprocess.DEVNULL
+    subprocess.run(
+        program, stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True, check=False
+    )
+
+
+def _leave(_: str) -> None:
+    """Leave it to the user to open the URL."""
+
+
+def _name(stored: StoredLogin) -> str:
+    return f"{stored.toolset_id}/{stored.server_id}"

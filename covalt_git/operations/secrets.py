@@ -1,0 +1,144 @@
+"""Operations on secrets: which ones toolsets ask for and where each comes from, never a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from covalt_git.access.grants import granted
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.credentials.values import SHORTEST, SecretStore
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.project import Project
+
+_WHAT = "see where secrets come from"
+
+
+class CheckSecret(Request):
+    """Which secret."""
+
+    name: str
+
+
+class SecretRow(Result):
+    """A secret that a toolset asks for."""
+
+    name: str
+    toolset_id: str
+    granted: bool
+    hosts: tuple[str, ...] = Field(description="Hosts that it may be sent to.")
+    source: str | None = Field(description="Where its value comes from; null if it is not set.")
+    allowed: bool | None = Field(
+        description="Whether the secret_command may run here; null for another source."
+    )
+
+
+class SecretList(Result):
+    """The secrets that toolsets ask for, by name and toolset."""
+
+    secrets: tuple[SecretRow, ...]
+
+
+class SecretChecked(Result):
+    """A secret that has a value."""
+
+    name: str
+    source: str | None
+    characters: int
+    masked: bool = Field(description="Whether it is long enough to be masked in records.")
+
+
+class SecretCommandRow(Result):
+    """The secret_command of ``covalt.yaml`` on this machine."""
+
+    argv: tuple[str, ...]
+    project: str
+    allowed: bool
+    changed: bool = Field(description="Whether that was otherwise before.")
+
+
+@operation(admin=_WHAT, local=True)
+def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
+    """List the secrets that toolsets ask for and where each comes from; the command is not run."""
+    found = sorted(_requested(context.project), key=lambda one: (one.name, one.toolset_id))
+    return SecretList(secrets=tuple(found))
+
+
+@operation(admin=_WHAT, local=True)
+def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
+    """Look up a secret as a call does, and return where it comes from and how long it is."""
+    project, name = context.project, request.name
+    known = {one.name for one in _requested(project)}
+    if name not in known:
+        raise UnknownNameError("secret", name, known, list_with="covalt-git secret list")
+    command = SecretCommand.of(project.root, project.config.secret_command)
+    store = SecretStore.of_this_machine(command.ask if command else None)
+    source = store.source(name) or ("command" if command else None)
+    value = store.value(name)
+    if value is None:
+        raise CovaltError(f"{name!r} is not set", hint=f"export {name}=...")
+    masked = len(value) >= SHORTEST
+    return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def allow_secret_command(context: Context, _: EmptyRequest) -> SecretCommandRow:
+    """Allow the secret_command of ``covalt.yaml``, as it is now, to run on this machine."""
+    command = _command(context.project)
+    before = command.is_allowed
+    command.allow()
+    return _row(command, changed=not before)
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def forbid_secret_command(context: Context, _: EmptyRequest) -> SecretCommandRow:
+    """Forbid the secret_command of ``covalt.yaml`` to run on this machine."""
+    command = _command(context.project)
+    return _row(command, changed=command.forbid())
+
+
+def _requested(project: Project) -> Iterator[SecretRow]:
+    """Yield every secret that a toolset declares."""
+    command = SecretCommand.of(project.root, project.config.secret_command)
+    store = SecretStore.of_this_machine()
+    for toolset_id in toolset_ids(project.root / "toolsets"):
+        toolset = read_toolset(project.root, toolset_id)
+        may = granted(toolset.id, toolset.state, toolset.digest)
+        for name in toolset.manifest.secrets if toolset.manifest else ():
+            source = store.source(name) or ("command" if command else None)
+            reach = may.secrets.get(name)
+            yield SecretRow(
+                name=name,
+                toolset_id=toolset.id,
+                granted=reach is not None,
+                hosts=tuple(rule.text for rule in reach.rules) if reach else (),
+                source=source,
+                allowed=command.is_allowed if source == "command" and command else None,
+            )
+
+
+def _row(command: SecretCommand, *, changed: bool) -> SecretCommandRow:
+    return SecretCommandRow(
+        argv=tuple(command.argv),
+        project=str(command.root),
+        allowed=command.is_allowed,
+        changed=changed,
+    )
+
+
+def _command(project: Project) -> SecretCommand:
+    command = SecretCommand.of(project.root, project.config.secret_command)
+    if command is None:
+        raise CovaltError(
+            "covalt.yaml names no secret_command",
+            hint="add a line to it: secret_command: [pass, show, '{name}']",
+        )
+    return command

@@ -1,0 +1,109 @@
+"""Operations on the tokens of agents, which open ``/mcp`` of the server and nothing else."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self
+
+from pydantic import Field
+
+from covalt_git.access import UnknownRoleError
+from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.errors import CovaltError
+from covalt_git.names import suggest_id
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+
+if TYPE_CHECKING:
+    from covalt_git.credentials.agent_tokens import AgentToken
+
+_MOST_OF_ROLE = 50
+_WHAT = "let agents in"
+
+
+class CreateToken(Request):
+    """Which role an agent has, and in which chats."""
+
+    role: str
+    name: str | None = Field(
+        None, description="The agent's name in records and approvals; else made from the role."
+    )
+    chat_id: str | None = Field(
+        None, description="Open this chat, instead of those that the agent creates."
+    )
+    lasts: timedelta | None = Field(
+        None, gt=timedelta(), le=timedelta(days=3650), description="How long; null for ever."
+    )
+
+
+class RevokeToken(Request):
+    """Which token."""
+
+    token: str = Field(description="Its name or id.")
+
+
+class TokenRow(Result):
+    """A token, without the token itself."""
+
+    id: str
+    name: str
+    role: str
+    chat: str | None = Field(description="The chat that it opens; null for those of its agent.")
+    created_at: str
+    expires_at: str | None
+    expired: bool
+
+    @classmethod
+    def of(cls, stored: AgentToken, **more: str) -> Self:
+        """Return a token as a result."""
+        shown = stored.model_dump(exclude={"v", "digest", "chat_created_at"})
+        return cls(**shown, expired=stored.is_expired, **more)
+
+
+class TokenCreated(TokenRow):
+    """A new token; only its digest is stored, so that this is the only time it can be read."""
+
+    token: str = Field(repr=False)
+
+
+class TokenList(Result):
+    """The tokens of a project."""
+
+    tokens: tuple[TokenRow, ...]
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def create_token(context: Context, request: CreateToken) -> TokenCreated:
+    """Create a token for one agent.
+
+    A later token of the same name is for the same agent, with its chats.
+    """
+    project, role = context.project, request.role
+    if not project.config.roles:
+        raise CovaltError(
+            "covalt.yaml defines no role that an agent could act under",
+            hint='write one there: roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}',
+        )
+    if role not in project.config.roles:
+        raise UnknownRoleError(role, project.config.roles)
+    chat = None
+    if request.chat_id is not None:
+        opened = context.chat(request.chat_id)
+        chat = opened.id, opened.card().created_at
+    name = request.name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
+    stored, text = AgentTokens(project.root).new(name, role, chat=chat, lasts=request.lasts)
+    return TokenCreated.of(stored, token=text)
+
+
+@operation(admin=_WHAT, local=True)
+def list_tokens(context: Context, _: EmptyRequest) -> TokenList:
+    """List the tokens, and what each opens."""
+    tokens = AgentTokens(context.project.root).all()
+    return TokenList(tokens=tuple(TokenRow.of(one) for one in tokens))
+
+
+@operation(changes=True, admin=_WHAT, local=True)
+def revoke_token(context: Context, request: RevokeToken) -> TokenRow:
+    """Revoke a token: it opens nothing any more, and its open connections end."""
+    return TokenRow.of(AgentTokens(context.project.root).revoke(request.token))
