@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.access import sees_everything
 from covalt_git.cli import output
 from covalt_git.cli.progress_bar import Bar
 from covalt_git.errors import CovaltError, WrongCallError
@@ -81,18 +80,6 @@ def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:
     return operation(context(), **fields)
 
 
-def as_admin(what: str) -> Project:
-    """Open the project to do what is for a role only that may do everything, as ``"grant anything"``.
-
-    Raises:
-        CovaltError: of the code ``forbidden``, when the principal may not.
-    """
-    opened = project()
-    if not sees_everything(opened.config, opened.principal):
-        raise forbidden(f"your role may not {what}")
-    return opened
-
-
 def waiting(place: Place) -> None:
     """Say that a chat is busy, and how many others wait for it."""
     others = {0: "", 1: ", and one other waits"}.get(
@@ -138,12 +125,6 @@ def indexed(opened: Project, chat: ChatStore) -> None:
         output.say(f"{error.message}; the next command brings it up to date", err=True, dim=True)
 
 
-def toolsets_indexed(opened: Project) -> None:
-    """Bring what was changed of toolsets into the index."""
-    with opened.index() as index:
-        index.sync_toolsets()
-
-
 def synced(index: Index) -> None:
     """Bring the index up to date, and name the chats that cannot be read; the others are shown."""
     for chat_id, error in index.sync():
@@ -168,13 +149,6 @@ def given_text(file: Path) -> str:
 def wrong_call(message: str) -> CovaltError:
     """Return the error of a call that could not be understood."""
     return WrongCallError(message)
-
-
-def forbidden(message: str) -> CovaltError:
-    """Return the error of what only a role may do that may do everything."""
-    error = CovaltError(message, hint="a role with admin: true may")
-    error.code = "forbidden"
-    return error
 
 
 def tell_roleless(opened: Project, role: str | None, command: str) -> bool:

@@ -10,9 +10,10 @@ from covalt_git.access.grants import granted
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
-from covalt_git.toolsets.toolset import read_toolset, toolset_ids
+from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
