@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,14 +10,14 @@ from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.cli import output
 from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
-from covalt_git.cli.context import indexed, json_option, project, synced, waiting
+from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.progress import following
 from covalt_git.json_values import canonical_json
+from covalt_git.operations import approvals
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.project import Project
+    from covalt_git.operations.approvals import ApprovalRow
 
 
 @click.group()
@@ -30,17 +30,16 @@ def command() -> None:
 @json_option
 def list_approvals(*, everything: bool, as_json: bool) -> None:
     """List what waits to be approved, oldest first."""
-    opened = project()
-    with opened.index() as index:
-        synced(index)
-        rows = index.approvals(None if everything else "pending")
-    rows = [row for row in rows if opened.approvals().exists(row["tool_id"])]
+    found = ask(approvals.list_approvals, state="all" if everything else "pending")
     if as_json:
-        output.as_json(rows)
-    elif not rows:
+        output.as_json(found)
+        return
+    for damaged in found.damaged:
+        output.damaged(damaged.chat_id, damaged.message, damaged.hint)
+    if not found.approvals:
         output.say("nothing waits for approval")
-    else:
-        output.table([_line(row) for row in rows], titles=_TITLES)
+        return
+    output.table([_line(one) for one in found.approvals], titles=_TITLES)
 
 
 @command.command("show")
@@ -48,9 +47,9 @@ def list_approvals(*, everything: bool, as_json: bool) -> None:
 @json_option
 def show(execution_id: str, *, as_json: bool) -> None:
     """Show exactly what would run."""
-    approval = project().approvals().find(execution_id)
+    approval = ask(approvals.get_approval, execution_id=execution_id)
     if as_json:
-        output.as_json(approval.model_dump(mode="json"))
+        output.as_json(approval)
         return
     where = f"{approval.tool_id} in {approval.chat_id} on {approval.branch}"
     arguments = f"arguments: {canonical_json.dumps(approval.args).decode()}"
@@ -67,16 +66,17 @@ def show(execution_id: str, *, as_json: bool) -> None:
 @json_option
 def approve(execution_id: str, *, as_json: bool) -> None:
     """Approve a call and run it.  The end of its id is enough."""
-    opened = project()
+    followed = following(wanted=None, asks=not as_json)
+    context(follower=followed.follower)
     try:
-        with following(wanted=None, asks=not as_json) as followed:
-            outcome = opened.approvals(waiting, followed.follower).approve(execution_id)
+        with followed.running():
+            answer = ask(approvals.approve_call, execution_id=execution_id)
     except ApprovalRenewedError as error:
         if not as_json:
             output.changes(error.outcome.changes)
         raise
-    _print(opened, followed.rest(outcome), as_json=as_json)
-    leave(outcome)
+    output.as_json(answer) if as_json else show_call(followed.rest(answer), opened=False)
+    leave(answer)
 
 
 @command.command("deny")
@@ -84,29 +84,19 @@ def approve(execution_id: str, *, as_json: bool) -> None:
 @json_option
 def deny(execution_id: str, *, as_json: bool) -> None:
     """Deny a call; it never runs.  The end of its id is enough."""
-    opened = project()
-    outcome = opened.approvals(waiting).deny(execution_id)
-    _print(opened, outcome, as_json=as_json)
-
-
-def _print(opened: Project, outcome: CallOutcome, *, as_json: bool) -> None:
-    with opened.chats.open(outcome.call.chat_id) as chat:
-        indexed(opened, chat)
-        if as_json:
-            output.as_json(outcome.as_json())
-        else:
-            show_call(chat, outcome, opened=False)
+    answer = ask(approvals.deny_call, execution_id=execution_id)
+    output.as_json(answer) if as_json else show_call(answer, opened=False)
 
 
 _TITLES = ("APPROVAL", "CHAT", "TOOL", "STATE", "ASKED", "ARGUMENTS")
 
 
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
+def _line(approval: ApprovalRow) -> tuple[str, ...]:
     return (
-        row["execution_id"],
-        row["chat_id"],
-        row["tool_id"],
-        row["state"],
-        row["created_at"],
-        canonical_json.dumps(row["args"]).decode(),
+        approval.execution_id,
+        approval.chat_id,
+        approval.tool_id,
+        approval.state,
+        approval.created_at,
+        canonical_json.dumps(approval.args).decode(),
     )

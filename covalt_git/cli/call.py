@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.calls.engine import Request
 from covalt_git.cli import call_batch, output, result_text
-from covalt_git.cli.context import given_text, indexed, json_option, project, waiting, wrong_call
+from covalt_git.cli.context import ask, context, given_text, json_option, wrong_call
 from covalt_git.cli.progress import following
 from covalt_git.json_values import canonical_json
-from covalt_git.models.calls import RenderPlan
+from covalt_git.operations import approvals, calls
 from covalt_git.runtime import python_tool
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.calls import Approval
-    from covalt_git.workspaces.chats import ChatStore
+    from covalt_git.operations.calls import CallAnswer
 
 
 @click.command()
@@ -97,96 +94,95 @@ def command(
         python_tool.prepare(Path(sys.executable))
         raise SystemExit(
             call_batch.run(
-                project(),
                 batch,
                 chat_id=chat_id,
                 yes=yes,
                 keep_going=keep_going,
-                follow=follow,
+                follow=follow or False,
                 as_json=as_json,
             )
         )
     if chat_id is None or tool_id is None:
         raise wrong_call("name a chat and a tool: covalt-git call CHAT TOOL")
     python_tool.prepare(Path(sys.executable))  # which takes as long as all up to the run
-    here = project()
-    with here.chats.open(chat_id) as chat:
-        found = here.catalog.find(tool_id)
-        given = _arguments(args, pairs, args_file, found.tool.input_schema)
-        asked = Request(found.tool.tool_id, given, message, call_id)
-        with following(wanted=follow, asks=not as_json) as followed:
-            outcome = here.engine(waiting, followed.follower).call(chat, asked)
-        if (approval := outcome.approval) is not None and not followed.is_cancelled:
-            says = _says(approval, yes=yes, as_json=as_json)
-            if says == "no":
-                outcome = here.approvals(waiting).deny(approval.execution_id)
-            if says == "yes":
-                with following(wanted=follow, asks=not as_json) as followed:
-                    approvals = here.approvals(waiting, followed.follower)
-                    outcome = approvals.approve(approval.execution_id)
-        indexed(here, chat)
-        if as_json:
-            output.as_json(outcome.as_json())
-        else:
-            show(chat, followed.rest(outcome), opened=opened)
-    leave(outcome)
+    followed = following(wanted=follow, asks=not as_json)
+    context(follower=followed.follower)
+    given = _arguments(tool_id, args, pairs, args_file)
+    with followed.running():
+        answer = ask(
+            calls.call_tool,
+            chat_id=chat_id,
+            tool_id=tool_id,
+            args=given,
+            message_id=message,
+            call_id=call_id,
+        )
+    if answer.status == "pending" and not followed.is_cancelled:
+        says = _says(answer, yes=yes, as_json=as_json)
+        if says == "no":
+            answer = ask(approvals.deny_call, execution_id=answer.execution_id)
+        if says == "yes":
+            with followed.running():
+                answer = ask(approvals.approve_call, execution_id=answer.execution_id)
+    if as_json:
+        output.as_json(answer)
+    else:
+        show(followed.rest(answer), opened=opened)
+    leave(answer)
 
 
-def leave(outcome: CallOutcome) -> None:
-    """End with 1 where the call failed or waits, with 130 where a person stopped it."""
-    if outcome.call.status != "success":
-        stopped = outcome.error is not None and outcome.error.code == "cancelled"
+def leave(answer: CallAnswer) -> None:
+    """End with 1 where the call failed or waits, with 130 where the user stopped it."""
+    if answer.status != "success":
+        stopped = answer.error_detail is not None and answer.error_detail.code == "cancelled"
         raise SystemExit(130 if stopped else 1)
 
 
-def show(chat: ChatStore, outcome: CallOutcome, *, opened: bool) -> None:
+def show(answer: CallAnswer, *, opened: bool) -> None:
     """Print a call for people."""
-    call = outcome.call
-    if outcome.repeated:
-        output.say(f"the call {call.id} was made before, so nothing ran now", dim=True)
-    if outcome.approval is not None:
-        reasons = display.in_line(", ".join(outcome.approval.reasons))
-        output.say(f"{call.tool_id} waits for a person: {reasons}")
-        output.say(f"  covalt-git approval approve {outcome.approval.execution_id}")
+    if answer.repeated:
+        output.say(f"the call {answer.id} was made before, so nothing ran now", dim=True)
+    if answer.status == "pending":
+        reasons = display.in_line(", ".join(answer.reasons))
+        output.say(f"{answer.tool_id} waits for a person: {reasons}")
+        output.say(f"  covalt-git approval approve {answer.execution_id}")
         return
-    output.say(f"{call.tool_id} {call.status}", fg="green" if call.status == "success" else "red")
-    output.changes(outcome.changes)
-    output.notes(outcome.notes)
-    shows_plan = opened and call.render_plan is not None
-    if outcome.output and call.status != "success" and not shows_plan:
-        output.say(outcome.output.rstrip("\n"), prose=True, err=True)
-    if outcome.error is not None:
-        output.say(str(outcome.error), fg="red", err=True)
-        for line in outcome.error.traceback.splitlines():
+    colour = "green" if answer.status == "success" else "red"
+    output.say(f"{answer.tool_id} {answer.status}", fg=colour)
+    output.changes(answer.changes)
+    output.notes(answer.notes)
+    plan = answer.render_plan if opened else None
+    if answer.output and answer.status != "success" and plan is None:
+        output.say(answer.output.rstrip("\n"), prose=True, err=True)
+    if answer.error_detail is not None:
+        output.say(str(answer.error_detail), fg="red", err=True)
+        for line in answer.error_detail.traceback.splitlines():
             output.say(f"  {line}", err=True, dim=True)
-        if outcome.error.hint:
-            output.say(f"  hint: {outcome.error.hint}", err=True)
-    assert call.post_manifest_id is not None
-    manifest = chat.manifest(call.post_manifest_id)
-    if opened and call.render_plan is not None:
-        if outcome.output:
-            output.say(outcome.output.rstrip("\n"), prose=True)
-        result_text.plan(chat.id, manifest.id, RenderPlan.model_validate(call.render_plan))
-    elif call.status == "success":
-        result_text.result(call.result, outcome.output)
-    output.say(f"{call.post_manifest_id[: output.SHORT]} on {chat.active_branch()}", dim=True)
+        if answer.error_detail.hint:
+            output.say(f"  hint: {answer.error_detail.hint}", err=True)
+    assert answer.post_manifest_id is not None
+    if plan is not None:
+        if answer.output:
+            output.say(answer.output.rstrip("\n"), prose=True)
+        result_text.plan(answer.chat_id, answer.post_manifest_id, plan)
+    elif answer.status == "success":
+        result_text.result(answer.result, answer.output)
+    output.say(f"{answer.post_manifest_id[: output.SHORT]} on {answer.active_branch}", dim=True)
 
 
-def _says(approval: Approval, *, yes: bool, as_json: bool) -> Literal["yes", "no", "nothing"]:
+def _says(answer: CallAnswer, *, yes: bool, as_json: bool) -> Literal["yes", "no", "nothing"]:
     """Return what the person at this terminal says to the call, if there is one."""
     if yes:
         return "yes"
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "nothing"
-    arguments = canonical_json.dumps(approval.args).decode()
-    output.say(display.in_line(f"{approval.tool_id} with {arguments}"), bold=True)
-    output.say(display.in_line(", ".join(approval.reasons)))
+    arguments = canonical_json.dumps(answer.args).decode()
+    output.say(display.in_line(f"{answer.tool_id} with {arguments}"), bold=True)
+    output.say(display.in_line(", ".join(answer.reasons)))
     return "yes" if click.confirm("run it?") else "no"
 
 
-def _arguments(
-    text: str, pairs: tuple[str, ...], file: Path | None, schema: JsonObject
-) -> JsonObject:
+def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | None) -> JsonObject:
     if file is not None:
         if text:
             raise wrong_call("give the arguments once: as ARGS or with --args-file")
@@ -200,20 +196,14 @@ def _arguments(
         ) from None
     if not isinstance(given, dict):
         raise wrong_call('the arguments are a JSON object, such as \'{"path": "index.html"}\'')
-    for pair in pairs:
-        name, found, value = pair.partition("=")
-        if not found:
-            raise wrong_call(f"--arg takes NAME=VALUE, not {pair!r}")
-        given[name] = _value(value, schema.get("properties", {}).get(name, {}))
+    texts = dict(map(_pair, pairs))
+    if texts:
+        given |= ask(calls.convert_arguments, tool_id=tool_id, texts=texts).args
     return given
 
 
-def _value(text: str, schema: Any) -> Any:
-    """Return an argument from the command line: JSON, unless its schema wants a text."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    if kind == "string":
-        return text
-    try:
-        return canonical_json.loads(text)
-    except canonical_json.NotJsonError:
-        return text
+def _pair(pair: str) -> tuple[str, str]:
+    name, found, value = pair.partition("=")
+    if not found:
+        raise wrong_call(f"--arg takes NAME=VALUE, not {pair!r}")
+    return name, value

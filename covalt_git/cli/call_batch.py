@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.calls.background import Cancel
-from covalt_git.calls.batch import read_batch
 from covalt_git.cli import output
-from covalt_git.cli.context import given_text, indexed, waiting
-from covalt_git.cli.interrupt import cancelling
+from covalt_git.cli.context import ask, context, given_text
 from covalt_git.cli.progress import following
 from covalt_git.cli.progress_bar import bar
 from covalt_git.errors import CovaltError
+from covalt_git.operations import approvals, calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from covalt_git.calls.batch import BatchCall
-    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.cli.progress import Followed
     from covalt_git.json_values import JsonObject
-    from covalt_git.project import Project
+    from covalt_git.operations.calls import BatchedCall, CallAnswer
 
 Became = Literal["ran", "failed", "waiting", "already"]
 """What became of a call; ``already``: it was made before under its id, whatever came of it then."""
@@ -35,13 +31,12 @@ _COLOURS: dict[Became, str] = {"ran": "green", "failed": "red", "waiting": "yell
 
 
 def run(
-    here: Project,
     file: Path,
     *,
     chat_id: str | None,
     yes: bool,
     keep_going: bool,
-    follow: bool | None,
+    follow: bool,
     as_json: bool,
 ) -> int:
     """Make the calls of a batch in order; return the exit code: 0 where all of them went well.
@@ -49,90 +44,87 @@ def run(
     Raises:
         BadBatchError: when some could not be made; then none was.
     """
+    followed = following(wanted=follow)
+    context(follower=followed.follower)
     name = "standard input" if str(file) == "-" else str(file)
-    calls = read_batch(
-        given_text(file), name, engine=here.engine(), chats=here.chats, chat_id=chat_id
-    )
-    told = _Told(name, calls, as_json=as_json)
-    stop = Cancel()
-    with cancelling(stop):
-        for call in calls:
+    batch = ask(calls.check_batch, text=given_text(file), name=name, chat_id=chat_id)
+    told = _Told(name, batch.calls, as_json=as_json)
+    with followed.running():
+        for call in batch.calls:
             told.goes_on(call)
+            followed.name = told.place(call)
             try:
-                with following(
-                    wanted=follow or False, name=told.place(call), cancel=stop
-                ) as followed:
-                    outcome = _made(here, call, followed, yes=yes)
+                answer = _made(call, followed, yes=yes)
             except CovaltError as error:
-                if stop.is_set():  # before it began
+                if followed.is_cancelled:  # before it began
                     break
                 became = told.refused(call, error)
             else:
-                became = told.ended(call, outcome)
-            if stop.is_set() or (became in {"failed", "waiting"} and not keep_going):
+                became = told.ended(call, answer)
+            if followed.is_cancelled or (became in {"failed", "waiting"} and not keep_going):
                 break
-        return told.summary(stopped=stop.is_set())
+        return told.summary(stopped=followed.is_cancelled)
 
 
-def _made(here: Project, call: BatchCall, followed: Followed, *, yes: bool) -> CallOutcome:
+def _made(call: BatchedCall, followed: Followed, *, yes: bool) -> CallAnswer:
     """Make one call, and approve it where it waits and ``yes`` says so."""
-    with here.chats.open(call.chat_id) as chat:
-        outcome = here.engine(waiting, followed.follower).call(chat, call.request)
-        if outcome.approval is not None and yes and not followed.is_cancelled:
-            approvals = here.approvals(waiting, followed.follower)
-            outcome = approvals.approve(outcome.approval.execution_id)
-        indexed(here, chat)
-    return outcome
+    try:
+        answer = ask(calls.call_tool, **call.model_dump(exclude={"line"}))
+        if answer.status == "pending" and yes and not followed.is_cancelled:
+            answer = ask(approvals.approve_call, execution_id=answer.execution_id)
+        return answer
+    finally:
+        output.move()
 
 
 class _Told:
     """What is said of a batch: a line for each call, a bar at a terminal, and the sum of it all."""
 
-    def __init__(self, name: str, calls: Sequence[BatchCall], *, as_json: bool) -> None:
+    def __init__(self, name: str, calls: Sequence[BatchedCall], *, as_json: bool) -> None:
         self._name = name
         self._calls = calls
         self._as_json = as_json
         self._counts: Counter[Became] = Counter()
         self._all_well = True
 
-    def place(self, call: BatchCall) -> str:
+    def place(self, call: BatchedCall) -> str:
         """Return where a call stands."""
         return f"{self._name}:{call.line}"
 
-    def goes_on(self, call: BatchCall) -> None:
+    def goes_on(self, call: BatchedCall) -> None:
         """Show at a terminal how far it is."""
         done = bar(self._counts.total(), len(self._calls))
-        output.move(f"{done} {call.chat_id} {call.request.tool_id}")
+        output.move(f"{done} {call.chat_id} {call.tool_id}")
 
-    def ended(self, call: BatchCall, outcome: CallOutcome) -> Became:
+    def ended(self, call: BatchedCall, answer: CallAnswer) -> Became:
         """Tell of a call that was made, now or before; return what became of it."""
-        made = outcome.call
-        if made.status == "pending":
+        well = answer.status == "success"
+        if answer.status == "pending":
             became: Became = "waiting"
-        elif outcome.repeated:
+        elif answer.repeated:
             became = "already"
         else:
-            became = "ran" if made.status == "success" else "failed"
-        error = "" if outcome.error is None else str(outcome.error)
-        more = []
-        if outcome.approval is not None:
-            error = f"covalt-git approval approve {outcome.approval.execution_id}"
-        elif outcome.error is not None:
-            assert made.post_manifest_id is not None
-            where = f"{call.chat_id} {made.post_manifest_id[: output.SHORT]}"
-            more = [_hint(outcome.error.hint), f"see all of it: covalt-git chat show {where}"]
-        self._tell(call, became, error, outcome.as_json(), well=made.status == "success")
+            became = "ran" if well else "failed"
+        error, more = answer.error or "", []
+        if answer.status == "pending":
+            error = f"covalt-git approval approve {answer.execution_id}"
+        elif answer.error_detail is not None:
+            assert answer.post_manifest_id is not None
+            where = f"{call.chat_id} {answer.post_manifest_id[: output.SHORT]}"
+            hint = _hint(answer.error_detail.hint)
+            more = [hint, f"see all of it: covalt-git chat show {where}"]
+        self._tell(call, became, error, answer.model_dump(mode="json"), well=well)
         self._add(more)
         return became
 
-    def refused(self, call: BatchCall, error: CovaltError) -> Became:
+    def refused(self, call: BatchedCall, error: CovaltError) -> Became:
         """Tell of a call that could not be made after all; return what became of it."""
         self._tell(call, "failed", error.message, {"refusal": error.as_json()}, well=False)
         self._add([_hint(error.hint)])
         return "failed"
 
     def _tell(
-        self, call: BatchCall, became: Became, error: str, facts: JsonObject, *, well: bool
+        self, call: BatchedCall, became: Became, error: str, facts: JsonObject, *, well: bool
     ) -> None:
         self._counts[became] += 1
         self._all_well = self._all_well and well
@@ -140,7 +132,7 @@ class _Told:
             output.move()
             click.echo(json.dumps({"line": call.line, "became": became, **facts}))
             return
-        text = f"{self.place(call)}: {call.chat_id} {call.request.tool_id} {became}"
+        text = f"{self.place(call)}: {call.chat_id} {call.tool_id} {became}"
         text += f": {error}" if error else ""
         output.say(text, fg=_COLOURS.get(became) if well or became != "already" else "red")
 

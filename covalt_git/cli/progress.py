@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.calls.background import Cancel, Follower, Installing, Started
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.calls.background import CallEvent
-    from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.elicitation.requests import Respondent
+    from covalt_git.operations.calls import CallAnswer
 
 
 _STYLES: Final = {"error": {"fg": "red"}, "warning": {"fg": "yellow"}}
@@ -29,12 +28,13 @@ class Followed:
 
     Attributes:
         follower: whom the call tells what happens.
+        name: stands before each line, unless it is empty.
     """
 
-    def __init__(self, person: Respondent, cancel: Cancel, *, shown: bool, name: str) -> None:
+    def __init__(self, person: Respondent, cancel: Cancel, *, shown: bool) -> None:
         self.follower = Follower(self._tell, cancel, person)
         self._shown = shown
-        self._name = f"{name}: " if name else ""
+        self.name = ""
         self._seen: list[Log] = []
         self._seen_size = 0
 
@@ -43,18 +43,27 @@ class Followed:
         """Whether Ctrl-C was pressed."""
         return self.follower.cancel.is_set()
 
-    def rest(self, outcome: CallOutcome) -> CallOutcome:
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let Ctrl-C cancel the call that is made meanwhile."""
+        with cancelling(self.follower.cancel):
+            try:
+                yield
+            finally:
+                output.move()
+
+    def rest(self, answer: CallAnswer) -> CallAnswer:
         """Return what came of the call for people: what it printed, without the logs that were shown.
 
         They are part of it: a log of a Python tool is a line with its level, one of others without.
         """
-        printed = f"\n{outcome.output}"
+        printed = f"\n{answer.output}"
         for log in self._seen:
             for line in (f"\n{log.level}: {log.message}\n", f"\n{log.message}\n"):
                 if line in printed:
                     printed = printed.replace(line, "\n", 1)
                     break
-        return replace(outcome, output=printed[1:])
+        return answer.model_copy(update={"output": printed[1:]})
 
     def _tell(self, event: CallEvent) -> None:
         """Show an event; an installation always, because it takes long."""
@@ -66,40 +75,31 @@ class Followed:
             self.follower.cancel.set_as("whoever followed it has gone")
 
     def _show(self, event: Installing | Progress | Log) -> None:
+        name = f"{self.name}: " if self.name else ""
         if isinstance(event, Log) and self._seen_size < KEPT_OUTPUT:  # more is not in the record
             self._seen.append(event)
             self._seen_size += len(event.message)
         if output.lines is not None:
             _show_to_machines(event)
         elif isinstance(event, Log):
-            text = f"{self._name}{event.level}: {event.message}"
+            text = f"{name}{event.level}: {event.message}"
             output.say(text, err=True, **_STYLES.get(event.level, {"dim": True}))
         elif self._shown and output.is_watched():
-            output.move(f"{self._name}{_text(event)}")
+            output.move(f"{name}{_text(event)}")
         else:
-            output.say(f"{self._name}{_text(event)}", err=True, dim=True)
+            output.say(f"{name}{_text(event)}", err=True, dim=True)
 
 
-@contextmanager
-def following(
-    *,
-    wanted: bool | None,
-    asks: bool = False,
-    name: str = "",
-    cancel: Cancel | None = None,
-) -> Iterator[Followed]:
-    """Follow one call, which Ctrl-C cancels; ``wanted`` None: what it tells is shown where a person looks on.
+def following(*, wanted: bool | None, asks: bool = False, cancel: Cancel | None = None) -> Followed:
+    """Return the user at this command line as the follower of calls.
 
-    With ``asks``, the person at this terminal answers what the call asks.  ``name`` stands before each
-    line.  ``cancel`` is set by Ctrl-C, where that is to end more than this call.
+    Args:
+        wanted: Whether events are shown; None: where a user looks at the error stream.
+        asks: Whether the user answers elicitation requests.
+        cancel: Set by Ctrl-C, where it is to end more than one call.
     """
     shown = output.is_watched() if wanted is None else wanted
-    cancel = cancel or Cancel()
-    with cancelling(cancel):
-        try:
-            yield Followed(elicitation.respondent(wanted=asks), cancel, shown=shown, name=name)
-        finally:
-            output.move()
+    return Followed(elicitation.respondent(wanted=asks), cancel or Cancel(), shown=shown)
 
 
 def _text(event: Installing | Progress) -> str:

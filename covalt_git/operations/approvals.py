@@ -13,7 +13,7 @@ from covalt_git.models.calls import Approval, ApprovalState
 from covalt_git.operations.calls import CallAnswer, answer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
-from covalt_git.operations.results import Change
+from covalt_git.operations.results import Change, DamagedChat
 
 
 class ListApprovals(Request):
@@ -68,6 +68,10 @@ class ApprovalDetail(ApprovalRow):
     Where anything is, approving asks again.
     """
 
+    message_id: str | None
+    args_digest: str
+    definition_digest: str
+    unstored: str | None = Field(description="The digest of the files that no commit has.")
     changes: tuple[Change, ...] = Field(description="The files that are not as they were.")
     tool_changed: bool = Field(description="Whether the toolset is not as it was.")
 
@@ -76,13 +80,14 @@ class ApprovalList(Result):
     """Approvals, oldest first."""
 
     approvals: tuple[ApprovalRow, ...]
+    damaged: tuple[DamagedChat, ...]
 
 
 @operation()
 def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
     """List the approvals of calls that the role may see or settle."""
     index, approvals = context.index(), context.approvals()
-    index.sync_chats()
+    damaged = index.sync_chats()
     rows = index.approvals(None if request.state == "all" else request.state)
     return ApprovalList(
         approvals=tuple(
@@ -93,7 +98,8 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
             )
             for row in rows
             if approvals.exists(row["tool_id"])
-        )
+        ),
+        damaged=DamagedChat.each(damaged),
     )
 
 
@@ -103,7 +109,7 @@ def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
     approval = context.approvals().find(request.execution_id)
     facts = {
         name: getattr(approval, name)
-        for name in ApprovalRow.model_fields.keys() & Approval.model_fields.keys()
+        for name in ApprovalDetail.model_fields.keys() & Approval.model_fields.keys()
     }
     waits = approval.state == "pending"
     return ApprovalDetail(

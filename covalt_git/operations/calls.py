@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from covalt_git.calls import engine
 from covalt_git.calls.background import RUNNING
+from covalt_git.calls.batch import read_batch
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.errors import UnknownNameError
-from covalt_git.json_values import JsonObject
+from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.models.calls import (
     CallError,
     CallStatus,
@@ -43,6 +45,47 @@ class CallTool(Request):
         description="The id that it is to have, a UUID of version 7. The same call made again under "
         "it does not run again, but is answered as it stands.",
     )
+
+
+class ConvertArguments(Request):
+    """Arguments of a tool as a user types them, by name."""
+
+    tool_id: str
+    texts: dict[str, str]
+
+
+class Arguments(Result):
+    """Arguments as a call takes them."""
+
+    args: JsonObject
+
+
+class CheckBatch(Request):
+    """A batch of calls in JSON Lines; ``name`` is what errors call it.
+
+    ``chat_id`` is the chat of the lines that name none.
+    """
+
+    text: str
+    name: str
+    chat_id: str | None = None
+
+
+class BatchedCall(Result):
+    """A call of a batch, and the number of its line, from 1."""
+
+    line: int
+    chat_id: str
+    tool_id: str
+    args: JsonObject
+    message_id: str | None
+    call_id: str | None
+
+
+class Batch(Result):
+    """The calls of a batch, in order."""
+
+    calls: tuple[BatchedCall, ...]
 
 
 class ListCalls(Request):
@@ -120,6 +163,7 @@ class CallAnswer(CallFacts):
     by: str | None = Field(description="Who made it.")
     sandbox: SandboxLevel | None = Field(description="null: the tool has not run.")
     toolset: ToolsetVersion | None = Field(description="The code that ran, or would.")
+    active_branch: str = Field(description="The active branch of its chat now.")
     repeated: bool = Field(
         default=False, description="It was made before under this id, and nothing ran now."
     )
@@ -135,6 +179,33 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
     outcome = context.engine().call(chat, as_request(request))
     context.update_index(chat)
     return answer_of(chat, outcome)
+
+
+@operation(errors=(404,), local=True)
+def convert_arguments(context: Context, request: ConvertArguments) -> Arguments:
+    """Return arguments that were typed: as JSON, unless it is none or the tool's schema wants a text."""
+    schema = context.catalog.find(request.tool_id).tool.input_schema
+    properties = schema.get("properties", {})
+    return Arguments(
+        args={name: _converted(text, properties.get(name)) for name, text in request.texts.items()}
+    )
+
+
+@operation(errors=(404,), local=True)
+def check_batch(context: Context, request: CheckBatch) -> Batch:
+    """Return the calls of a batch, if each of them could be made now."""
+    calls = read_batch(
+        request.text,
+        request.name,
+        engine=context.engine(),
+        chats=context.project.chats,
+        chat_id=request.chat_id,
+    )
+    return Batch(
+        calls=tuple(
+            BatchedCall(line=one.line, chat_id=one.chat_id, **asdict(one.request)) for one in calls
+        )
+    )
 
 
 @operation(changes=True, errors=(404, 409))
@@ -181,6 +252,7 @@ def get_call(context: Context, request: GetCall) -> CallAnswer:
 def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     """Return all about a call as it stands: of its manifest, or while it has none of its ref."""
     told_of = {name: getattr(call, name) for name in ToolCall.model_fields}
+    told_of["active_branch"] = chat.active_branch()
     if call.post_manifest_id is not None:
         return CallAnswer(**told_of, **_ended(chat, call.post_manifest_id))
     waits = next((one for one in chat.calls() if one.id == call.id), None)
@@ -246,3 +318,12 @@ def _call_row(call: ToolCall) -> CallRow:
 def as_request(request: CallTool) -> engine.Request:
     """Return the call that was asked for."""
     return engine.Request(request.tool_id, request.args, request.message_id, request.call_id)
+
+
+def _converted(text: str, schema: Any) -> Any:
+    if isinstance(schema, dict) and schema.get("type") == "string":
+        return text
+    try:
+        return canonical_json.loads(text)
+    except canonical_json.NotJsonError:
+        return text

@@ -24,7 +24,7 @@ from covalt_git.operations.registry import (
     UploadField,
     operation,
 )
-from covalt_git.operations.results import Change, Notes, PathNote
+from covalt_git.operations.results import Change, DamagedChat, Notes, PathNote
 from covalt_git.text.media_types import BYTES
 from covalt_git.workspaces import collecting, deleting, exporting, forking, importing, unsaved
 
@@ -69,14 +69,6 @@ class ChatFacts(Result):
 
 class ChatRow(ChatFacts):
     """A chat in a list."""
-
-
-class DamagedChat(Result):
-    """A chat whose store cannot be read; lists show it as it was."""
-
-    chat_id: str
-    message: str
-    hint: str
 
 
 class ChatList(Result):
@@ -285,10 +277,7 @@ def list_chats(context: Context, _: EmptyRequest) -> ChatList:
     damaged = context.index().sync_chats()
     return ChatList(
         chats=tuple(_chat_row(context, row) for row in context.index().chat_rows()),
-        damaged=tuple(
-            DamagedChat(chat_id=chat_id, message=error.message, hint=error.hint)
-            for chat_id, error in damaged
-        ),
+        damaged=DamagedChat.each(damaged),
     )
 
 

@@ -59,6 +59,22 @@ class Change(Result):
         return tuple(cls(path=one.path, kind=one.kind, old=one.old, new=one.new) for one in changes)
 
 
+class DamagedChat(Result):
+    """A chat whose store cannot be read; lists show it as it was."""
+
+    chat_id: str
+    message: str
+    hint: str
+
+    @classmethod
+    def each(cls, damaged: Iterable[tuple[str, CovaltError]]) -> tuple[Self, ...]:
+        """Return the chats that the index could not read."""
+        return tuple(
+            cls(chat_id=chat_id, message=error.message, hint=error.hint)
+            for chat_id, error in damaged
+        )
+
+
 class PathNote(Result):
     """A path that is not as it seems, and why."""
 

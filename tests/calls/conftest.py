@@ -240,7 +240,7 @@ class World:
 
     def index_rows(self) -> dict[str, Any]:
         shown = self.cli("approval", "list", "--all", "--json")
-        return {row["execution_id"]: row for row in json.loads(shown.stdout)}
+        return {row["execution_id"]: row for row in json.loads(shown.stdout)["approvals"]}
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Wait until something holds, for as long as a slow machine may take."""

@@ -249,7 +249,7 @@ def test_a_batch_tells_of_each_call_what_a_call_alone_tells(world: World) -> Non
     assert code == 1
     assert ran.keys() == alone.keys() | {"line", "became"}
     assert (ran["output"], ran["sandbox"]) == ("added a\n", alone["sandbox"])
-    assert 'raise RuntimeError("half way' in failed["traceback"]
+    assert 'raise RuntimeError("half way' in failed["error_detail"]["traceback"]
 
 
 def test_a_batch_that_is_followed_says_whose_each_line_is(world: World) -> None:

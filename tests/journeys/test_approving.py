@@ -27,7 +27,7 @@ def test_without_a_terminal_the_call_waits_and_runs_once_when_approved(chat: Ter
     assert waiting["status"] == "pending"
     assert not (chat.folder / "data/chats/c1/workspace/ran.txt").exists()
 
-    listed = chat.json("approval", "list")
+    listed = chat.json("approval", "list")["approvals"]
     assert [row["execution_id"] for row in listed] == [waiting["execution_id"]]
     done = chat.json("approval", "approve", waiting["execution_id"])
 
@@ -36,7 +36,7 @@ def test_without_a_terminal_the_call_waits_and_runs_once_when_approved(chat: Ter
     assert _ran(chat) == 1
     assert "approved" in chat.covalt("approval", "approve", waiting["execution_id"], code=1)
     assert _ran(chat) == 1
-    assert chat.json("approval", "list") == []
+    assert chat.json("approval", "list")["approvals"] == []
 
 
 def test_denied_is_an_error_of_the_call_and_nothing_runs(chat: Terminal) -> None:
@@ -70,7 +70,7 @@ def test_at_a_terminal_the_person_is_asked(chat: Terminal, answer: str, runs: in
     assert "run it? [y/N]" in said
     assert "echo done" in said
     assert _ran(chat) == runs
-    assert chat.json("approval", "list") == []
+    assert chat.json("approval", "list")["approvals"] == []
 
 
 def test_when_the_files_moved_it_is_asked_again_with_the_difference(chat: Terminal) -> None:
@@ -83,7 +83,7 @@ def test_when_the_files_moved_it_is_asked_again_with_the_difference(chat: Termin
     assert "+ new.txt" in said
     assert "asked again" in said
     assert _ran(chat) == 0
-    (again,) = chat.json("approval", "list")
+    (again,) = chat.json("approval", "list")["approvals"]
     assert again["execution_id"] != waiting["execution_id"]
     chat.covalt("approval", "approve", again["execution_id"])
     assert _ran(chat) == 1
@@ -93,12 +93,12 @@ def test_deleting_the_index_loses_no_approval(chat: Terminal) -> None:
     waiting = chat.json(*COMMAND, code=1)
     (chat.folder / "data/index.db").unlink()
 
-    assert [row["execution_id"] for row in chat.json("approval", "list")] == [
+    assert [row["execution_id"] for row in chat.json("approval", "list")["approvals"]] == [
         waiting["execution_id"]
     ]
     chat.covalt("approval", "approve", waiting["execution_id"])
     (chat.folder / "data/index.db").unlink()
-    assert chat.json("approval", "list") == []
+    assert chat.json("approval", "list")["approvals"] == []
     assert _ran(chat) == 1
 
 

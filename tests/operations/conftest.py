@@ -74,12 +74,19 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     api.write("b.txt", "two\n")
     head = api.get("get_chat", chat_id="c1")["active_manifest_id"]
     _leave_a_conflict(api)
+    api.post("create_chat", chat_id="c3", title="Third")
+    call_in(api, "c3", "app-builder:write_file", path="a.txt", content="one\n")
+    pending = call_in(api, "c3", "app-builder:edit_file", path="a.txt", old="one", new="two")
     folder = root.parent / "files"
     folder.mkdir()
     (folder / "new.csv").write_text("a,b\n")
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
-    return root, ids | {"b": api.files()["b.txt"]["oid"]}
+    return root, ids | {"approval": pending["execution_id"], "b": api.files()["b.txt"]["oid"]}
+
+
+def call_in(api: Api, chat_id: str, tool_id: str, **args: str) -> Any:
+    return api.post("call_tool", chat_id=chat_id, tool_id=tool_id, args=args)
 
 
 def _import_theirs(root: Path) -> None:
@@ -100,8 +107,7 @@ def _leave_a_conflict(api: Api) -> None:
     """Merge two branches of the chat c2, so that both versions of a file stay."""
 
     def write(content: str) -> None:
-        args = {"path": "x.txt", "content": content}
-        api.post("call_tool", chat_id="c2", tool_id="app-builder:write_file", args=args)
+        call_in(api, "c2", "app-builder:write_file", path="x.txt", content=content)
 
     api.post("create_chat", chat_id="c2", title="Second")
     write("base\n")

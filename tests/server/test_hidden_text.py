@@ -112,7 +112,7 @@ def test_the_probe_finds_a_face_that_escapes_nothing(
 
 def test_json_and_the_api_keep_arguments_as_they_are(root: Path, api: Api, waiting: Any) -> None:
     told = json.loads(covalt(root, "approval", "show", waiting["execution_id"], "--json"))
-    listed = json.loads(covalt(root, "approval", "list", "--json"))
+    listed = json.loads(covalt(root, "approval", "list", "--json"))["approvals"]
     answer = api.get("get_approval", execution_id=waiting["execution_id"])
 
     assert {one["args"]["command"] for one in (told, *listed, answer)} == {f"ls {TEXT}"}
