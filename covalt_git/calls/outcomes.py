@@ -53,17 +53,6 @@ class CallOutcome:
     repeated: bool = False
     sandbox: SandboxLevel | None = None
 
-    def as_json(self) -> JsonObject:
-        """Return all of it but what it changed, as commands print it."""
-        told = self.call.as_json()
-        if self.approval is not None:
-            told["execution_id"] = self.approval.execution_id
-        told |= {"sandbox": self.sandbox, "output": self.output, "repeated": self.repeated}
-        told["notes"] = self.notes.model_dump(mode="json")
-        if self.error is not None:
-            told["traceback"] = self.error.traceback
-        return told
-
 
 def as_recorded(chat: ChatStore, manifest: WorkspaceManifest) -> CallOutcome:
     """Return the outcome of the call that made a manifest."""

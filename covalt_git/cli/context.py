@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +11,16 @@ import click
 from covalt_git.cli import output
 from covalt_git.cli.progress_bar import Bar
 from covalt_git.errors import CovaltError, WrongCallError
-from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from covalt_git.index.index import Index
-    from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project import Project
-    from covalt_git.workspaces.chats import ChatStore
     from covalt_git.workspaces.locking import Place
-    from covalt_git.workspaces.writing import Writer
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 chat_argument = click.argument("chat_id", metavar="CHAT")
@@ -90,39 +84,6 @@ def waiting(place: Place) -> None:
 
 def _report(step: str) -> None:
     output.say(step, err=True, dim=True)
-
-
-@contextmanager
-def written(opened: Project, chat: ChatStore) -> Iterator[Writer]:
-    """Hold a chat for writing and bring what happened into the index afterwards.
-
-    What was found in the folder that cannot be stored is told, also where the command fails then: the
-    next one takes it for known.  With ``--json`` it is in the answer, see :func:`notes_json`.
-    """
-    with opened.writing(chat, waiting) as writer:
-        try:
-            yield writer
-        finally:
-            if not click.get_current_context().params.get("as_json"):
-                output.notes(writer.fresh_notes())
-    indexed(opened, chat)
-
-
-def notes_json(writer: Writer) -> JsonObject:
-    """Return what ``--json`` tells of the folder that its files cannot say, and was not known before."""
-    return {"notes": writer.fresh_notes().model_dump(mode="json")}
-
-
-def indexed(opened: Project, chat: ChatStore) -> None:
-    """Bring what happened in a chat into the index.
-
-    The index is a cache: when it cannot be written now, what happened stands in the chat all the same.
-    """
-    try:
-        with opened.index() as index:
-            index.sync_chat(chat)
-    except IndexUnusableError as error:
-        output.say(f"{error.message}; the next command brings it up to date", err=True, dim=True)
 
 
 def synced(index: Index) -> None:

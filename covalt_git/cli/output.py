@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from covalt_git.errors import CovaltError
-    from covalt_git.json_values import JsonObject
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
     from covalt_git.operations.merges import WaitingConflict
@@ -109,11 +108,6 @@ def changes(found: Iterable[FileChange | Change]) -> None:
     for change in found:
         mark, colour = MARKS[change.kind]
         say(f"  {mark} {display.in_line(change.path)}", fg=colour)
-
-
-def change_json(change: FileChange) -> JsonObject:
-    """Return a change as ``--json`` prints it."""
-    return {"path": change.path, "kind": change.kind} | change.model_dump(exclude={"path"})
 
 
 def notes(found: WorkspaceNotes | Notes, *, told: Notes | None = None) -> None:

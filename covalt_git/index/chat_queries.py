@@ -294,12 +294,6 @@ class ChatQueries(SyncedIndex):
             convert=row_values,
         )
 
-    def manifest_files(self, chat: ChatStore, manifest_id: str) -> dict[str, str]:
-        """Return a manifest's ``files``: the sha256, in hex, of every path (specification 1.6)."""
-        files = chat.files(manifest_id)
-        blobs = self.blobs(chat.id, {state.oid for state in files.values()})
-        return {path: blobs[state.oid].sha256 for path, state in files.items()}
-
     def blobs(self, chat_id: str, oids: Collection[str]) -> dict[str, Blob]:
         """Return what is known of the content of a chat's files, by git's ids of it."""
         query = """

@@ -1,7 +1,6 @@
-"""A chat's history as lists and pictures show it: newest first, and a lane for every line of work.
+"""Layout of the graph of a chat's history, newest first: a lane for every line of work.
 
-No manifest stands before one that was made from it, whatever clocks say; the index has the same order.
-Lanes never move: a line stays in its lane from the newest manifest of it to the one that it began at.
+A line stays in its lane from its newest commit to the one that it began at.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from covalt_git.models.chats import WorkspaceManifest
 
 
 class Manifest(Protocol):
@@ -49,31 +46,6 @@ class GraphRow:
     def width(self) -> int:
         """How many lanes it needs."""
         return 1 + max((self.lane, *self.above, *self.through, *self.below))
-
-
-def newest_first(manifests: Iterable[WorkspaceManifest]) -> list[WorkspaceManifest]:
-    """Return manifests, of which none is made from one that is missing, in the order of lists.
-
-    A manifest's place is its time, or a parent's where that is later; then how far it is from the
-    first; then its id.
-    """
-    found = {manifest.id: manifest for manifest in manifests}
-    places: dict[str, tuple[str, int, str]] = {}
-    for start in found:
-        waiting = [start]
-        while waiting:
-            manifest = found[waiting[-1]]
-            missing = [oid for oid in manifest.parents if oid not in places]
-            if missing:
-                waiting.extend(missing)
-                continue
-            above = [places[oid] for oid in manifest.parents]
-            # Without the Z a time of whole seconds sorts before the milliseconds that follow it.
-            moments = [manifest.created_at.removesuffix("Z"), *(place[0] for place in above)]
-            generation = 1 + max((place[1] for place in above), default=0)
-            places[manifest.id] = (max(moments), generation, manifest.id)
-            waiting.pop()
-    return sorted(found.values(), key=lambda one: places[one.id], reverse=True)
 
 
 def layout(history: Iterable[Manifest], *, trunk: str | None = None) -> list[GraphRow]:

@@ -1,4 +1,4 @@
-"""The order of a chat's history: newest first, and nothing before what was made from it."""
+"""The order of a chat's history: newest first, and no commit before its descendants."""
 
 from __future__ import annotations
 
@@ -7,13 +7,39 @@ from typing import TYPE_CHECKING
 
 from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
-from covalt_git.workspaces.history import newest_first
 from tests.workspaces.stores import branch_off, checkout, git, put, save
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
+    from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chats import ChatStore
+
+
+def newest_first(manifests: Iterable[WorkspaceManifest]) -> list[WorkspaceManifest]:
+    """Return manifests, of which none is made from one that is missing, in the order of lists.
+
+    A manifest's place is its time, or a parent's where that is later; then how far it is from the
+    first; then its id.
+    """
+    found = {manifest.id: manifest for manifest in manifests}
+    places: dict[str, tuple[str, int, str]] = {}
+    for start in found:
+        waiting = [start]
+        while waiting:
+            manifest = found[waiting[-1]]
+            missing = [oid for oid in manifest.parents if oid not in places]
+            if missing:
+                waiting.extend(missing)
+                continue
+            above = [places[oid] for oid in manifest.parents]
+            # Without the Z a time of whole seconds sorts before the milliseconds that follow it.
+            moments = [manifest.created_at.removesuffix("Z"), *(place[0] for place in above)]
+            generation = 1 + max((place[1] for place in above), default=0)
+            places[manifest.id] = (max(moments), generation, manifest.id)
+            waiting.pop()
+    return sorted(found.values(), key=lambda one: places[one.id], reverse=True)
 
 
 def test_the_order_is_that_of_the_index(chat: ChatStore, tmp_path: Path) -> None:
@@ -41,5 +67,10 @@ def test_the_order_is_that_of_the_index(chat: ChatStore, tmp_path: Path) -> None
     with Index.open(tmp_path, WorkspaceConfig(), tmp_path / "index.db") as index:
         index.sync_chat(chat)
         listed = [row.id for row in index.manifests(chat.id, limit=500).rows]
+        heads = [branch.manifest_id for branch in chat.branches()]
+        lines = [index.manifests(chat.id, head=head, first_parents=True).rows for head in heads]
     assert ordered == listed
+    assert [[row.id for row in line] for line in lines] == [
+        [one.id for one in chat.log(head)] for head in heads
+    ]
     assert ordered.index(late.strip()) < ordered.index(merge)
