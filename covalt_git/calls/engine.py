@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import timestamps
 from covalt_git.access import Principal, confirmation
-from covalt_git.calls import concurrent_reads, http_calls, mcp_calls, python_calls
+from covalt_git.calls import concurrent_reads, http_calls, mcp_calls, python_calls, tool_grants
 from covalt_git.calls.background import RUNNING, Follower, Started
 from covalt_git.calls.idempotency import IdempotencyKey
 from covalt_git.calls.outcomes import (
@@ -413,7 +413,7 @@ class Engine:
     def _may_set_modes(self, found: Found) -> bool:
         """Return whether the code of a call runs without the seccomp filter, so that it can set mode bits."""
         if found.tool.kind == "mcp":
-            return mcp_calls.server_of(found.toolset, found.tool.server).command is not None
+            return tool_grants.server_of(found.toolset, found.tool.server).command is not None
         return found.tool.kind == "python" and self._level() not in {"full", "landlock"}
 
     def _outcome(

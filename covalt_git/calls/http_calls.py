@@ -1,4 +1,4 @@
-"""Calls of HTTP tools: what has to be granted before one is made, and the run itself."""
+"""Calls of HTTP tools."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
-from covalt_git.hosts import origin_of
-from covalt_git.models.http_placement import secrets_of
-from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
     import threading
@@ -18,31 +15,9 @@ if TYPE_CHECKING:
     from covalt_git.credentials.command import SecretCommand
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import Limits
-    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.runtime.jobs import Log, Outcome, Progress
     from covalt_git.workspaces.chats import ChatStore
-
-
-def check_granted(tool: Tool, state: ToolsetState) -> None:
-    """Make sure that an HTTP tool's host was granted, and each secret that it cannot do without.
-
-    Where the host itself stands outside the project, the call finds out.
-
-    Raises:
-        GrantNeededError: with the command that grants it.
-    """
-    assert tool.http is not None
-    template = UrlTemplate.parse(tool.http.url)
-    if template.base is not None:
-        return
-    may = granted(tool.toolset_id, state, tool.toolset_digest)
-    origin, _ = origin_of(template.begins)
-    may.check_origin(origin)
-    for reference in secrets_of(tool.http):
-        if reference.default is None:
-            may.check_secret(reference.name, origin)
 
 
 def run(

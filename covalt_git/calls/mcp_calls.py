@@ -1,4 +1,4 @@
-"""Calls of MCP servers' tools: what has to be granted before one is made, and the run itself."""
+"""Calls of the tools of MCP servers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.access.grants import GrantNeededError, granted
+from covalt_git.access.grants import granted
 from covalt_git.calls import call_secrets
 from covalt_git.calls.background import Installing
+from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.elicitation.requests import asked, inquire
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.toolset_files import STATE_FOLDER
@@ -20,7 +21,6 @@ from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 from covalt_git.models.server_definition import references_of
 from covalt_git.models.tool_lock import locked_tool
-from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime.jobs import Outcome
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.toolset import read_toolset
@@ -38,64 +38,10 @@ if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import WorkspaceConfig
-    from covalt_git.models.tool import Tool
     from covalt_git.models.tool_lock import LockedTool
     from covalt_git.models.toolset_manifest import Limits, McpServer
-    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chats import ChatStore
-
-
-_OF_SERVERS = (ProcessGrant, ServerGrant)
-
-
-class NoServerError(CovaltError):
-    """A toolset declares no such MCP server, or has it switched off."""
-
-    code = "no_server"
-    http_status = 409
-
-
-def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
-    """Return a server that is on.
-
-    Raises:
-        NoServerError: when there is none.
-    """
-    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
-    found = next((one for one in servers if one.id == server_id and one.enabled), None)
-    if found is None:
-        raise NoServerError(
-            f"the toolset {toolset.id!r} has no MCP server {server_id!r} that is on"
-        )
-    return found
-
-
-def check_some_grant(tool: Tool, state: ToolsetState) -> None:
-    """Make sure that a tool's server was granted, whatever it was then.
-
-    Raises:
-        GrantNeededError: with what says more.
-    """
-    servers = [one.server for one in state.grants.values() if isinstance(one, _OF_SERVERS)]
-    if tool.server not in servers:
-        raise GrantNeededError(
-            f"the toolset {tool.toolset_id!r} may not use its MCP server {tool.server!r}",
-            hint=f"covalt-git toolset show {tool.toolset_id}",
-        )
-
-
-def check_granted(toolset: Toolset, server: McpServer) -> None:
-    """Make sure that a server may be started or used, as it is declared now.
-
-    Raises:
-        GrantNeededError: with the command that grants it.
-    """
-    may = granted(toolset.id, toolset.state, toolset.digest)
-    if server.command is None:
-        may.check_server(server)
-    else:
-        may.check_process(server, toolset.files.hashes)
 
 
 def definition(
@@ -110,14 +56,14 @@ def definition(
     """Return how a granted server is reached, every reference looked up.
 
     Raises:
-        GrantNeededError: as :func:`check_granted`.
+        GrantNeededError: as :func:`.tool_grants.check_server_grant`.
         ToolsetChangedError: when the toolset's files changed since they were read.
         CovaltError: when a reference stands for nothing.
     """
     from covalt_git.runtime import mcp_servers  # noqa: PLC0415 - it loads the SDK
     from covalt_git.runtime.http_secrets import Lookup  # noqa: PLC0415
 
-    check_granted(toolset, server)
+    check_server_grant(toolset, server)
     may = granted(toolset.id, toolset.state, toolset.digest)
     names = {one.name for one in references_of(server)}
     store = call_secrets.store(command, may, also=names)
@@ -251,7 +197,7 @@ def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]
             return True
         try:
             server = server_of(toolset, server_id)
-            check_granted(toolset, server)
+            check_server_grant(toolset, server)
         except CovaltError:
             return False
         if not (toolset.sound and toolset.enabled and server == declared):

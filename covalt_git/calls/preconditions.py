@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.access import confirmation
-from covalt_git.calls import http_calls, mcp_calls
+from covalt_git.calls import tool_grants
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.runtime import sandbox
@@ -37,8 +37,8 @@ def check_found(found: Found, *, at: SandboxLevel | None = None) -> None:
     """
     check_runnable(found.tool, found.toolset.state, at=at)
     if found.tool.kind == "mcp":
-        server = mcp_calls.server_of(found.toolset, found.tool.server)
-        mcp_calls.check_granted(found.toolset, server)
+        server = tool_grants.server_of(found.toolset, found.tool.server)
+        tool_grants.check_server_grant(found.toolset, server)
     elif found.tool.kind == "python":
         ToolsetCopy.of(found.toolset).make()
 
@@ -52,10 +52,10 @@ def check_runnable(tool: Tool, state: ToolsetState, *, at: SandboxLevel | None =
         SandboxNeededError: when an imported toolset needs a stronger sandbox for its Python.
     """
     if tool.kind == "http":
-        http_calls.check_granted(tool, state)
+        tool_grants.check_http_grants(tool, state)
         return
     if tool.kind == "mcp":
-        mcp_calls.check_some_grant(tool, state)
+        tool_grants.check_server_has_grant(tool, state)
         return
     sandbox.check_trust(tool.toolset_id, state, digest=tool.toolset_digest, at=at)
 

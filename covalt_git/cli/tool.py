@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output, tool_override, tool_test
+from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option, tell_roleless
+from covalt_git.cli.lazy_group import LazyGroup
+from covalt_git.cli.override_words import words_of
 from covalt_git.models.http_placement import placement
 from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.operations import tools
@@ -16,15 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    places={
+        "test": "tool_test.command",
+        "override": "tool_override.override",
+        "enable": "tool_override.enable",
+        "disable": "tool_override.disable",
+    },
+)
 def command() -> None:
     """List the tools you may call, find some, look at one, change it, run its examples."""
-
-
-command.add_command(tool_test.command)
-command.add_command(tool_override.override)
-command.add_command(tool_override.enable)
-command.add_command(tool_override.disable)
 
 
 @command.command("list")
@@ -126,7 +130,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
         "state": "on" if tool.enabled else f"off{held_back}",
-        "of this project": tool_override.words_of(tool.local.model_dump(exclude_none=True)),
+        "of this project": words_of(tool.local.model_dump(exclude_none=True)),
     }
 
 

@@ -9,25 +9,14 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option, wrong_call
+from covalt_git.cli.override_words import FIELDS
 from covalt_git.cli.problem_text import print_problems
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import overrides
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from covalt_git.json_values import JsonObject
-
-FIELDS = {
-    "name": "name_override",
-    "description": "description_override",
-    "renderer": "renderer",
-    "renderer-config": "renderer_config",
-    "confirm": "requires_confirmation",
-    "enabled": "enabled",
-}
-"""What may be overridden, by the words of this command."""
 
 _WORDS = {field: word for word, field in FIELDS.items()}
 _TITLES = ("FIELD", "THIS PROJECT", "ITS TOOLSET")
@@ -96,11 +85,6 @@ def enable(tool_id: str, *, as_json: bool) -> None:
 def disable(tool_id: str, *, as_json: bool) -> None:
     """Switch a tool off; it is listed as off and cannot be called."""
     _print(ask(overrides.enable_tool, tool_id=tool_id, enabled=False), as_json=as_json)
-
-
-def words_of(fields: Collection[str]) -> str:
-    """Return fields of an override as this command calls them."""
-    return ", ".join(word for word, field in FIELDS.items() if field in fields)
 
 
 def _object(text: str) -> JsonObject:

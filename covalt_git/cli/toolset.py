@@ -6,13 +6,19 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.problem_text import print_problems
-from covalt_git.cli.toolset_update import diff_command, update_command
 from covalt_git.operations import bundles, toolsets
 from covalt_git.toolsets.new_toolset import TEMPLATES, Template
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    places={
+        "update": "toolset_update.update_command",
+        "diff": "toolset_update.diff_command",
+    },
+)
 def command() -> None:
     """Make toolsets, list them, look at one, switch them on and off, update and remove them."""
 
@@ -104,10 +110,6 @@ def enable(toolset_id: str, *, as_json: bool) -> None:
 def disable(toolset_id: str, *, as_json: bool) -> None:
     """Switch a toolset off; its tools are listed as off and cannot be called."""
     _switch(toolset_id, enabled=False, as_json=as_json)
-
-
-command.add_command(update_command, "update")
-command.add_command(diff_command, "diff")
 
 
 @command.command("uninstall")

@@ -1,0 +1,89 @@
+"""Checks that an HTTP tool or the MCP server of a tool was granted, before anything of it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.access.grants import GrantNeededError, granted
+from covalt_git.errors import CovaltError
+from covalt_git.hosts import origin_of
+from covalt_git.models.http_placement import secrets_of
+from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
+from covalt_git.templating.url_templates import UrlTemplate
+
+if TYPE_CHECKING:
+    from covalt_git.models.tool import Tool
+    from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import ToolsetState
+    from covalt_git.toolsets.toolset import Toolset
+
+_OF_SERVERS = (ProcessGrant, ServerGrant)
+
+
+class NoServerError(CovaltError):
+    """A toolset declares no such MCP server, or has it switched off."""
+
+    code = "no_server"
+    http_status = 409
+
+
+def check_http_grants(tool: Tool, state: ToolsetState) -> None:
+    """Make sure that an HTTP tool's host was granted, and each secret that it cannot do without.
+
+    Where the host itself stands outside the project, the call finds out.
+
+    Raises:
+        GrantNeededError: with the command that grants it.
+    """
+    assert tool.http is not None
+    template = UrlTemplate.parse(tool.http.url)
+    if template.base is not None:
+        return
+    may = granted(tool.toolset_id, state, tool.toolset_digest)
+    origin, _ = origin_of(template.begins)
+    may.check_origin(origin)
+    for reference in secrets_of(tool.http):
+        if reference.default is None:
+            may.check_secret(reference.name, origin)
+
+
+def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
+    """Return a server that is on.
+
+    Raises:
+        NoServerError: when there is none.
+    """
+    servers = toolset.manifest.mcp_servers if toolset.manifest else ()
+    found = next((one for one in servers if one.id == server_id and one.enabled), None)
+    if found is None:
+        raise NoServerError(
+            f"the toolset {toolset.id!r} has no MCP server {server_id!r} that is on"
+        )
+    return found
+
+
+def check_server_has_grant(tool: Tool, state: ToolsetState) -> None:
+    """Make sure that a tool's server was granted, whatever it was then.
+
+    Raises:
+        GrantNeededError: with what says more.
+    """
+    servers = [one.server for one in state.grants.values() if isinstance(one, _OF_SERVERS)]
+    if tool.server not in servers:
+        raise GrantNeededError(
+            f"the toolset {tool.toolset_id!r} may not use its MCP server {tool.server!r}",
+            hint=f"covalt-git toolset show {tool.toolset_id}",
+        )
+
+
+def check_server_grant(toolset: Toolset, server: McpServer) -> None:
+    """Make sure that a server may be started or used, as it is declared now.
+
+    Raises:
+        GrantNeededError: with the command that grants it.
+    """
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    if server.command is None:
+        may.check_server(server)
+    else:
+        may.check_process(server, toolset.files.hashes)
