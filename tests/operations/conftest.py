@@ -100,6 +100,7 @@ def _import_theirs(root: Path) -> None:
         tokens.create_token(context, role="guest", name="reader")
     shutil.copytree(folder, root / "other")
     (root / "other/toolset.yaml").write_text(THEIRS.replace("theirs", "other"), encoding="utf-8")
+    shutil.make_archive(str(root / "other"), "zip", root / "other")
     (folder / "toolset.yaml").write_text(THEIRS.replace('"1"', '"2"'), encoding="utf-8")
 
 

@@ -5,6 +5,8 @@
 - ``request``: fields with which it succeeds on the project of ``conftest.py``; ``{call}``, ``{message}``
   and so on stand for ids of that project, ``{root}`` for its folder; uploads are objects of texts by file names
 - ``cli``: the command that does the same, without ``--json``
+- ``also``: other commands that perform it
+- ``refused``: instead of a success, the error that this project gives
 - ``page``: the page that performs it, as METHOD PATH; the query of a POST is its form
 - ``mcp``: the built-in tool that performs it, and its arguments
 - ``python``: an expression of the Python API that performs it, with ``project`` and the ``chat`` c1
@@ -18,11 +20,15 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -35,7 +41,7 @@ from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.workspace_tools import BUILTINS, run
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import Operation, find
+from covalt_git.operations.registry import MODULES, Operation, find
 from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.operations.conftest import comparable
@@ -112,6 +118,9 @@ def case(name: str, ids: dict[str, str], root: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_is_as_its_model_says(root: Path, name: str, case: dict[str, Any]) -> None:
     answer = send(Api.of(root), name, case["request"])
+    if "refused" in case:
+        assert answer.get_json()["error"] == case["refused"], answer.get_data(as_text=True)
+        return
 
     assert answer.status_code == 200, answer.get_data(as_text=True)
     if issubclass(model := find(name).result, BaseModel):
@@ -178,10 +187,10 @@ def test_each_face_performs_the_operation(
     break_operation(find(name), monkeypatch)
 
     refused(send(api, name, case["request"]), 418, "broken")
-    if "cli" in case:
+    for line in [case[key] for key in ("cli",) if key in case] + case.get("also", []):
         with pytest.raises(SystemExit) as ended:
-            main(["-C", str(root), *shlex.split(case["cli"]), "--json"])
-        assert ended.value.code == 1
+            main(["-C", str(root), *shlex.split(line), "--json"])
+        assert ended.value.code == 1, line
         assert json.loads(capsys.readouterr().err)["error"] == "broken"
     if "page" in case:
         assert open_page(api, case["page"]).status_code == 418
@@ -214,3 +223,66 @@ def open_page(api: Api, page: str) -> TestResponse:
     if verb == "GET":
         return client.get(url, base_url=HOME, headers=headers)
     return client.post(parts.path, base_url=HOME, data=values, headers=headers)
+
+
+OTHERS = ["serve", "dev", "init", "doctor", "mcp", "worker", "index", "schema", "explain"]
+"""Commands that are no operation: they run a process, or are about the program itself."""
+
+
+def commands(group: click.Group, *path: str) -> Iterator[str]:
+    """Yield the words of every command."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, *path, name)
+        else:
+            yield " ".join((*path, name))
+
+
+def test_every_operation_has_a_case() -> None:
+    assert sorted(CASES) == sorted(name for names in MODULES.values() for name in names)
+
+
+def test_every_command_performs_an_operation_or_is_one_of_the_others() -> None:
+    lines = [
+        line.split()
+        for case in CASES.values()
+        for line in [*filter(None, [case.get("cli")]), *case.get("also", [])]
+    ]
+    every = [one.split() for one in commands(cli) if one.split()[0] not in OTHERS]
+
+    # Arguments may be between the words of a command: `grant add TOOLSET network`.
+    assert [one for one in every if not any(words_in(one, line) for line in lines)] == []
+
+
+def words_in(words: list[str], line: list[str]) -> bool:
+    """Tell whether a line has some words, in their order."""
+    rest = iter(line)
+    return all(word in rest for word in words)
+
+
+@pytest.mark.parametrize(
+    ("command", "modules"),
+    [
+        ("tool list", {"tools"}),
+        ("chat log c1", {"manifests"}),
+        ("validate", {"validation"}),
+    ],
+)
+def test_a_command_loads_the_operations_of_its_noun_only(
+    root: Path, command: str, modules: set[str]
+) -> None:
+    code = (
+        "import sys; from covalt_git.cli import main\n"
+        f"try: main(['-C', {str(root)!r}, *{command.split()!r}])\n"
+        "except SystemExit: print('\\n', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.splitlines()[-1].split()
+    prefix = "covalt_git.operations."
+    operations = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
+
+    assert not {"flask", "mcp", "covalt_server"} & set(loaded)
+    assert operations - {"registry", "context", "results"} == modules
