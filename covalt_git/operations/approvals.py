@@ -105,7 +105,7 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
 
 @operation(errors=(404,))
 def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
-    """Tell exactly what would run, and what has changed since it was request."""
+    """Tell exactly what would run, and what has changed since it was requested."""
     approval = context.approvals().find(request.execution_id)
     facts = {
         name: getattr(approval, name)

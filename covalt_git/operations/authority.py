@@ -70,7 +70,7 @@ class AuthorityCompared(Result):
 
 @operation(errors=(404,))
 def get_authority(context: Context, request: GetAuthority) -> Authority:
-    """Tell what each toolset can do: its tools, approvals, hosts, secrets and roles."""
+    """Return what each toolset can do: its tools, approvals, hosts, secrets and roles."""
     catalog, toolset_id = context.catalog, request.toolset_id
     if toolset_id is not None:
         toolset_id = catalog.find_toolset(toolset_id).id

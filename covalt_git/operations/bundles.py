@@ -47,13 +47,13 @@ MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
 """The size of a form with a bundle: the largest bundle, and what is around it."""
 
 
-_DRY_RUN = "Tell what would come, and change nothing."
-_FORCE = "Over one that was imported before: take its files, and give up what was changed here."
-_ACCEPT = "Over one that another key signed before, or if nobody signed this one."
+_DRY_RUN = "Report what would be imported, and change nothing."
+_FORCE = "Replace the files of an imported toolset, with the local changes."
+_ACCEPT = "Also if another key signed the version here, or the new version is not signed."
 
 
 class ImportSent(Request):
-    """A bundle to take in: the ZIP itself."""
+    """A bundle to import: the ZIP itself."""
 
     file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
     signature: Annotated[
@@ -66,10 +66,11 @@ class ImportSent(Request):
 
 
 class ImportFetched(Request):
-    """A bundle to take in: where it is."""
+    """A bundle to import: its URL."""
 
     url: str = Field(
-        max_length=2000, description="An https address of a ZIP; its signature is that with .sig."
+        max_length=2000,
+        description="An https URL of a ZIP; its signature is at that URL with .sig.",
     )
     dry_run: bool = Field(default=False, description=_DRY_RUN)
     force: bool = Field(default=False, description=_FORCE)
@@ -87,7 +88,7 @@ class ImportToolsetFrom(Request):
 
 
 class UpdateToolset(Request):
-    """Which toolset to update, from where it came from."""
+    """Which toolset to update, from the place it was imported from."""
 
     toolset_id: str = Field(max_length=200)
     dry_run: bool = Field(default=False, description=_DRY_RUN)
@@ -103,7 +104,7 @@ class UpdateToolsetFrom(UpdateToolset):
 
 
 class DiffToolset(Request):
-    """Which toolset to compare with what it was."""
+    """Which toolset to compare with an earlier version of it."""
 
     toolset_id: str = Field(max_length=200)
     grant: str | None = Field(
@@ -118,7 +119,7 @@ class ExportToolset(Request):
 
     toolset_id: str = Field(max_length=200)
     allow_guesses: bool = Field(
-        default=False, description="Also with what only looks like a credential."
+        default=False, description="Also with values that only look like credentials."
     )
 
 
@@ -146,11 +147,11 @@ class UninstallToolset(Request):
     """Which toolset to remove."""
 
     toolset_id: str = Field(max_length=200)
-    force: bool = Field(default=False, description="Also where nothing could bring its files back.")
+    force: bool = Field(default=False, description="Also if git cannot restore its files.")
 
 
 class ImportedTool(Result):
-    """A tool that came with a bundle; ``requires_confirmation`` says why a person would be request."""
+    """A tool that came with a bundle; ``requires_confirmation`` has the reasons for an approval."""
 
     tool_id: str
     name: str
@@ -170,9 +171,9 @@ class UpdateStep(Result):
 class ToolsetUpdated(Result):
     """What an update did, or would do.
 
-    Without ``base_known`` nobody has what was imported, so that every difference is a conflict.  Files in
-    conflict hold both sides, and no tool can be called until somebody decides.  With ``replaced`` local
-    changes were given up; it is the bundle of what was here.  ``problems`` are those of the result.
+    Without ``base_known`` the imported version is lost, so that every difference is a conflict.  Files in
+    conflict have both sides, and no tool can be called until a user resolves them.  ``replaced`` is the
+    bundle of the files before, if local changes were overwritten.  ``problems`` are those of the result.
     """
 
     toolset_id: str
@@ -192,7 +193,7 @@ class ToolsetUpdated(Result):
 
 
 class FileDifference(Result):
-    """A file that is not as it was, with git's patch of it."""
+    """A file that has changed, with git's patch of it."""
 
     path: str
     kind: Literal["added", "modified", "deleted"]
@@ -200,17 +201,17 @@ class FileDifference(Result):
 
 
 class ToolsetDifference(Result):
-    """What was changed here of a toolset."""
+    """The local changes of a toolset."""
 
     toolset_id: str
     files: tuple[FileDifference, ...]
 
 
 class ToolsetImported(Result):
-    """A toolset that came here, or would: switched off, with nothing granted to it.
+    """An imported toolset, disabled and without grants; with ``dry_run``, one that would be imported.
 
-    ``update`` tells what becomes of the one that was imported before, which stays as switched and
-    granted as it was.  ``signer`` is who signed what came, None for nobody.
+    ``update`` is what happened to the version that was imported before, which keeps its switch and
+    grants.  ``signer`` is null if the bundle is not signed.
     """
 
     toolset_id: str
@@ -272,7 +273,7 @@ class BundleVerified(Result):
     changed_here: bool = Field(description="Whether the imported files were changed since.")
     recorded: Recorded | None
     is_recorded: bool | None = Field(
-        description="Whether it is what was imported; null if nothing of its id was."
+        description="Whether it is the imported version; null if no toolset of its id was imported."
     )
     problem: Failure | None = Field(description="Why an import would refuse its signer.")
 
@@ -287,11 +288,11 @@ class ToolsetVerified(Result):
         description="Whether its files are those that were imported; null for the project's own."
     )
     grants: dict[str, bool] = Field(description="Whether each grant holds.")
-    accepted: dict[str, bool] = Field(description="Whether each accepted tool is as it was.")
+    accepted: dict[str, bool] = Field(description="Whether each accepted tool is unchanged.")
 
 
 class ToolsetUninstalled(Result):
-    """A toolset that is gone; ``undo`` is the command that brings its files back, if any does."""
+    """A removed toolset; ``undo`` is the command that restores its files, if there is one."""
 
     toolset_id: str
     digest: str
@@ -302,15 +303,14 @@ class ToolsetUninstalled(Result):
     changes=True,
     errors=(409, 422, 502),
     upload_limit=lambda _: MOST_FORM_BYTES,
-    admin="take in toolsets",
+    admin="import toolsets",
 )
 def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
-    """Take in the toolset of a ZIP: off, with nothing granted to it.
+    """Import the toolset of a ZIP, disabled and without grants.
 
-    It is sent as a form's ``file``, or as JSON with its address.  EmptyRequest of it runs, connects or is
-    imported.  One that could be understood in two ways, that holds what a toolset may not, or whose
-    signature is not good, is refused with every place, and nothing of it stays.  One that was imported
-    before is updated: merged with what was changed here.
+    It is sent as a form's ``file``, or as JSON with its URL.  None of its code runs, and no connection is
+    made.  A bundle that is ambiguous, has forbidden files or a bad signature is refused with every place,
+    and is not stored.  A toolset that was imported before is merged with the local changes.
     """
     if isinstance(request, ImportFetched):
         bundle = Bundle.fetched(request.url)
@@ -325,7 +325,7 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     )
 
 
-@operation(changes=True, admin="take in toolsets", local=True)
+@operation(changes=True, admin="import toolsets", local=True)
 def import_toolset_from(context: Context, request: ImportToolsetFrom) -> ToolsetImported:
     """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does."""
     return brought(
@@ -340,10 +340,10 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
 
 @operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets")
 def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
-    """Merge what is newer where the toolset came from with what was changed here.
+    """Merge the newest version of an imported toolset with the local changes.
 
-    Files are merged by lines, YAML key by key; where both sides changed the same, both are there as
-    git shows it, and the toolset waits until somebody decides.
+    Files are merged by lines, YAML key by key.  If both sides changed the same lines, the file has both
+    with conflict markers, and the toolset cannot be used until a user resolves them.
     """
     return _update(context, request)
 
@@ -357,7 +357,7 @@ def update_toolset_from(context: Context, request: UpdateToolsetFrom) -> Toolset
 
 @operation(errors=(404, 409, 422))
 def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
-    """Tell what was changed here of a toolset since it was imported, or since a grant of it."""
+    """Compare a toolset with the version that was imported, or that was granted something."""
     toolset = _whole(context, request.toolset_id)
     found = differences(context.project.root, toolset.id, request.grant)
     return ToolsetDifference(
@@ -371,10 +371,10 @@ def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
 
 @operation(errors=(404, 409, 416))
 def export_toolset(context: Context, request: ExportToolset) -> File:
-    """Send a toolset as a ZIP: the same files make the same bytes.
+    """Export a toolset as a ZIP: the same files make the same bytes.
 
-    What this project decided about it is not in it.  Where a file of it holds a credential, or the
-    value of a secret of this machine, nothing is sent, and every such place is told.
+    The decisions of this project about it are not included.  If a file has a credential, or the value
+    of a secret of this machine, the export is refused with every such place.
     """
     toolset, content = _packed(context, request)
     etag = toolset.digest.partition(":")[2]
@@ -440,9 +440,9 @@ def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
 
 @operation(changes=True, errors=(404, 409), admin="remove toolsets")
 def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUninstalled:
-    """Remove a toolset with what this project decided about it; chats keep what it did.
+    """Remove a toolset and the decisions of this project about it; chats keep its results.
 
-    It has to be in the last commit as it is, so that Git can bring it back, unless ``force``.
+    Its files have to be in the last commit, so that git can restore them, unless ``force``.
     """
     project = context.project
     undo = uninstall.undo_command(project.root, request.toolset_id)
@@ -468,7 +468,7 @@ def brought(
     force: bool = False,
     accept_signer: bool = False,
 ) -> ToolsetImported:
-    """Take in a bundle, or with ``dry_run`` tell what would come.
+    """Import a bundle, or with ``dry_run`` return what would be imported.
 
     Raises:
         CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.

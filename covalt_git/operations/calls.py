@@ -147,13 +147,13 @@ class CallList(Result):
 
 
 class CallAnswer(CallFacts):
-    """A call as it stands: finished, with what it changed; or waiting, with what is request."""
+    """A call as it stands: finished, with what it changed; or pending, with its questions or approval."""
 
     args: JsonObject
     result: Any
     render_plan: RenderPlan | None
     execution_id: str | None = Field(description="The approval that it waits for, or waited for.")
-    reasons: tuple[str, ...] = Field(description="Why a person is request, while it waits.")
+    reasons: tuple[str, ...] = Field(description="Why it needs approval, while it is pending.")
     changes: tuple[Change, ...] = Field(description="The files that it changed.")
     output: str = Field(description="What the tool printed.")
     notes: Notes = Field(

@@ -85,7 +85,7 @@ def test_tools(context: Context, request: TestTools) -> ToolsTested:
 
 
 def _chosen(context: Context, patterns: tuple[str, ...]) -> list[Tool]:
-    """Return the tools that the patterns name, sorted; all where there are none."""
+    """Return the tools that the patterns name, sorted; without patterns, all tools."""
     tools = context.catalog.visible(context.toolset_index().tools())
     visible = sorted(tools, key=lambda tool: tool.tool_id)
     chosen: set[str] = set()

@@ -44,31 +44,31 @@ class AddGrant(Request):
         description="Hosts to reach, or that HTTP tools send the secret to: api.example.com, *.example.com.",
     )
     digest: str | None = Field(
-        None, max_length=100, description="The toolset's, as whoever grants has seen it."
+        None, max_length=100, description="The toolset's digest that the user has seen."
     )
 
 
 class RevokeGrant(Request):
-    """What to take back: all, or what is under ``key``, or only these hosts of that."""
+    """What to revoke: all, or the grant of a ``key``, or only these hosts of it."""
 
     toolset_id: str = Field(max_length=200)
     key: str | None = Field(
-        None, max_length=200, description="As list_grants tells it: network, secret-NAME, ..."
+        None, max_length=200, description="As in list_grants: network, secret-NAME, ..."
     )
     hosts: Hosts = Field((), max_length=_MOST_HOSTS)
     all: bool = False
 
 
 class GrantRow(Result):
-    """One grant; it ``holds`` while nothing of what was granted has changed.
+    """One grant; it ``holds`` until what was granted changes.
 
-    That is every file of the toolset, or an MCP server as it is declared with the files it names.
+    That is every file of the toolset, or an MCP server as it is declared with the files that it names.
     """
 
     toolset_id: str
     key: str
     holds: bool
-    changed: tuple[str, ...] = Field(description="What has changed since, in words.")
+    changed: tuple[str, ...] = Field(description="What has changed since.")
     ports: dict[str, tuple[int, ...]] = Field(description="What is granted of each of its hosts.")
     texts: dict[str, str] = Field(
         description="The variables or headers of the MCP server as the toolset writes them now: with"
@@ -84,7 +84,7 @@ class GrantList(Result):
 
 
 class GrantsRevoked(Result):
-    """The keys whose grants were taken back, and what is left of the one of which only hosts were."""
+    """The keys of the revoked grants, and the rest of a grant of which only hosts were revoked."""
 
     toolset_id: str
     revoked: tuple[str, ...]
@@ -93,7 +93,7 @@ class GrantsRevoked(Result):
 
 @operation(errors=(404,), admin="see what was granted")
 def list_grants(context: Context, request: ListGrants) -> GrantList:
-    """List what was granted, to all toolsets or to one, and whether it still holds."""
+    """List the grants of all toolsets or of one, and whether each still holds."""
     found = decisions.grants(context.project.root, request.toolset_id)
     return GrantList(grants=tuple(_row(*one) for one in found))
 
@@ -103,8 +103,8 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
     """Grant something to a toolset as its files are now; a change of any of them ends it.
 
     An MCP server is granted exactly as it is declared now, and a change of just that ends it.
-    Hosts come to those that were granted before.  Only the toolset's state file is written.  Where
-    the toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
+    Hosts are added to those that were granted before.  Only the toolset's state file is written.  If the
+    toolset's files are not those of ``digest``, nothing is granted and the answer is 409 ``moved``.
     """
     project = context.project
     _check_seen(project, request)
@@ -115,7 +115,7 @@ def add_grant(context: Context, request: AddGrant) -> GrantRow:
 
 @operation(changes=True, errors=(404,), admin="take back what was granted")
 def revoke_grant(context: Context, request: RevokeGrant) -> GrantsRevoked:
-    """Take back what was granted to a toolset, or a part of it."""
+    """Revoke the grants of a toolset, or a part of them."""
     root = context.project.root
     revoked, left = list[str](), None
     if request.all:
@@ -161,7 +161,7 @@ def _check_seen(project: Project, request: AddGrant) -> None:
 
 
 def _granted(project: Project, request: AddGrant) -> tuple[str, Grant]:
-    """Grant what is asked for, one case a kind; return the key it stands under."""
+    """Grant what the request names, one case a kind; return the key of the grant."""
     root, toolset_id, by = project.root, request.toolset_id, project.principal.id
     if request.kind == "unsandboxed":
         return request.kind, decisions.grant_unsandboxed(root, toolset_id, by=by)

@@ -89,7 +89,7 @@ class LoggedOut(Result):
 
     server: str
     was_signed_in: bool
-    not_taken_back: tuple[str, ...] = Field(description="Why tokens are not revoked, in words.")
+    not_taken_back: tuple[str, ...] = Field(description="Why tokens could not be revoked.")
 
 
 @operation(changes=True, admin=_WHAT, local=True)
@@ -152,7 +152,7 @@ def _defined(project: Project, text: str) -> Definition:
 
     Raises:
         GrantNeededError: when it was not granted, as it is now.
-        CovaltError: when there is none, or a reference in it stands for nothing.
+        CovaltError: when it does not exist, or a reference in it cannot be resolved.
     """
     toolset_id, slash, server_id = text.partition("/")
     if not slash:

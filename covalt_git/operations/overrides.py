@@ -33,7 +33,7 @@ class GetOverrides(Request):
 
 
 class OverrideTool(Request):
-    """What to change about a tool; what is left out or null stays, what is in ``clear`` is taken back."""
+    """What to change about a tool; null changes nothing, and fields in ``clear`` are removed."""
 
     tool_id: str = Field(max_length=200)
     name_override: str | None = Field(None, max_length=10_000)
@@ -43,12 +43,12 @@ class OverrideTool(Request):
     requires_confirmation: StrictBool | None = None
     enabled: StrictBool | None = None
     clear: tuple[Overridable, ...] = Field(
-        (), max_length=100, description="What this project is to say nothing of any more."
+        (), max_length=100, description="The overrides of this project to remove."
     )
 
 
 class EnableTool(Request):
-    """Which tool, and whether it is to be on."""
+    """Which tool, and whether to enable it."""
 
     tool_id: str = Field(max_length=200)
     enabled: StrictBool
@@ -65,13 +65,13 @@ class ToolOverrides(Result):
 class ToolOverridden(ToolOverrides):
     """What is overridden of a tool now, by its toolset and by this project, which wins."""
 
-    changed: bool = Field(description="Whether anything was otherwise before.")
-    warnings: tuple[Problem, ...] = Field(description="About what was just said.")
+    changed: bool = Field(description="Whether anything has changed.")
+    warnings: tuple[Problem, ...] = Field(description="About the new values.")
 
 
 @operation(errors=(404,))
 def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
-    """Tell what is overridden of a tool, and by whom."""
+    """Return what the toolset and this project override of a tool."""
     if not context.is_admin:
         context.catalog.find(request.tool_id)  # a hidden tool has no overrides either
     found = overrides.overrides(context.project.root, request.tool_id)
@@ -84,10 +84,10 @@ def get_overrides(context: Context, request: GetOverrides) -> ToolOverrides:
 
 @operation(changes=True, errors=(404,), admin="change tools")
 def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
-    """Change how a tool is named, shown, asked about or whether it is on; for this project.
+    """Change a tool's name, description, renderer or approval, or enable it, for this project.
 
-    What a toolset's own override could not say is refused with all that is wrong.  Another renderer
-    comes without the configuration of the one before.  Only the toolset's state file is written.
+    Values that a toolset's own override cannot have are refused.  A new renderer starts without the
+    configuration of the one before.  Only the toolset's state file is written.
     """
     said = request.model_dump(exclude={"tool_id", "clear"}, exclude_none=True)
     return _overridden(context, request.tool_id, said, request.clear)
@@ -95,7 +95,7 @@ def override_tool(context: Context, request: OverrideTool) -> ToolOverridden:
 
 @operation(changes=True, errors=(404,), admin="change tools")
 def enable_tool(context: Context, request: EnableTool) -> ToolOverridden:
-    """Switch a tool on or off, whatever its toolset says; a toolset that is off keeps it off."""
+    """Enable or disable a tool, whatever its toolset says; no tool of a disabled toolset can be called."""
     return _overridden(context, request.tool_id, {"enabled": request.enabled}, ())
 
 

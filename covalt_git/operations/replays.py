@@ -21,9 +21,7 @@ class ReplayCall(Request):
 
     chat_id: str = Field(max_length=200)
     call_id: str = Field(max_length=200, description="The call, or the manifest that it made.")
-    approve: bool = Field(
-        default=False, description="Approve the call where a person has to be request."
-    )
+    approve: bool = Field(default=False, description="Approve the call if it needs approval.")
     keep: replay.Keep = Field("different", description="When the branch of the replay is kept.")
 
 

@@ -62,7 +62,7 @@ class AcceptTools(Request):
 
 
 class DifferingPart(Result):
-    """A part of a definition, such as its description, as it was and as it is; null where it is not there."""
+    """A part of a definition, such as its description, before and after; null where it is absent."""
 
     name: str
     before: JsonValue
@@ -70,17 +70,17 @@ class DifferingPart(Result):
 
 
 class DifferingTool(Result):
-    """A tool that is new, changed or gone; ``digest`` is what would be accepted, null for one that is gone."""
+    """A tool that is new, changed or gone; ``digest`` is what a user accepts, null for a tool that is gone."""
 
     name: str
     kind: Literal["new", "changed", "gone"]
     digest: str | None
-    kept: bool = Field(description="Whether what was accepted is there to compare with.")
+    kept: bool = Field(description="Whether the accepted definition is stored, to compare with.")
     parts: tuple[DifferingPart, ...]
 
 
 class ConnectionRow(Result):
-    """How a server is, for one chat: each has its own; null is the one that was asked for its tools."""
+    """The state of a server for one chat; null is the one that lists its tools."""
 
     chat_id: str | None
     state: Literal["stopped", "starting", "ready", "failed"]
@@ -88,7 +88,7 @@ class ConnectionRow(Result):
     failures: int = Field(description="How often it failed in a row.")
     error: str = Field(description="What went wrong last.")
     last_words: str = Field(description="The end of its error stream.")
-    server: str = Field(description="What it calls itself.")
+    server: str = Field(description="Its own name.")
     protocol: str = Field(description="The version of the protocol.")
 
 

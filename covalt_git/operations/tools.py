@@ -58,7 +58,7 @@ class CheckArguments(Request):
 
 
 class ToolFacts(Result):
-    """What lists and details say of a tool alike."""
+    """The fields that lists and details of tools share."""
 
     tool_id: str
     path: str = Field(description="Its id as agents and patterns see it.")
@@ -69,14 +69,14 @@ class ToolFacts(Result):
     entrypoint: str | None
     input_schema: JsonObject
     requires_confirmation: tuple[str, ...] = Field(
-        description="Why a call needs approval, in words; empty if it needs none."
+        description="Why a call needs approval; empty if it needs none."
     )
     enabled: bool
     held_back: HeldBack | None = Field(
         description="Why a tool of an MCP server is off although its toolset has it on."
     )
     callable: bool = Field(description="Whether a call could be made now.")
-    why_not: str = Field(description="Why no call could be made now, in words; else empty.")
+    why_not: str = Field(description="Why it cannot be called now; else empty.")
 
 
 class ToolRow(ToolFacts):
@@ -85,7 +85,7 @@ class ToolRow(ToolFacts):
     renderer: str | None
     icon: str | None = Field(description="Its picture as a data: address.")
     broken: bool = Field(
-        description="Whether its toolset has errors now; this is the tool as it was without them."
+        description="Whether its toolset has errors now; this is the tool as it was before."
     )
 
 
@@ -96,7 +96,7 @@ class ToolRows(Result):
 
 
 class ToolDetail(ToolFacts):
-    """All about a tool as it is in force; ``limits`` are those that a call would have."""
+    """The effective definition of a tool; ``limits`` are those of a call."""
 
     toolset_name: str
     toolset_digest: str = Field(
@@ -113,7 +113,7 @@ class ToolDetail(ToolFacts):
     limits: Limits
     security: Security | None
     confirmation: tuple[ConfirmationSource, ...] = Field(
-        description="Whose word makes a call need approval, whatever the rules of covalt.yaml say."
+        description="Who requires approval, before the rules of covalt.yaml are applied."
     )
     confirmation_is_settled: bool = Field(
         description="Whether this project decided that itself, in either direction."
@@ -134,7 +134,7 @@ class ToolGroup(Result):
     name: str
     enabled: bool
     sound: bool = Field(description="Whether it has no error; else its tools are as they were.")
-    note: str = Field(description="What keeps its tools from being called, in words; else empty.")
+    note: str = Field(description="Why its tools cannot be called; else empty.")
     tools: tuple[ToolRow, ...]
 
 
@@ -145,7 +145,7 @@ class ToolGroups(Result):
 
 
 class AvailableTool(Result):
-    """A tool as an agent is told of it; ``name`` is its path, such as app-builder.write_file."""
+    """A tool as an agent sees it; ``name`` is its path, such as app-builder.write_file."""
 
     name: str
     description: str
@@ -160,7 +160,7 @@ class AvailableTools(Result):
 
 
 class ArgumentProblem(Result):
-    """What is wrong with one argument; ``path`` is its place, such as $.rows[3].name."""
+    """The problem of one argument; ``path`` is its place, such as $.rows[3].name."""
 
     path: str
     message: str
@@ -171,7 +171,7 @@ class ArgumentsChecked(Result):
 
     problems: tuple[ArgumentProblem, ...]
     confirmation: tuple[str, ...] = Field(
-        description="Why a person would be asked before this call, in words."
+        description="Why this call needs approval; empty if it needs none."
     )
 
 
@@ -211,8 +211,8 @@ def matching(tools: Iterable[Tool], words: str) -> list[Tool]:
 def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[ToolGroup, ...]:
     """Return tools by the toolset or MCP server that they belong to, in their order within it.
 
-    Toolsets are in the order of the first tools.  ``whole`` tells whether groups are listed that have
-    none of them, too.
+    Toolsets are in the order of the first tools.  With ``whole``, groups without any of the tools are
+    listed too.
     """
     of_toolset: dict[str, list[Tool]] = {}
     for tool in tools:
@@ -237,7 +237,7 @@ def grouped(context: Context, tools: Iterable[Tool], *, whole: bool) -> tuple[To
 
 @operation(errors=(404, 409))
 def get_tool(context: Context, request: GetTool) -> ToolDetail:
-    """Tell all about one tool: its schemas, how its result is shown, its limits."""
+    """Return one tool: its schemas, renderer, limits and overrides."""
     found = context.catalog.find(request.tool_id)
     tool, toolset = found.tool, found.toolset
     schema_from: Literal["manifest", "source", "server"] = "source"
@@ -333,7 +333,7 @@ def tool_row(context: Context, tool: Tool, row: JsonObject) -> ToolRow:
 
 
 def _state(context: Context, tool: Tool, row: JsonObject) -> ToolsetState:
-    """Return what is asked about the toolset's state here; grants are in its file only."""
+    """Return the state of a tool's toolset; grants are in its file only."""
     if tool.kind == "python":
         return ToolsetState(source_type=row["source_type"])
     file = context.project.root / "toolsets" / "state" / f"{tool.toolset_id}.yaml"
@@ -384,7 +384,7 @@ def _has(tool: Tool, words: list[str]) -> bool:
 
 
 def _servers(context: Context) -> list[ToolGroup]:
-    """Return the MCP servers of which nobody knows which tools they have."""
+    """Return the MCP servers whose tools were never listed."""
     tools = context.toolset_index().tools()
     known = {(tool.toolset_id, tool.server) for tool in tools if tool.server is not None}
     return [

@@ -40,7 +40,7 @@ class GetToolset(Request):
 
 
 class EnableToolset(Request):
-    """Which toolset, and whether it is to be on."""
+    """Which toolset, and whether to enable it."""
 
     toolset_id: str = Field(max_length=200)
     enabled: bool
@@ -57,7 +57,7 @@ class CreateToolset(Request):
 
 
 class ToolsetFacts(Result):
-    """What lists and details say of a toolset alike.
+    """The fields that lists and details of toolsets share.
 
     Of a toolset with errors, name, version and description are as they were when it had none.
     """
@@ -70,7 +70,7 @@ class ToolsetFacts(Result):
     sound: bool = Field(
         description="Whether it has no error; else none of its tools can be called."
     )
-    imported: bool = Field(description="Whether somebody else wrote it.")
+    imported: bool = Field(description="Whether it was imported.")
     source_type: Literal["zip", "local", "url"] | None
     source_ref: str | None
     installed_at: str | None
@@ -113,18 +113,18 @@ class GrantAsked(Result):
 
     kind: Literal["network", "secret"]
     name: str | None = Field(description="The secret's name.")
-    host: str | None = Field(description="As add_grant takes it; null where nobody can tell.")
+    host: str | None = Field(description="As add_grant takes it; null where it is not known.")
     granted: bool = Field(description="Whether that is granted to it, as its files are now.")
 
 
 class ToolsetDetail(ToolsetFacts):
     """A toolset with all that is in it.
 
-    ``came`` is what was recorded when it came here: how, from where, when, which version and digest
-    it had then, and who signed it; nothing of the project's own.
+    ``came`` is what was recorded when it was imported: how, from where, when, its version and digest, and
+    who signed it.  It is empty for the project's own toolsets.
 
     For a role from which a tool of it is hidden, files, servers, grants, manifest, state and problems
-    are left out: they would tell of that tool.
+    are left out, because they would reveal that tool.
     """
 
     came: dict[str, JsonValue]
@@ -135,7 +135,7 @@ class ToolsetDetail(ToolsetFacts):
     asks: tuple[GrantAsked, ...]
     grants: dict[str, Grant]
     ended: dict[str, tuple[str, ...]] = Field(
-        description="The grants that hold no longer, by their keys: what has changed since, in words."
+        description="The grants that do not hold any more, by their keys: what has changed since."
     )
     lacking: tuple[UngrantedServer, ...] = Field(
         description="MCP servers that are not granted, each with the command that grants it."
@@ -162,7 +162,7 @@ class ToolsetList(Result):
 
 
 class ToolsetSwitched(Result):
-    """A toolset as it is now; ``changed`` tells whether it was otherwise before."""
+    """A toolset after the change; ``changed`` is false if it was so already."""
 
     toolset_id: str
     enabled: bool
@@ -190,7 +190,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
 
 @operation(errors=(404,))
 def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
-    """Tell all about one toolset: its tools, files, MCP servers, grants and problems."""
+    """Return one toolset: its tools, files, MCP servers, grants and problems."""
     catalog = context.catalog
     toolset = catalog.find_toolset(request.toolset_id)
     row = context.toolset_index().toolset_row(toolset.id) or {}
@@ -229,7 +229,7 @@ def create_toolset(context: Context, request: CreateToolset) -> ToolsetCreated:
 
 @operation(changes=True, errors=(404,), admin="switch toolsets")
 def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
-    """Switch a toolset on or off; only its state file is written."""
+    """Enable or disable a toolset; only its state file is written."""
     root = context.project.root
     changed = set_enabled(root, request.toolset_id, enabled=request.enabled)
     context.index().sync_toolsets()
@@ -237,7 +237,7 @@ def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
 
 
 def _told(row: JsonObject, *, everything: bool) -> JsonObject:
-    """Return what lists and details tell alike of a toolset, of its row in the index."""
+    """Return the fields that lists and details share, from the toolset's row in the index."""
     names = ("sound", "enabled", "source_type", "source_ref", "installed_at", "digest")
     return {name: row.get(name) for name in names} | {
         "errors": row.get("errors", 0) if everything else 0,
@@ -286,12 +286,12 @@ def packages(toolset: Toolset) -> tuple[str, ...]:
 
 
 def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
-    """Return what a toolset asks for beyond its walls, and whether it is granted."""
+    """Return what a toolset requests beyond its sandbox, and whether it is granted."""
     return tuple(GrantAsked(**one._asdict()) for one in requested(toolset))
 
 
 def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
-    """Return MCP servers of a toolset, as they would be started or request."""
+    """Return MCP servers of a toolset, as they are declared."""
     return tuple(
         McpServerRow(
             id=server.id,

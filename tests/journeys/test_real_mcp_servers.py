@@ -122,7 +122,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: World) -> None:
-    listed = json.loads(world.covalt("source", "list", "--json"))
+    listed = json.loads(world.covalt("source", "list", "--json"))["sources"]
 
     assert {one["namespace"]: (one["tools"], one["accepted"]) for one in listed} == {
         "time": (2, 2),

@@ -174,6 +174,21 @@ def test_what_only_an_administrator_may_do_is_refused(
     refused(answer, 403, "forbidden")
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if find(name).local])
+def test_what_is_local_is_not_offered_over_http(root: Path, name: str) -> None:
+    api = Api.of(root)
+
+    assert api.ask(name).status_code == api.tell(name).status_code == 404
+
+
+def test_the_text_of_a_new_token_is_not_in_its_repr(root: Path) -> None:
+    with Context(root, partial(Project.open, root)) as context:
+        made = find("create_token")(context, role="guest")
+
+    assert made.token.startswith("cvg_")
+    assert made.token not in f"{made!r} {made}"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_each_face_performs_the_operation(
     root: Path,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pages = Blueprint("imports", __name__)
 
-_WHAT = "take in toolsets"
+_WHAT = "import toolsets"
 
 
 class NoBundleChosenError(CovaltError):
