@@ -1,4 +1,4 @@
-"""``covalt-git auth``: signing in to MCP servers at addresses, and out again."""
+"""``covalt-git auth``: OAuth logins at MCP servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ server_argument = click.argument("server", metavar="TOOLSET/SERVER")
 
 @click.group()
 def command() -> None:
-    """Sign in to MCP servers that want to know who asks, and out again.
+    """Sign in to MCP servers that require a login, and sign out.
 
     What a server gave is kept in your own folder, for that server alone, and renewed when it ends.
     """
@@ -70,7 +70,7 @@ def list_sign_ins(*, as_json: bool) -> None:
 @server_argument
 @json_option
 def logout(server: str, *, as_json: bool) -> None:
-    """Forget what signing in to the MCP server TOOLSET/SERVER left here, and have it taken back there."""
+    """Delete the login at the MCP server TOOLSET/SERVER, and have the server revoke its tokens."""
     done = ask(logins.log_out, server=server)
     if as_json:
         output.as_json(done)

@@ -74,10 +74,10 @@ def show(toolset_id: str | None, *, as_json: bool) -> None:
     help="When to exit with 3: where authority grew, where it changed at all, or never.",
 )
 def diff(revisions: str, *, form: str | None, as_json: bool, fail_on: str) -> None:
-    """Tell what HEAD permits that BASE does not, and the other way round, each with its line.
+    """Compare what HEAD and BASE permit, each change with its line.
 
     BASE...HEAD compares with the commit that both come from, as pull requests do; BASE alone with the
-    files as they are.  Nothing is checked out, run or written.  What nobody can tell counts as wider.
+    files as they are.  Nothing is checked out, run or written.  A change that cannot be decided counts as wider.
     """
     if as_json and form not in {None, "json"}:
         raise WrongCallError(f"--json and --format {form} contradict each other")

@@ -17,7 +17,7 @@ from covalt_git.operations import bundles
 
 @click.group()
 def command() -> None:
-    """Put a toolset into one file, to give it away; take in and verify what others made."""
+    """Export a toolset to one file, import toolsets, and verify them."""
 
 
 @command.command("export")
@@ -45,10 +45,10 @@ def command() -> None:
 def export(
     toolset_id: str, path: Path | None, *, allow_guesses: bool, key: Path | None, as_json: bool
 ) -> None:
-    """Put the toolset ID into a ZIP file: the same files make the same bytes.
+    """Export the toolset ID to a ZIP file: the same files make the same bytes.
 
-    What this project decided about it (on or off, grants, local overrides) is not in it.  Nothing is
-    made where a file holds a credential, or the value of a secret of this machine.
+    The decisions of this project about it (on or off, grants, local overrides) are not included.  If a
+    file has a credential, or the value of a secret of this machine, the export is refused.
     """
     to_output = path is not None and str(path) == "-"
     if key and to_output:
@@ -72,16 +72,18 @@ def export(
     )
     output.say(made.digest)
     if made.signature:
-        output.say(f"{made.signature}: its signature, to be given away with it")
+        output.say(f"{made.signature}: its signature, to be sent with it")
 
 
 @command.command("import")
 @click.argument("source", metavar="FILE|DIR|URL")
-@click.option("--dry-run", is_flag=True, help="Check it and say what would come; change nothing.")
+@click.option(
+    "--dry-run", is_flag=True, help="Check it and print what would be imported; change nothing."
+)
 @click.option(
     "--force",
     is_flag=True,
-    help="Over one that was imported before: give up what was changed here.",
+    help="Replace an imported toolset, with its local changes.",
 )
 @signature_option
 @accept_option
@@ -95,12 +97,11 @@ def import_(
     accept_signer: bool,
     as_json: bool,
 ) -> None:
-    """Take in the toolset of a ZIP, a directory or an https address: off, with nothing granted to it.
+    """Import the toolset of a ZIP, a directory or an https URL, disabled and without grants.
 
-    Nothing of it runs, connects or is imported.  One that could be understood in two ways, or that
-    holds what a toolset may not, is refused, and nothing of it stays.  So is one that is signed, if
-    not by one of `signers` in covalt.yaml as it is.  One that was imported before is updated, as by
-    `toolset update`.
+    None of its code runs, and no connection is made.  A bundle that is ambiguous or has forbidden files
+    is refused and not stored.  So is one that is signed, if not by one of `signers` in covalt.yaml.  A
+    toolset that was imported before is updated, as by `toolset update`.
     """
     imported = ask(
         bundles.import_toolset_from,

@@ -1,4 +1,4 @@
-"""``covalt-git bundle verify``: whether what is there is what came, and who signed it."""
+"""``covalt-git bundle verify``: whether a toolset is the one that was imported, and who signed it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ signature_option = click.option(
 accept_option = click.option(
     "--accept-signer",
     is_flag=True,
-    help="Over one that another key signed before, or if nobody signed this one.",
+    help="Also if another key signed the version here, or the new version is not signed.",
 )
 
 
@@ -28,10 +28,10 @@ accept_option = click.option(
 @signature_option
 @json_option
 def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
-    """Tell whether a bundle, or a toolset that is here, is what was recorded when it came.
+    """Compare a bundle or a toolset with what was recorded when it was imported.
 
-    FILE is checked as an import would, with its signature, and compared with what is here of its id;
-    of the toolset ID, its files are compared with what was imported, and with what was granted.  An
+    FILE is checked as an import does, with its signature, and compared with the toolset of its id.  The
+    files of the toolset ID are compared with what was imported, and with what was granted.  An
     argument with a / or that ends in .zip is a FILE, and so is one that is there and no toolset is.
     Exits with 1 where something is not as recorded, and changes nothing.
     """

@@ -29,7 +29,7 @@ _TITLES = ("TOOLSET", "GRANT", "WHAT", "HOLDS", "SINCE", "BY")
 
 @click.group()
 def command() -> None:
-    """Let a toolset reach hosts, send secrets, use MCP servers; see what it may, and take it back."""
+    """Let a toolset reach hosts, send secrets and use MCP servers; list and revoke grants."""
 
 
 class _ToolsetFirst(click.Group):
@@ -51,7 +51,7 @@ class _ToolsetFirst(click.Group):
 @click.argument("toolset_id", metavar="[TOOLSET]", required=False)
 @json_option
 def list_grants(toolset_id: str | None, *, as_json: bool) -> None:
-    """List what was granted, to all toolsets or to TOOLSET, whether it still holds, and if not why."""
+    """List the grants of all toolsets or of TOOLSET, and whether each still holds."""
     found = ask(grants.list_grants, toolset_id=toolset_id)
     if as_json:
         output.as_json(found)
@@ -141,7 +141,7 @@ def unsandboxed(toolset_id: str, *, as_json: bool) -> None:
     subcommand_metavar="TOOLSET network|secret|process|server|unsandboxed|all ...",
 )
 def revoke_group() -> None:
-    """Take back from TOOLSET what was granted to it, or a part of it."""
+    """Revoke grants of TOOLSET, or a part of one."""
 
 
 @revoke_group.command("network")
@@ -149,7 +149,7 @@ def revoke_group() -> None:
 @some_hosts_argument
 @json_option
 def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Let TOOLSET reach each HOST no longer; without any, none at all."""
+    """Revoke the grant of each HOST, or of all hosts."""
     _revoke(toolset_id, "network", hosts, "reach", as_json=as_json)
 
 
@@ -159,7 +159,7 @@ def revoke_network(toolset_id: str, hosts: tuple[str, ...], *, as_json: bool) ->
 @some_hosts_argument
 @json_option
 def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json: bool) -> None:
-    """Let TOOLSET send the secret NAME to each HOST no longer; without any, nowhere."""
+    """Revoke the grant to send the secret NAME to each HOST, or to all hosts."""
     _revoke(toolset_id, secret_key(name), hosts, f"send {name} to", as_json=as_json)
 
 
@@ -168,7 +168,7 @@ def revoke_secret(toolset_id: str, name: str, hosts: tuple[str, ...], *, as_json
 @server_argument
 @json_option
 def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Let TOOLSET start the program of its MCP server SERVER no longer."""
+    """Revoke the grant to start the program of the MCP server SERVER."""
     _revoke(toolset_id, server_key("process", server_id), (), "", as_json=as_json)
 
 
@@ -177,7 +177,7 @@ def revoke_process(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @server_argument
 @json_option
 def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
-    """Let TOOLSET use its MCP server SERVER no longer."""
+    """Revoke the grant to use the MCP server SERVER at a URL."""
     _revoke(toolset_id, server_key("server", server_id), (), "", as_json=as_json)
 
 
@@ -185,7 +185,7 @@ def revoke_server(toolset_id: str, server_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
-    """Let TOOLSET run only where a sandbox holds it."""
+    """Revoke the grant to run without a sandbox."""
     _revoke(toolset_id, "unsandboxed", (), "", as_json=as_json)
 
 
@@ -193,7 +193,7 @@ def revoke_unsandboxed(toolset_id: str, *, as_json: bool) -> None:
 @toolset_argument
 @json_option
 def revoke_everything(toolset_id: str, *, as_json: bool) -> None:
-    """Take back all that was granted to TOOLSET."""
+    """Revoke all grants of TOOLSET."""
     done = ask(grants.revoke_grant, toolset_id=toolset_id, all=True)
     if as_json:
         output.as_json(done)

@@ -1,4 +1,4 @@
-"""``covalt-git secret``: which secrets are asked for and where each comes from, and never a value."""
+"""``covalt-git secret``: which secrets toolsets use and where each comes from, never a value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TITLES = ("SECRET", "TOOLSET", "MAY GO TO", "COMES FROM")
 
 @click.group()
 def command() -> None:
-    """See which secrets toolsets ask for, and where each comes from; allow what prints them.
+    """List the secrets of toolsets and where each comes from; allow the secret_command.
 
     A value comes from secrets.env in your own folder, else from the environment, else from the
     secret_command of covalt.yaml, once you have allowed that.
@@ -26,7 +26,7 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_secrets(*, as_json: bool) -> None:
-    """List what toolsets ask for, where it may be sent, and where it comes from; nobody is asked."""
+    """List the secrets of toolsets, where each may be sent, and where it comes from."""
     found = ask(secrets.list_secrets)
     if as_json:
         output.as_json(found)
@@ -41,7 +41,7 @@ def list_secrets(*, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def check(name: str, *, as_json: bool) -> None:
-    """Look up the secret NAME as a call would, and tell where it comes from and how long it is."""
+    """Look up the secret NAME as a call does, and print where it comes from and how long it is."""
     try:
         found = ask(secrets.check_secret, name=name)
     except SecretCommandError as error:
@@ -59,7 +59,7 @@ def check(name: str, *, as_json: bool) -> None:
 @command.command("allow")
 @json_option
 def allow(*, as_json: bool) -> None:
-    """Let the secret_command of covalt.yaml, as it is now, run on this machine for this project."""
+    """Allow the secret_command of covalt.yaml, as it is now, to run on this machine."""
     command = ask(secrets.allow_secret_command)
     if as_json:
         output.as_json(command)
@@ -73,7 +73,7 @@ def allow(*, as_json: bool) -> None:
 @command.command("forbid")
 @json_option
 def forbid(*, as_json: bool) -> None:
-    """Let the secret_command of covalt.yaml run here no longer."""
+    """Forbid the secret_command of covalt.yaml to run on this machine."""
     command = ask(secrets.forbid_secret_command)
     if as_json:
         output.as_json(command)

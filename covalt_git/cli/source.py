@@ -1,4 +1,4 @@
-"""``covalt-git source``: the tools that MCP servers give, asked for again, compared and accepted."""
+"""``covalt-git source``: the tools of MCP servers, listed again, compared and accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ source_argument = click.argument("name", metavar="TOOLSET/NAMESPACE")
 
 @click.group()
 def command() -> None:
-    """See what MCP servers give, ask them again, and accept what they changed."""
+    """List the tools of MCP servers, refresh them, and accept changes."""
 
 
 @command.command("list")
@@ -51,9 +51,9 @@ def list_sources(names: tuple[str, ...], *, as_json: bool) -> None:
 )
 @json_option
 def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_json: bool) -> None:
-    """Ask MCP servers for their tools, write them into their locks, and show what differs.
+    """Ask MCP servers for their tools, write them into their locks, and print the changes.
 
-    What is new or changed is off until it is accepted: here on a terminal, with --accept, or by
+    A new or changed tool is off until it is accepted: here on a terminal, with --accept, or by
     `source accept`.  Exits with 1 where something is not accepted, or a server could not be asked.
     """
     if accepts and check:
@@ -72,7 +72,7 @@ def refresh_sources(names: tuple[str, ...], *, accepts: bool, check: bool, as_js
 @sources_argument
 @json_option
 def diff(names: tuple[str, ...], *, as_json: bool) -> None:
-    """Show how what MCP servers gave last differs from what was accepted; connects to none."""
+    """Compare the last tools of MCP servers with the accepted ones; this makes no connection."""
     found = _listed(names)
     if as_json:
         output.as_json(found)
@@ -88,7 +88,7 @@ def diff(names: tuple[str, ...], *, as_json: bool) -> None:
 @click.argument("tools", metavar="[TOOL...]", nargs=-1)
 @json_option
 def accept_tools(name: str, tools: tuple[str, ...], *, as_json: bool) -> None:
-    """Accept what an MCP server gave last, of each TOOL or of all; `source diff` shows what that is."""
+    """Accept the last definition of each TOOL of an MCP server, or of all; see `source diff`."""
     toolset_id, slash, namespace = name.partition("/")
     if not slash:
         every = ask(sources.list_sources).sources
@@ -118,7 +118,7 @@ def _listed(names: Sequence[str]) -> sources.SourceList:
 
 
 def _failed(one: sources.RefreshOutcome, *, check: bool, as_json: bool) -> bool:
-    """Print what became of a server, and offer to accept it; return whether it has failed."""
+    """Print the outcome of a server, and offer to accept its tools; return whether it has failed."""
     if as_json:
         return one.failed
     if one.failure is not None:

@@ -1,4 +1,4 @@
-"""``covalt-git token``: what agents come in by at ``/mcp`` of the server, each under a role of its own."""
+"""``covalt-git token``: access tokens of agents for ``/mcp`` of the server, each with a role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_DAYS = 3650
 
 @click.group()
 def command() -> None:
-    """Let agents in at /mcp of the server, each under a role, and out again.
+    """Create and revoke access tokens for agents at /mcp of the server.
 
     An agent's token opens no page and no API, and approves nothing.
     """
@@ -39,9 +39,9 @@ def command() -> None:
 )
 @json_option
 def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_json: bool) -> None:
-    """Make a token for one agent, and print it: this once, as only its digest is kept.
+    """Create a token for one agent, and print it once: only its digest is stored.
 
-    A token that is made later under the same name goes on as the same agent, with its chats.
+    A later token of the same name is for the same agent, with its chats.
     """
     made = ask(tokens.create_token, role=role, name=name, chat_id=chat_id, lasts=_duration(expires))
     if as_json:
@@ -55,7 +55,7 @@ def new(role: str, name: str | None, chat_id: str | None, expires: str, *, as_js
 @command.command("list")
 @json_option
 def list_tokens(*, as_json: bool) -> None:
-    """List the tokens there are, and what each opens."""
+    """List the tokens, and what each opens."""
     found = ask(tokens.list_tokens)
     if as_json:
         output.as_json(found)
@@ -69,7 +69,7 @@ def list_tokens(*, as_json: bool) -> None:
 @click.argument("named", metavar="NAME|ID")
 @json_option
 def revoke(named: str, *, as_json: bool) -> None:
-    """Take a token back.  It opens nothing from now on, and what it has open ends."""
+    """Revoke a token.  It opens nothing any more, and its open connections end."""
     token = ask(tokens.revoke_token, token=named)
     if as_json:
         output.as_json(token)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     },
 )
 def command() -> None:
-    """List the tools you may call, find some, look at one, change it, run its examples."""
+    """List, search, show and override the tools you may call, and run their examples."""
 
 
 @command.command("list")
@@ -55,7 +55,7 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
 
 @command.command("search")
 @click.argument("query", nargs=-1, required=True)
-@click.option("--role", help="Search as this role; else as the one that stands before the command.")
+@click.option("--role", help="Search as this role; else as the --role of covalt-git.")
 @click.option("--limit", type=int, default=20, show_default=True, help="How many to list.")
 @json_option
 def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from covalt_git.toolsets.new_toolset import TEMPLATES, Template
     },
 )
 def command() -> None:
-    """Make toolsets, list them, look at one, switch them on and off, update and remove them."""
+    """Create, list, show, enable, disable, update and remove toolsets."""
 
 
 @command.command("new")

@@ -1,4 +1,4 @@
-"""``covalt-git toolset update`` and ``toolset diff``: what is newer elsewhere, and what was changed here."""
+"""``covalt-git toolset update`` and ``toolset diff``: newer versions and local changes of imported toolsets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def update_command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Merge a newer version of the imported toolset ID with what was changed here.
+    """Merge a newer version of the imported toolset ID with the local changes.
 
     It comes from where the toolset came from, or from --from.  Files are merged one by one, YAML key by
     key; where both sides changed the same, both are there as Git shows it, and the toolset waits
@@ -77,7 +77,7 @@ def update_command(
 @click.option("--stat", "names_only", is_flag=True, help="List the files only.")
 @json_option
 def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_json: bool) -> None:
-    """Show what was changed here of the imported toolset ID, as a patch that Git takes."""
+    """Show the local changes of the imported toolset ID, as a patch for git apply."""
     found = ask(bundles.diff_toolset, toolset_id=toolset_id, grant=grant)
     if as_json:
         output.as_json(found)
