@@ -71,6 +71,8 @@ def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     assert written["render_plan"] == {
         "renderer": "code",
         "config": {"file": "workspace:a/b.py", "language": "auto", "editable": True},
+        "error": None,
+        "artifact": None,
     }
     assert read["result"] == {"path": "a/b.py", "content": "print(1)", "size": 8}
     assert ran["result"] == {"command": "cat a/b.py", "output": "print(1)", "exit_code": 0}
