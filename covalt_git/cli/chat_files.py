@@ -10,7 +10,7 @@ import click
 
 from covalt_git.cli import output, result_text
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
-from covalt_git.operations import workspace_files
+from covalt_git.operations import workspace_edits, workspace_files
 from covalt_git.operations.registry import Upload
 from covalt_git.text import display
 
@@ -66,7 +66,7 @@ def upload(chat_id: str, paths: tuple[Path, ...], folder: str, *, as_json: bool)
     """
     with ExitStack() as opened:
         done = ask(
-            workspace_files.upload_files,
+            workspace_edits.upload_files,
             chat_id=chat_id,
             folder=folder,
             files=[_upload(opened, path) for path in paths],

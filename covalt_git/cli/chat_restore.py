@@ -6,7 +6,7 @@ import click
 
 from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, json_option
-from covalt_git.operations import workspace_files
+from covalt_git.operations import workspace_edits
 
 
 @click.command()
@@ -34,7 +34,7 @@ def command(
     in the folder is saved first.
     """
     done = ask(
-        workspace_files.restore_workspace,
+        workspace_edits.restore_workspace,
         chat_id=chat_id,
         manifest=manifest,
         paths=paths,

@@ -17,6 +17,7 @@ from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations import branches, manifests
+from covalt_git.operations import workspace_edits as edits
 from covalt_git.operations import workspace_files as files
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def read_file(context: Context, chat_id: str, args: JsonObject) -> Done:
 
 def write_file(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Write a file as a manifest of its own."""
-    done = files.update_workspace_file(
+    done = edits.update_workspace_file(
         context,
         chat_id=chat_id,
         path=args["path"],
@@ -168,7 +169,7 @@ def checkout(context: Context, chat_id: str, args: JsonObject) -> Done:
 def restore(context: Context, chat_id: str, args: JsonObject) -> Done:
     """Bring files back to what they were."""
     manifest, paths = args["manifest"], args.get("paths", ())
-    done = files.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
+    done = edits.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
     return _moved(done.branch, done.manifest_id, done.changes)
 
 

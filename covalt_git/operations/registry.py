@@ -113,6 +113,8 @@ MODULES = {
         "get_workspace_file",
         "get_workspace_diff",
         "get_whole_diff",
+    ),
+    "workspace_edits": (
         "update_workspace_file",
         "delete_workspace_file",
         "upload_files",

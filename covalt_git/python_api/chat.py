@@ -7,6 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from covalt_git.operations import branches, calls, chats, manifests, merges, messages
+from covalt_git.operations import workspace_edits as edits
 from covalt_git.operations import workspace_files as files
 from covalt_git.operations.registry import Upload
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from covalt_git.operations.merges import Merged
     from covalt_git.operations.messages import MessageRow
     from covalt_git.operations.registry import Operation, RequestT, ResultT
-    from covalt_git.operations.workspace_files import FileDiff, Uploaded, WorkspaceFile
+    from covalt_git.operations.workspace_edits import Uploaded
+    from covalt_git.operations.workspace_files import FileDiff, WorkspaceFile
     from covalt_git.python_api.session import Session
 
 
@@ -127,7 +129,7 @@ class Chat:
 
         None means that nothing was ever committed and the workspace is empty.
         """
-        return self._run(files.save_edits).manifest_id
+        return self._run(edits.save_edits).manifest_id
 
     def checkout(self, branch: str) -> None:
         """Make the workspace that of a branch; uncommitted changes are committed on the old one first."""
@@ -186,14 +188,14 @@ class Chat:
         Where another file has the name, the new one gets a number: the result has its ``path``.
         """
         uploads = (Upload(name, BytesIO(content)),)
-        return self._run(files.upload_files, files=uploads, folder=folder).files[0]
+        return self._run(edits.upload_files, files=uploads, folder=folder).files[0]
 
     def restore(self, at: str, *paths: str) -> str | None:
         """Restore files and folders, or all files, to a commit; return the new commit.
 
         Uncommitted changes are committed first, so nothing is lost.
         """
-        return self._run(files.restore_workspace, manifest=at, paths=paths).manifest_id
+        return self._run(edits.restore_workspace, manifest=at, paths=paths).manifest_id
 
     @property
     def messages(self) -> tuple[MessageRow, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, flash, render_template, request
 
-from covalt_git.operations import branches, chats, merges, workspace_files
+from covalt_git.operations import branches, chats, merges, workspace_edits
 from covalt_server.pages import layout
 from covalt_server.request_context import ask
 
@@ -31,7 +31,7 @@ def restore(chat_id: str) -> Response:
     path = request.form.get("path")
     manifest = request.form.get("manifest", "")
     done = ask(
-        workspace_files.restore_workspace,
+        workspace_edits.restore_workspace,
         chat_id=chat_id,
         manifest=manifest,
         paths=(path,) if path else (),

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template, request
 
-from covalt_git.operations import branches, chats, manifests, merges, workspace_files
+from covalt_git.operations import (
+    branches,
+    chats,
+    manifests,
+    merges,
+    workspace_edits,
+    workspace_files,
+)
 from covalt_git.workspaces.history import layout
 from covalt_server import request_context
 from covalt_server.pages import layout as shell
@@ -123,7 +130,7 @@ def switch(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/edits")
 def save(chat_id: str) -> Response:
     """Make what a person changed in the folder a state."""
-    saved = ask(workspace_files.save_edits, chat_id=chat_id)
+    saved = ask(workspace_edits.save_edits, chat_id=chat_id)
     return _afterwards(chat_id, "Saved." if saved.changed else shell.UNCHANGED)
 
 

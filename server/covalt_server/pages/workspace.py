@@ -12,7 +12,7 @@ from flask import Blueprint, make_response, render_template, request
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.chats import FileChange, FileState
-from covalt_git.operations import chats, manifests, workspace_files
+from covalt_git.operations import chats, manifests, workspace_edits, workspace_files
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import http
@@ -80,7 +80,7 @@ def files(chat_id: str) -> str:
         tree=tree(leaves, found.empty_folders),
         edits=edits,
         choices=choices(chat_id, chat.branches, at),
-        most_bytes=workspace_files.most_upload_bytes(request_context.context()),
+        most_bytes=workspace_edits.most_upload_bytes(request_context.context()),
     )
 
 
@@ -148,12 +148,12 @@ def create(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/uploads")
 def upload(chat_id: str) -> Response:
     """Add files to the folder as one state."""
-    request.max_content_length = workspace_files.most_upload_bytes(request_context.context())
+    request.max_content_length = workspace_edits.most_upload_bytes(request_context.context())
     chosen = tuple(http.upload(one) for one in request.files.getlist("files") if one.filename)
     if not chosen:
         raise NoFileChosenError("no file was chosen", hint="go back and choose one or more")
     folder = request.form.get("folder", "").strip().strip("/")
-    done = ask(workspace_files.upload_files, chat_id=chat_id, folder=folder, files=chosen)
+    done = ask(workspace_edits.upload_files, chat_id=chat_id, folder=folder, files=chosen)
     message = "Uploaded." if done.changed else layout.UNCHANGED
     return layout.back("workspace.files", message, chat_id=chat_id)
 
@@ -162,7 +162,7 @@ def upload(chat_id: str) -> Response:
 def delete(chat_id: str) -> Response:
     """Delete a file, as one state."""
     ask(
-        workspace_files.delete_workspace_file,
+        workspace_edits.delete_workspace_file,
         chat_id=chat_id,
         path=request.form.get("path", ""),
         base=request.form.get("base", ""),
@@ -221,7 +221,7 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
         else:
             typed = with_breaks_of("", typed)
         done = ask(
-            workspace_files.update_workspace_file,
+            workspace_edits.update_workspace_file,
             chat_id=chat_id,
             path=path,
             content=typed,
