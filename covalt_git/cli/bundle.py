@@ -12,7 +12,7 @@ from covalt_git.cli import bundle_verify, output
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.toolset_update import leave_undecided, say_update
-from covalt_git.operations import bundles
+from covalt_git.operations import bundles, toolset_imports
 
 
 @click.group()
@@ -104,7 +104,7 @@ def import_(
     toolset that was imported before is updated, as by `toolset update`.
     """
     imported = ask(
-        bundles.import_toolset_from,
+        toolset_imports.import_toolset_from,
         source=source,
         signature=signature,
         dry_run=dry_run,
@@ -121,7 +121,7 @@ def import_(
         leave_undecided(imported.update)
 
 
-def _say(imported: bundles.ToolsetImported) -> None:
+def _say(imported: toolset_imports.ToolsetImported) -> None:
     toolset_id = imported.toolset_id
     output.say(f"{toolset_id} {imported.version}: {len(imported.files)} files, {imported.digest}")
     output.say(f"  signed by: {imported.signer or 'nobody'}")

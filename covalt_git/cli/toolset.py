@@ -8,7 +8,7 @@ from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.problem_text import print_problems
-from covalt_git.operations import bundles, toolsets
+from covalt_git.operations import toolset_imports, toolsets
 from covalt_git.toolsets.new_toolset import TEMPLATES, Template
 
 
@@ -121,7 +121,7 @@ def uninstall_toolset(toolset_id: str, *, force: bool, as_json: bool) -> None:
 
     It has to be in the last commit as it is, so that Git can bring it back.
     """
-    gone = ask(bundles.uninstall_toolset, toolset_id=toolset_id, force=force)
+    gone = ask(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force=force)
     if as_json:
         output.as_json(gone)
         return

@@ -10,7 +10,7 @@ from covalt_git.cli import output, result_text
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.problem_text import print_problems
-from covalt_git.operations import bundles
+from covalt_git.operations import bundles, toolset_imports
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,10 +58,10 @@ def update_command(
     """
     how = {"dry_run": dry_run, "force": force, "accept_signer": accept_signer}
     if source is None and signature is None:
-        done = ask(bundles.update_toolset, toolset_id=toolset_id, **how)
+        done = ask(toolset_imports.update_toolset, toolset_id=toolset_id, **how)
     else:
         place = {"source": source, "signature": signature}
-        done = ask(bundles.update_toolset_from, toolset_id=toolset_id, **place, **how)
+        done = ask(toolset_imports.update_toolset_from, toolset_id=toolset_id, **place, **how)
     if as_json:
         output.as_json(done)
     else:
@@ -93,13 +93,13 @@ def diff_command(toolset_id: str, grant: str | None, *, names_only: bool, as_jso
         output.say(f"nothing of {toolset_id} has changed since {since}", err=True)
 
 
-def leave_undecided(done: bundles.ToolsetUpdated) -> None:
+def leave_undecided(done: toolset_imports.ToolsetUpdated) -> None:
     """Exit with 1 where a conflict or an error is left."""
     if done.conflicts or _errors(done):
         click.get_current_context().exit(1)
 
 
-def say_update(done: bundles.ToolsetUpdated, root: Path) -> None:
+def say_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
     """Print what an update did or would do."""
     versions = " -> ".join(dict.fromkeys([done.old_version or "?", done.new_version or "?"]))
     changed = [step for step in done.files if step.kind != "kept"]
@@ -112,7 +112,7 @@ def say_update(done: bundles.ToolsetUpdated, root: Path) -> None:
         print_problems(_errors(done), root)
 
 
-def _say_steps(done: bundles.ToolsetUpdated) -> None:
+def _say_steps(done: toolset_imports.ToolsetUpdated) -> None:
     if not done.base_known:
         output.say(
             "  what was imported is neither in Git nor in data/toolsets: every difference is a conflict",
@@ -135,5 +135,5 @@ def _say_steps(done: bundles.ToolsetUpdated) -> None:
         output.say(f"  covalt-git validate toolsets/{done.toolset_id}")
 
 
-def _errors(done: bundles.ToolsetUpdated) -> list[Problem]:
+def _errors(done: toolset_imports.ToolsetUpdated) -> list[Problem]:
     return [one for one in done.problems if one.severity == "error"]

@@ -50,17 +50,19 @@ if TYPE_CHECKING:
 
 MODULES = {
     "toolsets": ("list_toolsets", "get_toolset", "enable_toolset", "create_toolset"),
-    "bundles": (
+    "toolset_imports": (
         "import_toolset",
         "import_toolset_from",
         "update_toolset",
         "update_toolset_from",
+        "uninstall_toolset",
+    ),
+    "bundles": (
         "diff_toolset",
         "export_toolset",
         "write_bundle",
         "verify_bundle",
         "verify_toolset",
-        "uninstall_toolset",
     ),
     "grants": ("list_grants", "add_grant", "revoke_grant"),
     "tools": ("list_tools", "search_tools", "get_tool", "get_available_tools", "check_arguments"),

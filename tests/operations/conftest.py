@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.operations import bundles, tokens
+from covalt_git.operations import tokens, toolset_imports
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from tests.server.api_client import Api, configure, make_project
@@ -96,7 +96,7 @@ def _import_theirs(root: Path) -> None:
     (folder / "a.py").write_text("def add() -> int:\n    return 1\n", encoding="utf-8")
     (folder / "toolset.yaml").write_text(THEIRS, encoding="utf-8")
     with Context(root, partial(Project.open, root)) as context:
-        bundles.import_toolset_from(context, source=str(folder))
+        toolset_imports.import_toolset_from(context, source=str(folder))
         tokens.create_token(context, role="guest", name="reader")
     shutil.copytree(folder, root / "other")
     (root / "other/toolset.yaml").write_text(THEIRS.replace("theirs", "other"), encoding="utf-8")

@@ -13,7 +13,7 @@ from flask import Blueprint, make_response, redirect, render_template, request, 
 from covalt_git.errors import CovaltError
 from covalt_git.installs.pending_imports import Bundle, drop_bundle, stage_bundle, staged_bundle
 from covalt_git.installs.signatures import SignerChangedError
-from covalt_git.operations import bundles
+from covalt_git.operations import toolset_imports
 from covalt_server.api.http import upload
 from covalt_server.pages import layout
 from covalt_server.request_context import as_admin, context
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
-    from covalt_git.operations.bundles import ToolsetImported
+    from covalt_git.operations.toolset_imports import ToolsetImported
 
 pages = Blueprint("imports", __name__)
 
@@ -45,11 +45,11 @@ def choose() -> str:
 def bring() -> Response:
     """Check a bundle, and show what would come; of one that is refused nothing stays."""
     root = as_admin(_WHAT).root
-    request.max_content_length = bundles.MOST_FORM_BYTES
+    request.max_content_length = toolset_imports.MOST_FORM_BYTES
     try:
         bundle = _brought()
         # Who signed it is told on the page of what was looked at, where it is accepted or not.
-        bundles.brought(context(), bundle, dry_run=True, accept_signer=True)
+        toolset_imports.brought(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:
         return _refused(error)
     return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
@@ -61,10 +61,10 @@ def review(bundle_id: UUID) -> str | Response:
     bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
     changed = None
     try:
-        found = bundles.brought(context(), bundle, dry_run=True)
+        found = toolset_imports.brought(context(), bundle, dry_run=True)
     except SignerChangedError as error:
         changed = error
-        found = bundles.brought(context(), bundle, dry_run=True, accept_signer=True)
+        found = toolset_imports.brought(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:  # somebody else took it in meanwhile
         return _refused(error)
     return render_template(
@@ -78,7 +78,7 @@ def take_in(bundle_id: UUID) -> Response:
     root = as_admin(_WHAT).root
     bundle = staged_bundle(root, bundle_id)
     try:
-        taken = bundles.brought(
+        taken = toolset_imports.brought(
             context(),
             bundle,
             dry_run=False,
@@ -104,7 +104,7 @@ def _brought() -> Bundle:
     if file is not None and file.filename:
         signature = request.files.get("signature")
         signed = upload(signature) if signature and signature.filename else None
-        return bundles.sent(upload(file), signed)
+        return toolset_imports.sent(upload(file), signed)
     if url:
         return Bundle.fetched(url)
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")

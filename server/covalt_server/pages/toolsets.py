@@ -15,7 +15,7 @@ from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
 from covalt_git.models.server_definition import command_line
 from covalt_git.models.toolset_state import NetworkGrant, ProcessGrant, SecretGrant, ServerGrant
-from covalt_git.operations import bundles, grants, sources, toolsets
+from covalt_git.operations import bundles, grants, sources, toolset_imports, toolsets
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
 from covalt_server import request_context
@@ -175,7 +175,7 @@ def newer(toolset_id: str) -> Response:
     if found.state.source_type != "url":
         return redirect(url_for("imports.choose"), 303)
     bundle = Bundle.fetched(found.state.source_ref or "")
-    bundles.brought(request_context.context(), bundle, dry_run=True, accept_signer=True)
+    toolset_imports.brought(request_context.context(), bundle, dry_run=True, accept_signer=True)
     return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
 
 
@@ -189,7 +189,7 @@ def uninstall_preview(toolset_id: str) -> str:
 def uninstall(toolset_id: str) -> Response:
     """Remove a toolset; one that Git could not bring back only if that was said."""
     try:
-        ask(bundles.uninstall_toolset, toolset_id=toolset_id, force="force" in request.form)
+        ask(toolset_imports.uninstall_toolset, toolset_id=toolset_id, force="force" in request.form)
     except NotInGitError as error:
         return make_response(_uninstall(toolset_id), error.http_status)
     return layout.back("toolsets.toolset_list", "Removed. Chats keep what it did.")

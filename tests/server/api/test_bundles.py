@@ -14,7 +14,7 @@ import pytest
 from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
-from covalt_git.operations import bundles
+from covalt_git.operations import toolset_imports
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.installs.test_uninstall import commit
 from tests.server.api_client import BEARER, HOME, Api, answered, configure, form_file, refused
@@ -161,7 +161,7 @@ def test_a_path_of_the_servers_machine_is_no_bundle(api: Api) -> None:
 
 
 def test_a_body_that_no_bundle_has_is_refused_before_it_is_read(api: Api) -> None:
-    assert bundles.MOST_FORM_BYTES > MAX_ARCHIVE
+    assert toolset_imports.MOST_FORM_BYTES > MAX_ARCHIVE
     asked = EnvironBuilder(
         "/api/import_toolset",
         method="POST",
@@ -169,7 +169,7 @@ def test_a_body_that_no_bundle_has_is_refused_before_it_is_read(api: Api) -> Non
         headers=[*BEARER.items()],
         content_type="multipart/form-data; boundary=x",
     ).get_environ()
-    asked["CONTENT_LENGTH"] = str(bundles.MOST_FORM_BYTES + 1)
+    asked["CONTENT_LENGTH"] = str(toolset_imports.MOST_FORM_BYTES + 1)
     asked["wsgi.input"] = None  # whoever reads from it fails
     parts, status, _ = run_wsgi_app(api.app.wsgi_app, asked)
 

@@ -1,0 +1,392 @@
+"""Operations that import, update and uninstall toolsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from covalt_git.access import confirmation
+from covalt_git.bundles.archive_reader import MAX_ARCHIVE
+from covalt_git.errors import CovaltError, Problem
+from covalt_git.grants.requested import addresses_elsewhere, requested
+from covalt_git.installs import uninstall, updating
+from covalt_git.installs.importing import Imported
+from covalt_git.installs.importing import import_toolset as take_in
+from covalt_git.installs.pending_imports import Bundle
+from covalt_git.installs.signatures import MAX_SIGNATURE
+from covalt_git.models.toolset_state import Signer
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import Request, Result, Upload, UploadField, operation
+from covalt_git.operations.toolsets import (
+    GrantAsked,
+    McpServerRow,
+    ToolsetFile,
+    file_rows,
+    grants_asked,
+    packages,
+    server_rows,
+)
+
+if TYPE_CHECKING:
+    from covalt_git.installs.updating import Update
+    from covalt_git.models.tool import Tool
+    from covalt_git.toolsets.toolset import Toolset
+
+MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
+"""Operations that import, update and uninstall toolsets."""
+
+
+_DRY_RUN = "Report what would be imported, and change nothing."
+_FORCE = "Replace the files of an imported toolset, with the local changes."
+_ACCEPT = "Also if another key signed the version here, or the new version is not signed."
+
+
+class ImportSent(Request):
+    """A bundle to import: the ZIP itself."""
+
+    file: Annotated[tuple[UploadField, ...], Field(min_length=1, max_length=1)]
+    signature: Annotated[
+        tuple[UploadField, ...],
+        Field(max_length=1, description="Its signature, as ssh-keygen makes it: FILE.sig."),
+    ] = ()
+    dry_run: bool = Field(default=False, description=_DRY_RUN)
+    force: bool = Field(default=False, description=_FORCE)
+    accept_signer: bool = Field(default=False, description=_ACCEPT)
+
+
+class ImportFetched(Request):
+    """A bundle to import: its URL."""
+
+    url: str = Field(
+        max_length=2000,
+        description="An https URL of a ZIP; its signature is at that URL with .sig.",
+    )
+    dry_run: bool = Field(default=False, description=_DRY_RUN)
+    force: bool = Field(default=False, description=_FORCE)
+    accept_signer: bool = Field(default=False, description=_ACCEPT)
+
+
+class ImportToolsetFrom(Request):
+    """A bundle on this machine, or one with a signature on this machine."""
+
+    source: str = Field(description="A ZIP, a folder or an https URL.")
+    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+    dry_run: bool = Field(default=False, description=_DRY_RUN)
+    force: bool = Field(default=False, description=_FORCE)
+    accept_signer: bool = Field(default=False, description=_ACCEPT)
+
+
+class UpdateToolset(Request):
+    """Which toolset to update, from the place it was imported from."""
+
+    toolset_id: str = Field(max_length=200)
+    dry_run: bool = Field(default=False, description=_DRY_RUN)
+    force: bool = Field(default=False, description=_FORCE)
+    accept_signer: bool = Field(default=False, description=_ACCEPT)
+
+
+class UpdateToolsetFrom(UpdateToolset):
+    """Which toolset to update, and where the newer version is."""
+
+    source: str | None = Field(None, description="A ZIP, a folder or an https URL.")
+    signature: Path | None = Field(None, description="Its signature, if not beside it.")
+
+
+class UninstallToolset(Request):
+    """Which toolset to remove."""
+
+    toolset_id: str = Field(max_length=200)
+    force: bool = Field(default=False, description="Also if git cannot restore its files.")
+
+
+class ImportedTool(Result):
+    """A tool that came with a bundle; ``requires_confirmation`` has the reasons for an approval."""
+
+    tool_id: str
+    name: str
+    description: str
+    kind: Literal["python", "http"]
+    requires_confirmation: tuple[str, ...]
+
+
+class UpdateStep(Result):
+    """What becomes of one file; ``kept`` is a local change that the new version does not touch."""
+
+    path: str
+    kind: Literal["added", "updated", "removed", "merged", "kept", "conflict"]
+    words: str
+
+
+class ToolsetUpdated(Result):
+    """What an update did, or would do.
+
+    Without ``base_known`` the imported version is lost, so that every difference is a conflict.  Files in
+    conflict have both sides, and no tool can be called until a user resolves them.  ``replaced`` is the
+    bundle of the files before, if local changes were overwritten.  ``problems`` are those of the result.
+    """
+
+    toolset_id: str
+    old_version: str | None
+    new_version: str | None
+    digest: str
+    files: tuple[UpdateStep, ...]
+    conflicts: tuple[str, ...]
+    base_known: bool
+    ended_grants: tuple[str, ...]
+    replaced: str | None
+    newly_wants: dict[str, tuple[str, ...]] = Field(
+        description="What has to be granted or installed for it that was not needed before, by kind."
+    )
+    problems: tuple[Problem, ...]
+    dry_run: bool
+
+
+class ToolsetImported(Result):
+    """An imported toolset, disabled and without grants; with ``dry_run``, one that would be imported.
+
+    ``update`` is what happened to the version that was imported before, which keeps its switch and
+    grants.  ``signer`` is null if the bundle is not signed.
+    """
+
+    toolset_id: str
+    name: str
+    version: str
+    description: str
+    source_type: Literal["zip", "local", "url"]
+    source_ref: str
+    digest: str
+    signer: Signer | None
+    files: tuple[ToolsetFile, ...]
+    tools: tuple[ImportedTool, ...]
+    mcp_servers: tuple[McpServerRow, ...]
+    python_packages: tuple[str, ...]
+    asks: tuple[GrantAsked, ...]
+    wants: dict[str, tuple[str, ...]] = Field(
+        description="What has to be granted or installed for it, by kind."
+    )
+    warnings: tuple[Problem, ...]
+    update: ToolsetUpdated | None
+    dry_run: bool
+
+
+class ToolsetUninstalled(Result):
+    """A removed toolset; ``undo`` is the command that restores its files, if there is one."""
+
+    toolset_id: str
+    digest: str
+    undo: str | None
+
+
+@operation(
+    changes=True,
+    errors=(409, 422, 502),
+    upload_limit=lambda _: MOST_FORM_BYTES,
+    admin="import toolsets",
+)
+def import_toolset(context: Context, request: ImportSent | ImportFetched) -> ToolsetImported:
+    """Import the toolset of a ZIP, disabled and without grants.
+
+    It is sent as a form's ``file``, or as JSON with its URL.  None of its code runs, and no connection is
+    made.  A bundle that is ambiguous, has forbidden files or a bad signature is refused with every place,
+    and is not stored.  A toolset that was imported before is merged with the local changes.
+    """
+    if isinstance(request, ImportFetched):
+        bundle = Bundle.fetched(request.url)
+    else:
+        bundle = sent(request.file[0], *request.signature)
+    return brought(
+        context,
+        bundle,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
+    )
+
+
+@operation(changes=True, admin="import toolsets", local=True)
+def import_toolset_from(context: Context, request: ImportToolsetFrom) -> ToolsetImported:
+    """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does."""
+    return brought(
+        context,
+        _source(context, request.source),
+        signature=request.signature,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
+    )
+
+
+@operation(changes=True, errors=(404, 409, 422, 502), admin="update toolsets")
+def update_toolset(context: Context, request: UpdateToolset) -> ToolsetUpdated:
+    """Merge the newest version of an imported toolset with the local changes.
+
+    Files are merged by lines, YAML key by key.  If both sides changed the same lines, the file has both
+    with conflict markers, and the toolset cannot be used until a user resolves them.
+    """
+    return _update(context, request)
+
+
+@operation(changes=True, admin="update toolsets", local=True)
+def update_toolset_from(context: Context, request: UpdateToolsetFrom) -> ToolsetUpdated:
+    """Merge a newer version of a ZIP, a folder or an https URL, as update_toolset does."""
+    source = _source(context, request.source) if request.source is not None else None
+    return _update(context, request, source, request.signature)
+
+
+@operation(changes=True, errors=(404, 409), admin="remove toolsets")
+def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUninstalled:
+    """Remove a toolset and the decisions of this project about it; chats keep its results.
+
+    Its files have to be in the last commit, so that git can restore them, unless ``force``.
+    """
+    project = context.project
+    undo = uninstall.undo_command(project.root, request.toolset_id)
+    gone = uninstall.uninstall(project.root, request.toolset_id, force=request.force)
+    context.index().sync_toolsets()
+    return ToolsetUninstalled(
+        toolset_id=gone.id, digest=gone.digest, undo=None if request.force else undo
+    )
+
+
+def sent(file: Upload, signature: Upload | None = None) -> Bundle:
+    """Return the file of a form; one byte more than a bundle may have is enough to refuse it."""
+    signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
+    return Bundle.sent(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
+
+
+def brought(
+    context: Context,
+    bundle: Bundle | Path | str,
+    *,
+    signature: Path | None = None,
+    dry_run: bool,
+    force: bool = False,
+    accept_signer: bool = False,
+) -> ToolsetImported:
+    """Import a bundle, or with ``dry_run`` return what would be imported.
+
+    Raises:
+        CovaltError: as :func:`covalt_git.installs.importing.import_toolset`.
+    """
+    found = take_in(
+        context.project.root,
+        bundle,
+        signature=signature,
+        dry_run=dry_run,
+        force=force,
+        accept_signer=accept_signer,
+    )
+    if not dry_run:
+        context.index().sync_toolsets()
+    return _told(context, found, dry_run=dry_run)
+
+
+def _source(context: Context, text: str) -> Path | str:
+    if text.lower().startswith(("https://", "http://")):
+        context.report("fetching it")
+        return text
+    path = Path(text)
+    if not path.exists():
+        raise CovaltError(f"there is no file or folder {text!r}")
+    return path
+
+
+def _update(
+    context: Context,
+    request: UpdateToolset,
+    source: Path | str | None = None,
+    signature: Path | None = None,
+) -> ToolsetUpdated:
+    found = updating.update(
+        context.project.root,
+        request.toolset_id,
+        source,
+        signature=signature,
+        dry_run=request.dry_run,
+        force=request.force,
+        accept_signer=request.accept_signer,
+    )
+    if not request.dry_run:
+        context.index().sync_toolsets()
+    return _updated(context, found, dry_run=request.dry_run)
+
+
+def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
+    """Return what a user has to grant or to install for a toolset, by kind."""
+    manifest = toolset.manifest
+    if manifest is None:
+        return {}
+    hosts = [one.host for one in requested(toolset) if one.kind == "network" and one.host]
+    wants = {
+        "hosts": (*hosts, *(f"what {text} stands for" for text in addresses_elsewhere(toolset))),
+        "secrets": tuple(manifest.secrets),
+        "MCP servers": tuple(server.id for server in manifest.mcp_servers),
+        "Python packages": tuple(manifest.python.dependencies),
+    }
+    return {title: names for title, names in wants.items() if names}
+
+
+def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
+    before = _wants(found.before)
+    new = {
+        title: tuple(name for name in names if name not in before.get(title, ()))
+        for title, names in _wants(found.toolset).items()
+    }
+    return {title: names for title, names in new.items() if names}
+
+
+def _told(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImported:
+    toolset = found.toolset
+    manifest = toolset.manifest
+    assert manifest is not None  # else it is refused
+    return ToolsetImported(
+        toolset_id=toolset.id,
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
+        source_type=found.source_type,
+        source_ref=found.source_ref,
+        digest=toolset.digest,
+        signer=found.signer,
+        files=file_rows(toolset),
+        tools=tuple(_tool(context, tool) for tool in toolset.tools),
+        mcp_servers=server_rows(toolset, manifest.mcp_servers),
+        python_packages=packages(toolset),
+        asks=grants_asked(toolset),
+        wants=_wants(toolset),
+        warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
+        update=None if found.update is None else _updated(context, found.update, dry_run=dry_run),
+        dry_run=dry_run,
+    )
+
+
+def _updated(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdated:
+    root = context.project.root
+    return ToolsetUpdated(
+        toolset_id=found.toolset.id,
+        old_version=found.old_version,
+        new_version=found.new_version,
+        digest=found.toolset.digest,
+        files=tuple(
+            UpdateStep(path=one.path, kind=one.kind, words=one.words) for one in found.steps
+        ),
+        conflicts=tuple(one.path for one in found.conflicts),
+        base_known=found.base_known,
+        ended_grants=found.ended_grants,
+        replaced=found.replaced and found.replaced.relative_to(root).as_posix(),
+        newly_wants=_newly_wants(found),
+        problems=found.toolset.problems,
+        dry_run=dry_run,
+    )
+
+
+def _tool(context: Context, tool: Tool) -> ImportedTool:
+    return ImportedTool(
+        tool_id=tool.tool_id,
+        name=tool.name,
+        description=tool.description,
+        kind=tool.kind,
+        requires_confirmation=confirmation(context.project.config, tool, {}),
+    )
