@@ -93,7 +93,7 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, root: Path, role: str | None, log_format: str) -> None:
     """Keep an AI assistant's tools and its work in Git."""
     if log_format == "json":
-        from covalt_git.cli import json_log  # noqa: PLC0415 - only where it is wanted
+        from covalt_git.cli.terminal import json_log  # noqa: PLC0415 - only where it is wanted
 
         json_log.install()
     if os.environ.get("NO_COLOR"):  # no-color.org
@@ -131,7 +131,8 @@ def main(args: Sequence[str] | None = None) -> None:
 
 
 def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
-    from covalt_git.cli import output, removed  # noqa: PLC0415 - only for an error
+    from covalt_git.cli import removed  # noqa: PLC0415 - only for an error
+    from covalt_git.cli.terminal import output  # noqa: PLC0415 - only for an error
     from covalt_git.text import display  # noqa: PLC0415 - only for an error
 
     error = removed.explained(error, argv)
@@ -146,13 +147,13 @@ def _show_usage(error: click.ClickException, argv: Sequence[str]) -> None:
 
 
 def _show_stopped() -> None:
-    from covalt_git.cli import interrupt, output  # noqa: PLC0415 - only at the end
+    from covalt_git.cli.terminal import interrupt, output  # noqa: PLC0415 - only at the end
 
     interrupt.pass_over()
     output.say("stopped", err=True)
 
 
 def _show(error: CovaltError, **how: Any) -> None:
-    from covalt_git.cli import output  # noqa: PLC0415 - only for an error
+    from covalt_git.cli.terminal import output  # noqa: PLC0415 - only for an error
 
     output.error(error, **how)

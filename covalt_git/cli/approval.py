@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.calls.approvals import ApprovalRenewedError
-from covalt_git.cli import output
 from covalt_git.cli.call import leave
 from covalt_git.cli.call import show as show_call
 from covalt_git.cli.context import ask, context, json_option
-from covalt_git.cli.progress import following
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals
 from covalt_git.text import display

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.terminal import output
 from covalt_git.operations import logins
 
 _TITLES = ("SERVER", "ADDRESS", "SIGNED IN BY", "ALLOWS", "TOKEN")

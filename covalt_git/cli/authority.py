@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.authority.report import markdown, sarif, summary, text_lines
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import authority
 from covalt_git.problems.repository import repository_prefix

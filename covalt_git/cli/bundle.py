@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli import bundle_verify, output
+from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, context, json_option
+from covalt_git.cli.terminal import output
 from covalt_git.cli.toolset_update import leave_undecided, say_update
 from covalt_git.operations import bundles, toolset_imports
 

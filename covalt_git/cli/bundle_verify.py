@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.operations import bundles
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli import call_batch, output, result_text
+from covalt_git.cli import call_batch
 from covalt_git.cli.context import ask, context, given_text, json_option, wrong_call
-from covalt_git.cli.progress import following
+from covalt_git.cli.terminal import output, result_text
+from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import approvals, calls
 from covalt_git.runtime import python_tool

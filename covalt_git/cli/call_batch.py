@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, given_text
-from covalt_git.cli.progress import following
-from covalt_git.cli.progress_bar import bar
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.progress import following
+from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.errors import CovaltError
 from covalt_git.operations import approvals, calls
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from covalt_git.cli.progress import Followed
+    from covalt_git.cli.terminal.progress import Followed
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.calls import BatchedCall, CallAnswer
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli import output, result_text
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
-from covalt_git.operations import workspace_edits, workspace_files
+from covalt_git.cli.terminal import output, result_text
+from covalt_git.operations.chats import workspace_edits, workspace_files
 from covalt_git.operations.registry import Upload
 from covalt_git.text import display
 

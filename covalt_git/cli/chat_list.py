@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, json_option
-from covalt_git.operations import chats
+from covalt_git.cli.terminal import output
+from covalt_git.operations.chats import chats
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.chats import ChatRow
+    from covalt_git.operations.chats.chats import ChatRow
 
 
 @click.command("new")

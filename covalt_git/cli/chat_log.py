@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import history_graph, output, result_text
 from covalt_git.cli.context import ask, chat_argument, json_option
+from covalt_git.cli.terminal import history_graph, output, result_text
 from covalt_git.models.commit_record import CommitRecord
-from covalt_git.operations import manifests
+from covalt_git.operations.chats import manifests
 from covalt_git.workspaces.history import layout
 
 if TYPE_CHECKING:
-    from covalt_git.operations.manifests import ManifestDetail, ManifestPage, ManifestRow
+    from covalt_git.operations.chats.manifests import ManifestDetail, ManifestPage, ManifestRow
 
 _MOST_NAMES = 4
 _PAGE = 500

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
-from covalt_git.operations import merges
+from covalt_git.cli.terminal import output
+from covalt_git.operations.chats import merges
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.merges import Conflict, Merged
+    from covalt_git.operations.chats.merges import Conflict, Merged
 
 _CHOICES = ("ours", "theirs", "union", "both")
 

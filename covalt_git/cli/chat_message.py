@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, json_option
-from covalt_git.operations import messages
+from covalt_git.cli.terminal import output
+from covalt_git.operations.chats import messages
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from covalt_git.operations.messages import MessagePlace, MessageRow
+    from covalt_git.operations.chats.messages import MessagePlace, MessageRow
 
 _MOST_LETTERS = 72
 _INDENT = "  "

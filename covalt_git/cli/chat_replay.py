@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, json_option, wrong_call
+from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
+from covalt_git.operations.chats import replays
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.replays import RanAs, Replayed
+    from covalt_git.operations.chats.replays import RanAs, Replayed
 
 
 @click.command()
@@ -47,8 +48,6 @@ def command(
 
 def _replay(*, yes: bool, as_json: bool, **which: str) -> Replayed:
     """Replay a call; where a user has to approve it, ask the one at this terminal."""
-    from covalt_git.operations import replays  # noqa: PLC0415 - other commands of chats make no calls
-
     try:
         return ask(replays.replay_call, **which, approve=yes)
     except CovaltError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, json_option
-from covalt_git.operations import workspace_edits
+from covalt_git.cli.terminal import output
+from covalt_git.operations.chats import workspace_edits
 
 
 @click.command()

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, chat_argument, context, json_option, wrong_call
-from covalt_git.cli.progress_bar import Bar
-from covalt_git.operations import chats
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.progress_bar import Bar
+from covalt_git.operations.chats import chats
 from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from covalt_git.operations.chats import ChatDeleted, GarbageCollected
+    from covalt_git.operations.chats.chats import ChatDeleted, GarbageCollected
 
 _MOST_NOTES = 20
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli import output
-from covalt_git.cli.progress_bar import Bar
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.errors import CovaltError, WrongCallError
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import json_option
-from covalt_git.cli.problem_text import print_problems
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, tell
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.manifests.project_root import find_root
 from covalt_git.project_watch import Changes, WatchedProject
 from covalt_git.serving.server import Serving, serve

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import json_option
+from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config

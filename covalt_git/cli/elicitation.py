@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli import output
+from covalt_git.cli.terminal import output
 from covalt_git.elicitation.forms import BadFormError, FormField, form_fields
 from covalt_git.elicitation.requests import (
     NOBODY,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
+from covalt_git.cli.terminal import output
 from covalt_git.problems.explain import Explanation, all_in_one, explanation, titles
 
 if TYPE_CHECKING:

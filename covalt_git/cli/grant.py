@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.terminal import output
 from covalt_git.grants.grants import secret_key, server_key
 from covalt_git.hosts import HostRule
 from covalt_git.models.server_definition import command_line

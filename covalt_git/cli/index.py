@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import json_option, project, synced, wrong_call
+from covalt_git.cli.terminal import output
 from covalt_git.index.revision import write_revision
 
 if TYPE_CHECKING:

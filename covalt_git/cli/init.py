@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli import output
+from covalt_git.cli.terminal import output
 from covalt_git.toolsets.new_project import create_project
 
 

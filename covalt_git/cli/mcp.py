@@ -9,8 +9,9 @@ from typing import Literal, get_args
 import click
 
 from covalt_git.access import UnknownRoleError
-from covalt_git.cli import mcp_install, output
+from covalt_git.cli import mcp_install
 from covalt_git.cli.context import project, tell_roleless
+from covalt_git.cli.terminal import output
 
 Mode = Literal["direct", "search"]
 Style = Literal["dots", "underscore"]

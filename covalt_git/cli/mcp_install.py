@@ -8,9 +8,10 @@ from urllib.parse import urlencode
 
 import click
 
-from covalt_git.cli import mcp_hosts, output
+from covalt_git.cli import mcp_hosts
 from covalt_git.cli.context import json_option, project, tell_roleless, wrong_call
 from covalt_git.cli.mcp_hosts import Host
+from covalt_git.cli.terminal import output
 from covalt_git.text import line_diff
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli import output
+from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
 from covalt_git.models.published_schemas import NAMES, file_name, schema_text
 

@@ -6,8 +6,8 @@ import shlex
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, json_option
+from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
 from covalt_git.operations import secrets
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import json_option
+from covalt_git.cli.terminal import output
 from covalt_git.serving.server import Serving, serve
 
 port_option = click.option(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, json_option, wrong_call
+from covalt_git.cli.terminal import output
 from covalt_git.operations import sources
 from covalt_git.sources.definition_diff import definition_lines
 

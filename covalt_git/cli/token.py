@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, json_option, wrong_call
+from covalt_git.cli.terminal import output
 from covalt_git.operations import tokens
 
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option, tell_roleless
 from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.override_words import words_of
+from covalt_git.cli.terminal import output
 from covalt_git.models.http_placement import placement
 from covalt_git.models.tool import WHY_HELD_BACK
 from covalt_git.operations import tools

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option, wrong_call
 from covalt_git.cli.override_words import FIELDS
-from covalt_git.cli.problem_text import print_problems
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import overrides

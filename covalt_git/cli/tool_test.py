@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option
-from covalt_git.cli.progress_bar import Bar
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.progress_bar import Bar
+from covalt_git.operations import examples
 
 if TYPE_CHECKING:
     from covalt_git.calls.tool_examples import ExampleRun
@@ -29,8 +30,6 @@ def command(patterns: tuple[str, ...], *, keep: bool, as_json: bool) -> None:
     example failed.
     """
     # Here, because this module is loaded for every command of tools, and most make no calls.
-    from covalt_git.operations import examples  # noqa: PLC0415
-
     context(progress=Bar("examples"))
     done = ask(examples.test_tools, patterns=patterns, keep=keep)
     if as_json:

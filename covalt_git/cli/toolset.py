@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.lazy_group import LazyGroup
-from covalt_git.cli.problem_text import print_problems
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import toolset_imports, toolsets
 from covalt_git.toolsets.new_toolset import TEMPLATES, Template
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output, result_text
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, context, json_option
-from covalt_git.cli.problem_text import print_problems
+from covalt_git.cli.terminal import output, result_text
+from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import bundles, toolset_imports
 
 if TYPE_CHECKING:

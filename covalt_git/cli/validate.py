@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask, context, wrong_call
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.operations import validation
 from covalt_git.problems.github import github_command
 from covalt_git.problems.repository import repository_prefix
@@ -152,8 +153,6 @@ def _print(form: str, found: Validation, *, strict: bool) -> None:
         output.say(_summary(found))
     else:
         if found.problems:
-            from covalt_git.cli.problem_text import print_problems  # noqa: PLC0415 - only for some
-
             print_problems(found.problems, root)
         output.say(_summary(found), fg="red" if _failing(found.problems, strict) else "green")
         for one in found.lacking:

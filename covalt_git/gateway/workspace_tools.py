@@ -16,18 +16,18 @@ from covalt_git.git_objects import is_binary_content
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
 from covalt_git.names import BUILTIN_NAMESPACE
-from covalt_git.operations import branches, manifests
-from covalt_git.operations import workspace_edits as edits
-from covalt_git.operations import workspace_files as files
+from covalt_git.operations.chats import branches, manifests
+from covalt_git.operations.chats import workspace_edits as edits
+from covalt_git.operations.chats import workspace_files as files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.operations.chats.manifests import ManifestRow
+    from covalt_git.operations.chats.workspace_files import FileDiff
     from covalt_git.operations.context import Context
-    from covalt_git.operations.manifests import ManifestRow
     from covalt_git.operations.results import Change
-    from covalt_git.operations.workspace_files import FileDiff
 
 MOST_FILE_BYTES = 1 << 20
 """How large a file may be that a tool returns; a resource may be larger."""

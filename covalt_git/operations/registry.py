@@ -78,7 +78,7 @@ MODULES = {
     ),
     "logins": ("log_in", "list_logins", "log_out"),
     "authority": ("get_authority", "compare_authority"),
-    "chats": (
+    "chats.chats": (
         "list_chats",
         "get_chat",
         "create_chat",
@@ -91,8 +91,8 @@ MODULES = {
         "collect_all_garbage",
         "delete_chat",
     ),
-    "manifests": ("list_manifests", "get_workspace_manifest"),
-    "branches": (
+    "chats.manifests": ("list_manifests", "get_workspace_manifest"),
+    "chats.branches": (
         "list_branches",
         "create_branch",
         "switch_branch",
@@ -100,8 +100,8 @@ MODULES = {
         "delete_branch",
         "list_deleted_branches",
     ),
-    "merges": ("merge_branch", "list_conflicts", "resolve_conflict"),
-    "messages": (
+    "chats.merges": ("merge_branch", "list_conflicts", "resolve_conflict"),
+    "chats.messages": (
         "list_messages",
         "get_message",
         "add_message",
@@ -110,13 +110,13 @@ MODULES = {
         "switch_to_message",
         "continue_message",
     ),
-    "workspace_files": (
+    "chats.workspace_files": (
         "get_workspace_files",
         "get_workspace_file",
         "get_workspace_diff",
         "get_whole_diff",
     ),
-    "workspace_edits": (
+    "chats.workspace_edits": (
         "update_workspace_file",
         "delete_workspace_file",
         "upload_files",
@@ -131,7 +131,7 @@ MODULES = {
         "list_calls",
         "get_call",
     ),
-    "replays": ("replay_call",),
+    "chats.replays": ("replay_call",),
     "approvals": ("list_approvals", "get_approval", "approve_call", "deny_call"),
     "validation": ("validate", "write_baseline", "fix_files"),
 }

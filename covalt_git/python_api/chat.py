@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from covalt_git.operations import branches, calls, chats, manifests, merges, messages
-from covalt_git.operations import workspace_edits as edits
-from covalt_git.operations import workspace_files as files
+from covalt_git.operations import calls
+from covalt_git.operations.chats import branches, chats, manifests, merges, messages
+from covalt_git.operations.chats import workspace_edits as edits
+from covalt_git.operations.chats import workspace_files as files
 from covalt_git.operations.registry import Upload
 
 if TYPE_CHECKING:
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import CallError, CallStatus, RenderPlan
     from covalt_git.models.chats import Branch
     from covalt_git.operations.calls import CallAnswer
-    from covalt_git.operations.manifests import ManifestRow
-    from covalt_git.operations.merges import Merged
-    from covalt_git.operations.messages import MessageRow
+    from covalt_git.operations.chats.manifests import ManifestRow
+    from covalt_git.operations.chats.merges import Merged
+    from covalt_git.operations.chats.messages import MessageRow
+    from covalt_git.operations.chats.workspace_edits import Uploaded
+    from covalt_git.operations.chats.workspace_files import FileDiff, WorkspaceFile
     from covalt_git.operations.registry import Operation, RequestT, ResultT
-    from covalt_git.operations.workspace_edits import Uploaded
-    from covalt_git.operations.workspace_files import FileDiff, WorkspaceFile
     from covalt_git.python_api.session import Session
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import approvals, chats, tools, toolsets, validation
+from covalt_git.operations import approvals, tools, toolsets, validation
+from covalt_git.operations.chats import chats
 from covalt_git.python_api.chat import CallResult, Chat
 from covalt_git.python_api.session import Session
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
+from covalt_git.runtime import workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,7 +55,6 @@ class Session:
 
 def _end_processes() -> None:
     from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - mcp takes 0.6 s
-    from covalt_git.runtime import workers  # noqa: PLC0415 - only where a tool may have run
 
     CONNECTIONS.close()
     workers.shared().close()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.calls.background import Installing, Started
-from covalt_git.cli.progress import following
+from covalt_git.cli.terminal.progress import following
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from covalt_git.cli import history_graph
+from covalt_git.cli.terminal import history_graph
 from covalt_git.workspaces.history import layout
 
 

@@ -184,7 +184,7 @@ def test_a_batch_that_waits_for_a_chat_stops_there(root: Path) -> None:
 
 KEYS = """
 import os, signal, threading, time
-from covalt_git.cli.interrupt import cancelling
+from covalt_git.cli.terminal.interrupt import cancelling
 
 cancel = threading.Event()
 def press():
@@ -219,7 +219,7 @@ def test_what_is_pressed_again_is_passed_over_for_a_while(patience_s: str, said:
 
 def test_ctrl_c_raises_again_behind_a_call_that_was_not_cancelled() -> None:
     program = (
-        "import signal, threading; from covalt_git.cli.interrupt import cancelling\n"
+        "import signal, threading; from covalt_git.cli.terminal.interrupt import cancelling\n"
         "before = signal.getsignal(signal.SIGINT)\n"
         "with cancelling(threading.Event()):\n"
         "    assert signal.getsignal(signal.SIGINT) is not before\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.cli import main, output
+from covalt_git.cli import main
+from covalt_git.cli.terminal import output
 from covalt_git.toolsets.new_project import create_project
 
 

@@ -9,7 +9,7 @@ import sys
 
 SCRIPT = """
 import time
-from covalt_git.cli.progress_bar import Bar
+from covalt_git.cli.terminal.progress_bar import Bar
 told = Bar("reading toolsets")
 told(1, 4)
 told(2, 4)

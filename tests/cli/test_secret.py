@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from covalt_git.cli import cli, output
+from covalt_git.cli import cli
+from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
 from covalt_git.grants.grants import grant_secret
 

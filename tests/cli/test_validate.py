@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from covalt_git import yaml_text
-from covalt_git.cli import progress_bar
+from covalt_git.cli.terminal import progress_bar
 from covalt_git.problems.explain import titles
 from tests import command
 from tests.toolsets.projects import CASES, MANIFEST, REPOSITORY, put_case, put_hello

@@ -14,7 +14,7 @@ from werkzeug.exceptions import default_exceptions
 
 from covalt_git.calls.batch import BatchLine
 from covalt_git.calls.telemetry import observed
-from covalt_git.cli import json_log, output
+from covalt_git.cli.terminal import json_log, output
 from covalt_git.connections.token_store import StoredLogin
 from covalt_git.credentials.agent_tokens import AgentToken
 from covalt_git.errors import CovaltError, Problem

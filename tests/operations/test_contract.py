@@ -282,7 +282,7 @@ def words_in(words: list[str], line: list[str]) -> bool:
     ("command", "modules"),
     [
         ("tool list", {"tools"}),
-        ("chat log c1", {"manifests"}),
+        ("chat log c1", {"chats", "chats.manifests"}),
         ("validate", {"validation"}),
     ],
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, flash, render_template, request
 
-from covalt_git.operations import branches, chats, merges, workspace_edits
+from covalt_git.operations.chats import branches, chats, merges, workspace_edits
 from covalt_server.pages import layout
 from covalt_server.request_context import ask
 

@@ -10,7 +10,8 @@ from flask import Blueprint, current_app, g, render_template, request
 from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.toolset_files import STATE_FOLDER
 from covalt_git.models.toolset_state import NetworkGrant
-from covalt_git.operations import calls, workspace_files
+from covalt_git.operations import calls
+from covalt_git.operations.chats import workspace_files
 from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, markdown
@@ -19,7 +20,7 @@ from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from covalt_git.operations.calls import CallAnswer
-    from covalt_git.operations.workspace_files import WorkspaceDiff
+    from covalt_git.operations.chats.workspace_files import WorkspaceDiff
 
 pages = Blueprint("calls", __name__)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, render_template, request
 
-from covalt_git.operations import (
+from covalt_git.operations.chats import (
     branches,
     chats,
     manifests,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from covalt_git.models.chats import Branch
     from covalt_git.models.commit_record import Source
-    from covalt_git.operations.chats import ChatDetail
-    from covalt_git.operations.manifests import ManifestRow
+    from covalt_git.operations.chats.chats import ChatDetail
+    from covalt_git.operations.chats.manifests import ManifestRow
 
 
 pages = Blueprint("chats", __name__)

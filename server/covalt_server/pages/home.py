@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flask import Blueprint, render_template
 
-from covalt_git.operations import chats, toolsets
+from covalt_git.operations import toolsets
+from covalt_git.operations.chats import chats
 from covalt_server import request_context
 from covalt_server.request_context import ask
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, jsonify, render_template, request
 
 from covalt_git.json_values import canonical_json
-from covalt_git.operations import chats, tools
+from covalt_git.operations import tools
+from covalt_git.operations.chats import chats
 from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values

@@ -12,7 +12,7 @@ from flask import Blueprint, make_response, render_template, request
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_objects import EXECUTABLE, FILE, LINK
 from covalt_git.models.chats import FileChange, FileState
-from covalt_git.operations import chats, manifests, workspace_edits, workspace_files
+from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import http
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from werkzeug.wrappers import Response
 
-    from covalt_git.operations.manifests import ManifestDetail
+    from covalt_git.operations.chats.manifests import ManifestDetail
+    from covalt_git.operations.chats.workspace_files import WorkspaceFile
     from covalt_git.operations.results import Change
-    from covalt_git.operations.workspace_files import WorkspaceFile
     from covalt_git.workspaces.chats import ChatStore
     from covalt_server.render.previews import Preview
 

@@ -143,7 +143,7 @@ def test_a_deleted_chat_is_gone(api: Api) -> None:
 def test_a_chat_that_is_written_to_is_not_deleted(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covalt_git.operations.chats._BUSY_S", 0)
+    monkeypatch.setattr("covalt_git.operations.chats.chats._BUSY_S", 0)
 
     with held(api.root / "data/chats/c1", "c1", timeout_s=0, waiting=None):
         refused(api.tell("delete_chat", chat_id="c1"), 409, "chat_busy")

@@ -13,8 +13,8 @@ from pydantic import Field
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
+from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.context import Context
-from covalt_git.operations.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.registry import (
     EmptyRequest,
     File,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from covalt_git.cli import output
+from covalt_git.cli.terminal import output
 
 _BAR: Final = 20
 _PATIENCE_S: Final = 1.0

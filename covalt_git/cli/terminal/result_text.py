@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.cli import output
 from covalt_git.cli.context import ask
+from covalt_git.cli.terminal import output
 from covalt_git.errors import CovaltError
 from covalt_git.git_objects import is_binary_content
 from covalt_git.models.calls import RenderPlan
@@ -67,7 +67,7 @@ def patch(text: str) -> None:
 
 
 def _file(chat_id: str, manifest_id: str, path: str) -> None:
-    from covalt_git.operations import workspace_files  # noqa: PLC0415 - few results show a file
+    from covalt_git.operations.chats import workspace_files  # noqa: PLC0415 - few results show a file
 
     output.say(display.in_line(path), bold=True)
     try:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.calls.telemetry import under_way
-from covalt_git.cli import output
+from covalt_git.cli.terminal import output
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.errors import CovaltError
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import WorkspaceNotes
-    from covalt_git.operations.merges import WaitingConflict
+    from covalt_git.operations.chats.merges import WaitingConflict
     from covalt_git.operations.results import Change, Notes
 
 SHORT = 12

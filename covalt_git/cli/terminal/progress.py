@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.calls.background import Cancel, Follower, Installing, Started
-from covalt_git.cli import elicitation, output
-from covalt_git.cli.interrupt import cancelling
-from covalt_git.cli.progress_bar import bar
+from covalt_git.cli import elicitation
+from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal.interrupt import cancelling
+from covalt_git.cli.terminal.progress_bar import bar
 from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.runtime.python_tool import KEPT_OUTPUT
 

@@ -1,0 +1,1 @@
+"""What commands print, and how they follow long work."""

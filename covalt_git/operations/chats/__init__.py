@@ -1,0 +1,1 @@
+"""Operations on chats: their history, messages and workspaces."""
