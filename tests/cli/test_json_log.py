@@ -104,7 +104,7 @@ def test_what_a_tool_tells_on_the_way_is_a_line_that_names_its_call(root: Path) 
 
 def test_a_bug_is_a_line_with_its_traceback() -> None:
     program = (
-        "from covalt_git.cli import json_log; import threading; json_log.install(); "
+        "from covalt_git.cli.terminal import json_log; import threading; json_log.install(); "
         "thread = threading.Thread(target=lambda: 1 // 0); thread.start(); thread.join(); {}['a']"
     )
     done = subprocess.run(

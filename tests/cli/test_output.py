@@ -67,7 +67,7 @@ def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path) -> None:
 
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
 
-    assert done.stdout == "["
+    assert done.stdout == "{"
     assert done.stderr == ""
 
 
