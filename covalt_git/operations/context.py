@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self
 
 from covalt_git.access import sees_everything
 from covalt_git.errors import CovaltError
-from covalt_git.index.database import IndexUnusableError
 from covalt_git.system.fork_pool import ignore_progress
 
 if TYPE_CHECKING:
@@ -193,6 +192,8 @@ class Context:
 
     def update_index(self, chat: ChatStore) -> None:
         """Enter a chat's new commits in the index; the index is a cache, so a failure is only logged."""
+        from covalt_git.index.database import IndexUnusableError  # noqa: PLC0415 - it loads SQLite
+
         try:
             self.index().sync_chat(chat)
         except IndexUnusableError as error:

@@ -37,14 +37,6 @@ class Failure(Result):
         )
 
 
-class UngrantedServer(Result):
-    """An MCP server that may not be used: why, and the command that grants it."""
-
-    server: str
-    why: str
-    command: str
-
-
 class Change(Result):
     """One path that differs between two states; an absent side is null."""
 

@@ -15,7 +15,7 @@ from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
-from covalt_git.operations.results import UngrantedServer
+from covalt_git.operations.server_results import UngrantedServer
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps

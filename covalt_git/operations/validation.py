@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.manifests.fixes import Fixed, fix_text, fixable_files
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
-from covalt_git.operations.results import UngrantedServer
+from covalt_git.operations.server_results import UngrantedServer
 from covalt_git.problems.baseline import Known, baseline_text, compare, read_baseline, updated
 from covalt_git.system import atomic_write
 from covalt_git.text import line_diff
@@ -23,6 +22,7 @@ from covalt_git.toolsets.toolset import read_toolset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from covalt_git.manifests.fixes import Fixed
     from covalt_git.toolsets.project_files import ProjectReading
 
     Wanted = Callable[[str], bool]
@@ -200,6 +200,10 @@ def _fixable(root: Path, found: Sequence[Problem]) -> int:
 
 def _fixes(root: Path, found: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
     """Yield the path of each file that can be fixed, its text, and the fixed one."""
+    if not found:
+        return
+    from covalt_git.manifests.fixes import fix_text, fixable_files  # noqa: PLC0415 - few have any
+
     for path in fixable_files(found):
         file = root / path
         if file.is_symlink():
