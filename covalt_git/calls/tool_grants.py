@@ -30,7 +30,7 @@ class NoServerError(CovaltError):
 def check_http_grants(tool: Tool, state: ToolsetState) -> None:
     """Make sure that an HTTP tool's host was granted, and each secret that it cannot do without.
 
-    Where the host itself stands outside the project, the call finds out.
+    If the host comes from a secret or a variable, the call itself checks it.
 
     Raises:
         GrantNeededError: with the command that grants it.
@@ -51,7 +51,7 @@ def server_of(toolset: Toolset, server_id: str | None) -> McpServer:
     """Return a server that is on.
 
     Raises:
-        NoServerError: when there is none.
+        NoServerError: when the toolset has no such server that is enabled.
     """
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     found = next((one for one in servers if one.id == server_id and one.enabled), None)

@@ -48,22 +48,22 @@ def run(
     context(follower=followed.follower)
     name = "standard input" if str(file) == "-" else str(file)
     batch = ask(calls.check_batch, text=given_text(file), name=name, chat_id=chat_id)
-    told = _Told(name, batch.calls, as_json=as_json)
+    report = _BatchReport(name, batch.calls, as_json=as_json)
     with followed.running():
         for call in batch.calls:
-            told.goes_on(call)
-            followed.name = told.place(call)
+            report.show_progress(call)
+            followed.name = report.place(call)
             try:
                 answer = _made(call, followed, yes=yes)
             except CovaltError as error:
                 if followed.is_cancelled:  # before it began
                     break
-                became = told.refused(call, error)
+                became = report.refused(call, error)
             else:
-                became = told.ended(call, answer)
+                became = report.ended(call, answer)
             if followed.is_cancelled or (became in {"failed", "waiting"} and not keep_going):
                 break
-        return told.summary(stopped=followed.is_cancelled)
+        return report.summary(stopped=followed.is_cancelled)
 
 
 def _made(call: BatchedCall, followed: Followed, *, yes: bool) -> CallAnswer:
@@ -77,8 +77,8 @@ def _made(call: BatchedCall, followed: Followed, *, yes: bool) -> CallAnswer:
         output.move()
 
 
-class _Told:
-    """What is said of a batch: a line for each call, a bar at a terminal, and the sum of it all."""
+class _BatchReport:
+    """Report of a batch: a line for each call, a progress bar on a terminal, and a summary."""
 
     def __init__(self, name: str, calls: Sequence[BatchedCall], *, as_json: bool) -> None:
         self._name = name
@@ -88,16 +88,16 @@ class _Told:
         self._all_well = True
 
     def place(self, call: BatchedCall) -> str:
-        """Return where a call stands."""
+        """Return the file and line of a call."""
         return f"{self._name}:{call.line}"
 
-    def goes_on(self, call: BatchedCall) -> None:
-        """Show at a terminal how far it is."""
+    def show_progress(self, call: BatchedCall) -> None:
+        """Show the progress on a terminal."""
         done = bar(self._counts.total(), len(self._calls))
         output.move(f"{done} {call.chat_id} {call.tool_id}")
 
     def ended(self, call: BatchedCall, answer: CallAnswer) -> Became:
-        """Tell of a call that was made, now or before; return what became of it."""
+        """Report a call that was made, now or before; return its outcome."""
         well = answer.status == "success"
         if answer.status == "pending":
             became: Became = "waiting"
@@ -113,17 +113,17 @@ class _Told:
             where = f"{call.chat_id} {answer.post_manifest_id[: output.SHORT]}"
             hint = _hint(answer.error_detail.hint)
             more = [hint, f"see all of it: covalt-git chat show {where}"]
-        self._tell(call, became, error, answer.model_dump(mode="json"), well=well)
+        self._print(call, became, error, answer.model_dump(mode="json"), well=well)
         self._add(more)
         return became
 
     def refused(self, call: BatchedCall, error: CovaltError) -> Became:
-        """Tell of a call that could not be made after all; return what became of it."""
-        self._tell(call, "failed", error.message, {"refusal": error.as_json()}, well=False)
+        """Report a call that was refused; return its outcome."""
+        self._print(call, "failed", error.message, {"refusal": error.as_json()}, well=False)
         self._add([_hint(error.hint)])
         return "failed"
 
-    def _tell(
+    def _print(
         self, call: BatchedCall, became: Became, error: str, facts: JsonObject, *, well: bool
     ) -> None:
         self._counts[became] += 1
@@ -137,13 +137,13 @@ class _Told:
         output.say(text, fg=_COLOURS.get(became) if well or became != "already" else "red")
 
     def _add(self, lines: Iterable[str]) -> None:
-        """Say more of the call that was told last, to people."""
+        """Print more about the call that was reported last; not with ``--json``."""
         for line in filter(None, lines):
             if not self._as_json:
                 output.say(f"  {line}", err=True, dim=True)
 
     def summary(self, *, stopped: bool) -> int:
-        """Tell what became of them all; return the exit code."""
+        """Print the number of calls by outcome; return the exit code."""
         output.move()
         left = len(self._calls) - self._counts.total()
         counts: dict[str, int] = {

@@ -101,6 +101,6 @@ def _upload(opened: ExitStack, path: Path) -> Upload:
 
 
 def _kind(mode: int) -> str:
-    """Return what it is that is no file."""
+    """Return the kind of a file that cannot be uploaded."""
     kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
     return kinds.get(stat.S_IFMT(mode), "a device")

@@ -34,8 +34,8 @@ def fork(
 ) -> None:
     """Make a chat with the same history, which goes its own way.
 
-    It shares what is stored with CHAT and needs no room for it; nothing that becomes of one of them
-    is anything to the other.  Calls that wait for a person stay where they are.
+    Both chats share the stored objects, so a fork takes no space.  Later changes of one do not affect
+    the other.  Pending calls stay in CHAT.
     """
     made = ask(
         chats.fork_chat, chat_id=chat_id, from_manifest=manifest, new_chat_id=new_id, title=title
@@ -80,8 +80,8 @@ def import_chat(source: Path, chat_id: str | None, title: str | None, *, as_json
     """Take in a chat that was exported, or any history of git's.
 
     FILE is a bundle (covalt-git chat export, or git bundle create FILE --all), or the folder of a git
-    repository.  Every object, path and link is checked first; nothing of it is run.  Its
-    commits count as made elsewhere: the chat begins with no calls or messages of its own.
+    repository.  Every object, path and link is checked first, and no code runs.  Its commits count as
+    made elsewhere: the new chat has no calls or messages of its own.
     """
     found = ask(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
     if as_json:
@@ -153,9 +153,6 @@ def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
         output.as_json(gone)
         return
     output.say(f"deleted {chat_id}: {_lost(gone)}")
-
-
-COMMANDS = (fork, export, import_chat, gc, delete)
 
 
 def _say_lacking(paths: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ class Difference(Result):
 
 
 class RanAs(Result):
-    """Which code ran, behind which walls."""
+    """The code that ran, and the level of its sandbox."""
 
     toolset: ToolsetVersion
     sandbox: SandboxLevel | None
