@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import hypothesis
 import playwright.sync_api
 import pytest
+from flask import Flask
 
+import covalt_git
+from covalt_git.calls.background import BackgroundCalls
+from covalt_git.cli import main
 from tests.browser import Browser, find_browser, launched
 from tests.examples import examples
+from tests.gateway.clients import talk
+from tests.server.api_client import Api, make_project
+
+IN_A_BROWSER = {"browser", "chromium"}
+"""Fixtures that start Chromium: their tests have the mark ``browser``."""
 
 # A shell that runs the tests behind it has its programs ignore Ctrl-C, and they hand that on to
 # what they start: the tests press Ctrl-C.
@@ -24,6 +37,13 @@ hypothesis.settings.register_profile(
     "covalt", max_examples=examples(100), deadline=None, suppress_health_check=slow
 )
 hypothesis.settings.load_profile("covalt")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that look at pages."""
+    for item in items:
+        if IN_A_BROWSER & {*getattr(item, "fixturenames", ())}:
+            item.add_marker("browser")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,3 +65,63 @@ def chromium() -> Iterator[playwright.sync_api.Browser]:
     """The same to click in, started once a module: while it runs, this process has an event loop."""
     with playwright.sync_api.sync_playwright() as driver, launched(driver) as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def sample_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a project with the sample toolsets and no chat; not to be changed."""
+    return make_project(tmp_path_factory.mktemp("sample") / "project")
+
+
+@pytest.fixture
+def root(sample_project: Path, tmp_path: Path) -> Path:
+    """The folder of a project of this test's own; a module that wants other content overrides it."""
+    return Path(shutil.copytree(sample_project, tmp_path / "project"))
+
+
+@pytest.fixture
+def project(root: Path) -> Iterator[covalt_git.Project]:
+    """The project in ``root``, opened with the Python API."""
+    with covalt_git.open_project(root) as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(project: covalt_git.Project) -> covalt_git.Chat:
+    """A new chat, c1, of the project."""
+    return project.create_chat("c1", title="A chat")
+
+
+@pytest.fixture
+def cli(root: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Run a command in the project, in this process; return its exit status and all it printed."""
+
+    def run(*args: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["-C", str(root), *args])
+        assert isinstance(ended.value.code, int)
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out + printed.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def sample_app(sample_project: Path) -> Flask:
+    """The app of a project without roles; its two hundred routes take 40 ms to make."""
+    return Api.of(sample_project).app
+
+
+@pytest.fixture
+def api(root: Path, sample_app: Flask) -> Api:
+    """The HTTP API of the project, with one chat, c1, in which nothing has happened."""
+    sample_app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
+    made = Api(root, sample_app)
+    made.post("create_chat", chat_id="c1", title="A chat")
+    return made
+
+
+@pytest.fixture
+def mcp(root: Path) -> partial[Any]:
+    """Talk to an MCP server of the project: ``mcp(say)`` returns what ``await say(client)`` returns."""
+    return partial(talk, root)

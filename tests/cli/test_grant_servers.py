@@ -59,10 +59,10 @@ def check(root: Path) -> list[str]:
 
 
 def test_the_exact_thing_is_shown_and_is_what_is_granted(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
     assert check(root) == []
-    code, said = covalt("grant", "add", "demo", "process", "maps")
+    code, said = cli("grant", "add", "demo", "process", "maps")
 
     assert code == 0
     head, command, key, mode, file = said.splitlines()
@@ -72,7 +72,7 @@ def test_the_exact_thing_is_shown_and_is_what_is_granted(
     assert file.startswith("  file: server/main.py sha256:")
     assert check(root) == ["maps"]
 
-    assert covalt("grant", "add", "demo", "server", "far")[1] == (
+    assert cli("grant", "add", "demo", "server", "far")[1] == (
         "demo may use its MCP server far, until any of this changes:\n"
         "  address: https://example.com/mcp (streamable-http)\n"
         "  header: 'Authorization=Bearer ${MAPS_KEY}'\n"
@@ -109,27 +109,27 @@ def test_the_exact_thing_is_shown_and_is_what_is_granted(
     ],
 )  # fmt: skip
 def test_any_change_ends_just_that_and_is_told(
-    root: Path, covalt: Callable[..., tuple[int, str]], old: str, new: str, key: str, changed: str
+    root: Path, cli: Callable[..., tuple[int, str]], old: str, new: str, key: str, changed: str
 ) -> None:
-    covalt("grant", "add", "demo", "process", "maps")
-    covalt("grant", "add", "demo", "server", "far")
+    cli("grant", "add", "demo", "process", "maps")
+    cli("grant", "add", "demo", "server", "far")
     rewrite(root, old, new)
 
-    rows: list[dict[str, Any]] = json.loads(covalt("grant", "list", "--json")[1])["grants"]
+    rows: list[dict[str, Any]] = json.loads(cli("grant", "list", "--json")[1])["grants"]
     told = {row["key"]: "; ".join(row["changed"]) for row in rows}
     other = ({"process-maps", "server-far"} - {key}).pop()
     assert told == {key: changed, other: ""}
     assert {row["key"]: row["holds"] for row in rows} == {key: False, other: True}
 
-    _, said = covalt("grant", "list", "demo")
+    _, said = cli("grant", "list", "demo")
     assert all(f"demo {key}: {one}" in said for one in changed.split("; "))
     assert f"demo {other}: " not in said
 
 
 def test_a_file_of_the_program_ends_it_and_any_other_does_not(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
-    covalt("grant", "add", "demo", "process", "maps")
+    cli("grant", "add", "demo", "process", "maps")
     (root / "toolsets/demo/notes.md").write_text("x", encoding="utf-8")
     rewrite(root, 'version: "1"', 'version: "2"')
     assert check(root) == ["maps"]
@@ -137,18 +137,18 @@ def test_a_file_of_the_program_ends_it_and_any_other_does_not(
     rewrite(root, "x = 1", "x = 2", "server/main.py")
     (root / "toolsets/demo/server/lib.py").write_text("y = 1\n", encoding="utf-8")
     assert check(root) == []
-    _, said = covalt("grant", "list")
+    _, said = cli("grant", "list")
     assert "demo process-maps: server/lib.py is new\n" in said
     assert "demo process-maps: server/main.py has changed\n" in said
 
-    covalt("grant", "add", "demo", "process", "maps")
+    cli("grant", "add", "demo", "process", "maps")
     assert check(root) == ["maps"]
 
 
 def test_words_of_a_state_file_that_are_not_those_of_its_digest_grant_nothing(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
-    covalt("grant", "add", "demo", "process", "maps")
+    cli("grant", "add", "demo", "process", "maps")
     state = root / "toolsets/state/demo.yaml"
     text = state.read_text(encoding="utf-8")
     state.write_text(text.replace("server/main.py\n", "harmless.py\n"), encoding="utf-8")
@@ -156,12 +156,12 @@ def test_words_of_a_state_file_that_are_not_those_of_its_digest_grant_nothing(
     assert check(root) == []
     assert (
         "the command was python harmless.py, and is python server/main.py"
-        in covalt("grant", "list")[1]
+        in cli("grant", "list")[1]
     )
 
 
 def test_what_lacks_a_grant_is_said_where_people_look(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
     maps = "the toolset 'demo' may not start python server/main.py"
     far = "the toolset 'demo' may not use the MCP server at https://example.com/mcp"
@@ -169,34 +169,34 @@ def test_what_lacks_a_grant_is_said_where_people_look(
         {"server": "maps", "why": maps, "command": "covalt-git grant add demo process maps"},
         {"server": "far", "why": far, "command": "covalt-git grant add demo server far"},
     ]
-    assert json.loads(covalt("validate", "--json")[1])["lacking"] == wanted
-    assert json.loads(covalt("toolset", "show", "demo", "--json")[1])["lacking"] == wanted
-    code, said = covalt("validate", "--strict")
+    assert json.loads(cli("validate", "--json")[1])["lacking"] == wanted
+    assert json.loads(cli("toolset", "show", "demo", "--json")[1])["lacking"] == wanted
+    code, said = cli("validate", "--strict")
     assert code == 0
     assert f"not granted: {maps}\n  hint: covalt-git grant add demo process maps\n" in said
 
-    covalt("grant", "add", "demo", "server", "far")
-    covalt("grant", "add", "demo", "process", "maps")
+    cli("grant", "add", "demo", "server", "far")
+    cli("grant", "add", "demo", "process", "maps")
     rewrite(root, "x = 1", "x = 2", "server/main.py")
-    said = covalt("toolset", "show", "demo")[1]
+    said = cli("toolset", "show", "demo")[1]
     assert f"not granted: {maps}; it has changed since that was granted\n" in said
     assert far not in said
-    covalt("toolset", "disable", "demo")
-    assert "not granted" not in covalt("validate")[1]
+    cli("toolset", "disable", "demo")
+    assert "not granted" not in cli("validate")[1]
 
 
 def test_both_are_taken_back_and_leave_no_file(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
-    covalt("grant", "add", "demo", "process", "maps")
-    covalt("grant", "add", "demo", "server", "far")
+    cli("grant", "add", "demo", "process", "maps")
+    cli("grant", "add", "demo", "server", "far")
 
-    assert covalt("grant", "revoke", "demo", "process", "maps") == (
+    assert cli("grant", "revoke", "demo", "process", "maps") == (
         0,
         "demo has lost process-maps\n",
     )
     assert check(root) == ["far"]
-    assert covalt("grant", "revoke", "demo", "server", "far") == (0, "demo has lost server-far\n")
+    assert cli("grant", "revoke", "demo", "server", "far") == (0, "demo has lost server-far\n")
     assert check(root) == []
     assert not (root / "toolsets/state/demo.yaml").exists()
 
@@ -210,9 +210,9 @@ def test_both_are_taken_back_and_leave_no_file(
     ],
 )  # fmt: skip
 def test_what_cannot_be_granted_is_refused_and_nothing_is_written(
-    root: Path, covalt: Callable[..., tuple[int, str]], args: list[str], said: str
+    root: Path, cli: Callable[..., tuple[int, str]], args: list[str], said: str
 ) -> None:
-    code, told = covalt("grant", "add", "demo", *args)
+    code, told = cli("grant", "add", "demo", *args)
 
     assert code == 1
     assert said in told
@@ -220,14 +220,14 @@ def test_what_cannot_be_granted_is_refused_and_nothing_is_written(
 
 
 def test_hostile_words_of_a_command_are_shown_and_not_obeyed(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
     hostile = r'"\e[2K\rls", "a\nfile: good.py", "x; rm -rf /"'
     rewrite(root, "args: [server/main.py]", f"args: [{hostile}]")
 
     shown = r"""python '\u{1b}[2K\u{d}ls' 'a\u{a}file: good.py' 'x; rm -rf /'"""
-    assert f"  command: {shown}\n" in covalt("grant", "add", "demo", "process", "maps")[1]
-    assert shown in covalt("grant", "list")[1]
+    assert f"  command: {shown}\n" in cli("grant", "add", "demo", "process", "maps")[1]
+    assert shown in cli("grant", "list")[1]
     rewrite(root, "rm -rf", "rm -fr")
-    assert f"the command was {shown}, and is " in covalt("grant", "list")[1]
-    assert r"'x; rm -fr /'" in covalt("toolset", "show", "demo")[1]
+    assert f"the command was {shown}, and is " in cli("grant", "list")[1]
+    assert r"'x; rm -fr /'" in cli("toolset", "show", "demo")[1]

@@ -21,18 +21,18 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("command", "spelling"), REPLACEMENTS)
 def test_a_removed_spelling_names_its_replacement(
-    covalt: Callable[..., tuple[int, str]], command: str, spelling: str
+    cli: Callable[..., tuple[int, str]], command: str, spelling: str
 ) -> None:
-    status, printed = covalt(*command.split(), *spelling.split())
+    status, printed = cli(*command.split(), *spelling.split())
 
     assert status == 2
     assert f"Error: {spelling} was removed: {REPLACEMENTS[command, spelling]}" in printed
 
 
 def test_an_option_that_never_existed_is_not_reported_as_removed(
-    covalt: Callable[..., tuple[int, str]],
+    cli: Callable[..., tuple[int, str]],
 ) -> None:
-    status, printed = covalt("tool", "schema", "--exactly")
+    status, printed = cli("tool", "schema", "--exactly")
 
     assert status == 2
     assert "No such option '--exactly'" in printed

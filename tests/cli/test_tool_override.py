@@ -29,11 +29,11 @@ def local(root: Path, name: str = "web") -> dict[str, Any]:
 
 
 def test_everything_can_be_said_in_one_command_and_taken_back(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
     config = '{"content": "$return"}'
     said = ["--name", "Ours", "--description", "", "--renderer", "document", "--renderer-config"]
-    covalt("tool", "override", "demo:web", *said, config, "--no-confirm", "--disable")
+    cli("tool", "override", "demo:web", *said, config, "--no-confirm", "--disable")
     everything = {
         "name_override": "Ours",
         "description_override": "",
@@ -44,27 +44,27 @@ def test_everything_can_be_said_in_one_command_and_taken_back(
     }
     assert local(root) == everything
 
-    covalt("tool", "override", "demo:web", "--clear", "renderer", "enabled", "--confirm")
+    cli("tool", "override", "demo:web", "--clear", "renderer", "enabled", "--confirm")
     left = {"name_override": "Ours", "description_override": "", "requires_confirmation": True}
     assert local(root) == left
-    code, told = covalt("tool", "override", "demo:web", "--clear", "--json")
+    code, told = cli("tool", "override", "demo:web", "--clear", "--json")
     assert code == 0
     assert json.loads(told)["changed"] is True
     assert not (root / "toolsets/state/demo.yaml").exists()
 
 
-def test_without_options_it_tells_who_says_what(covalt: Callable[..., tuple[int, str]]) -> None:
-    assert covalt("tool", "override", "demo:plain") == (0, "nothing of demo:plain is overridden\n")
-    covalt("tool", "override", "demo:web", "--name", "Ours \x1b[2K", "--disable")
+def test_without_options_it_tells_who_says_what(cli: Callable[..., tuple[int, str]]) -> None:
+    assert cli("tool", "override", "demo:plain") == (0, "nothing of demo:plain is overridden\n")
+    cli("tool", "override", "demo:web", "--name", "Ours \x1b[2K", "--disable")
 
-    _, said = covalt("tool", "override", "demo:web")
+    _, said = cli("tool", "override", "demo:web")
     rows = {line.split()[0]: line for line in said.splitlines()}
     assert rows["FIELD"] == "FIELD            THIS PROJECT    ITS TOOLSET"
     assert rows["name"] == "name             Ours \\u{1b}[2K  Theirs"
     assert rows["enabled"].split() == ["enabled", "false", "true"]
     assert rows["renderer"].split() == ["renderer", "-", "code"]
 
-    told = json.loads(covalt("tool", "override", "demo:web", "--json")[1])
+    told = json.loads(cli("tool", "override", "demo:web", "--json")[1])
     ours = {field: value for field, value in told["project"].items() if value is not None}
     assert ours == {"name_override": "Ours \x1b[2K", "enabled": False}
     assert told["toolset"]["name_override"] == "Theirs"
@@ -72,33 +72,33 @@ def test_without_options_it_tells_who_says_what(covalt: Callable[..., tuple[int,
 
 
 def test_show_tells_which_values_are_of_this_project(
-    covalt: Callable[..., tuple[int, str]],
+    cli: Callable[..., tuple[int, str]],
 ) -> None:
-    assert "of this project" not in covalt("tool", "show", "demo:web")[1]
-    covalt("tool", "override", "demo:web", "--name", "Ours", "--no-confirm")
+    assert "of this project" not in cli("tool", "show", "demo:web")[1]
+    cli("tool", "override", "demo:web", "--name", "Ours", "--no-confirm")
 
-    assert "\nof this project: name, confirm\n" in covalt("tool", "show", "demo:web")[1]
-    shown = json.loads(covalt("tool", "show", "demo:web", "--json")[1])
+    assert "\nof this project: name, confirm\n" in cli("tool", "show", "demo:web")[1]
+    shown = json.loads(cli("tool", "show", "demo:web", "--json")[1])
     assert (shown["local"]["name_override"], shown["local"]["renderer"]) == ("Ours", None)
 
 
 def test_enable_and_disable_are_short_for_it_and_lists_follow(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
-    covalt("tool", "disable", "demo:web")
-    covalt("tool", "enable", "demo:off")
+    cli("tool", "disable", "demo:web")
+    cli("tool", "enable", "demo:off")
 
-    (group,) = json.loads(covalt("tool", "list", "--json")[1])["groups"]
+    (group,) = json.loads(cli("tool", "list", "--json")[1])["groups"]
     on = {one["tool_id"]: one["enabled"] for one in group["tools"]}
     assert on == {"demo:off": True, "demo:plain": True, "demo:web": False}
-    assert "demo:web was so already" in covalt("tool", "override", "demo:web", "--disable")[1]
-    covalt("tool", "enable", "demo:web")
+    assert "demo:web was so already" in cli("tool", "override", "demo:web", "--disable")[1]
+    cli("tool", "enable", "demo:web")
     assert local(root) == {}
 
 
-def test_a_warning_about_what_was_written_is_shown(covalt: Callable[..., tuple[int, str]]) -> None:
+def test_a_warning_about_what_was_written_is_shown(cli: Callable[..., tuple[int, str]]) -> None:
     config = '{"content": "$args.town"}'
-    code, said = covalt("tool", "override", "demo:web", "--renderer-config", config)
+    code, said = cli("tool", "override", "demo:web", "--renderer-config", config)
 
     assert code == 0
     assert "warning: overrides.web.renderer_config.content: $args.town stands for nothing" in said
@@ -119,9 +119,9 @@ def test_a_warning_about_what_was_written_is_shown(covalt: Callable[..., tuple[i
     ],
 )  # fmt: skip
 def test_what_cannot_be_said_is_refused_and_nothing_is_written(
-    root: Path, covalt: Callable[..., tuple[int, str]], args: list[str], code: int, said: str
+    root: Path, cli: Callable[..., tuple[int, str]], args: list[str], code: int, said: str
 ) -> None:
-    found = covalt("tool", "override", *args)
+    found = cli("tool", "override", *args)
 
     assert found[0] == code
     assert said in found[1]
@@ -129,17 +129,17 @@ def test_what_cannot_be_said_is_refused_and_nothing_is_written(
 
 
 def test_only_who_may_do_everything_changes_tools_and_what_is_hidden_has_no_overrides(
-    root: Path, covalt: Callable[..., tuple[int, str]]
+    root: Path, cli: Callable[..., tuple[int, str]]
 ) -> None:
     roles = 'roles: {maker: {allow: ["demo.web"]}, owner: {admin: true}}\n'
     (root / "covalt.yaml").write_text(f"version: 1\n{roles}", encoding="utf-8")
     refused = (1, "your role may not change tools\n  hint: a role with admin: true may\n")
 
-    assert covalt("--role", "maker", "tool", "override", "demo:web", "--no-confirm") == refused
-    assert covalt("--role", "maker", "tool", "enable", "demo:off") == refused
-    assert covalt("--role", "maker", "tool", "disable", "demo:none") == refused
+    assert cli("--role", "maker", "tool", "override", "demo:web", "--no-confirm") == refused
+    assert cli("--role", "maker", "tool", "enable", "demo:off") == refused
+    assert cli("--role", "maker", "tool", "disable", "demo:none") == refused
     assert not (root / "toolsets/state").exists()
-    assert covalt("--role", "maker", "tool", "override", "demo:web")[0] == 0
-    hidden = covalt("--role", "maker", "tool", "override", "demo:off")[1]
+    assert cli("--role", "maker", "tool", "override", "demo:web")[0] == 0
+    hidden = cli("--role", "maker", "tool", "override", "demo:off")[1]
     assert hidden.startswith("no tool 'demo:off'\n")
-    assert covalt("--role", "owner", "tool", "disable", "demo:web")[0] == 0
+    assert cli("--role", "owner", "tool", "disable", "demo:web")[0] == 0

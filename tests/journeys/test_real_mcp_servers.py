@@ -30,6 +30,8 @@ from tests.browser import missing
 from tests.command import run
 from tests.connections.test_connection import processes, until
 
+pytestmark = pytest.mark.servers
+
 SERVERS = Path(sys.prefix) / "servers"
 NODE = SERVERS / "node_modules" / ".bin"
 PYTHON = SERVERS / "python" / "bin"

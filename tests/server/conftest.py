@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +11,7 @@ from jinja2 import BytecodeCache
 from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from covalt_git.calls.background import BackgroundCalls
 from tests.browser import console_errors
-from tests.server.api_client import Api, make_project
 from tests.server.live import Live, live
 
 
@@ -43,24 +40,6 @@ def context(chromium: Browser) -> Iterator[BrowserContext]:
     context.close()
 
 
-@pytest.fixture(scope="session")
-def sample_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with the sample toolsets and no chat; not to be changed."""
-    return make_project(tmp_path_factory.mktemp("server") / "sample")
-
-
-@pytest.fixture
-def root(sample_project: Path, tmp_path: Path) -> Path:
-    """A project with the sample toolsets and no chat."""
-    return Path(shutil.copytree(sample_project, tmp_path / "project"))
-
-
-@pytest.fixture(scope="session")
-def sample_app(sample_project: Path) -> Flask:
-    """The app of a project without roles; its two hundred routes take 40 ms to make."""
-    return Api.of(sample_project).app
-
-
 @pytest.fixture
 def served(root: Path) -> Iterator[Live]:
     """The pages of the project, on a port of their own; some modules have more in it."""
@@ -76,12 +55,3 @@ def page(context: BrowserContext, served: Live) -> Iterator[Page]:
     page.goto(served.door)
     yield page
     assert errors == []
-
-
-@pytest.fixture
-def api(root: Path, sample_app: Flask) -> Api:
-    """The API of a project with one chat, c1, in which nothing has happened."""
-    sample_app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
-    made = Api(root, sample_app)
-    made.post("create_chat", chat_id="c1", title="A chat")
-    return made
