@@ -18,10 +18,10 @@ from flask import Flask
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
+from tests.api_client import Api, make_project
 from tests.browser import Browser, find_browser, launched
 from tests.examples import examples
-from tests.gateway.clients import talk
-from tests.server.api_client import Api, make_project
+from tests.mcp_client import talk
 
 IN_A_BROWSER = {"browser", "chromium"}
 """Fixtures that start Chromium: their tests have the mark ``browser``."""

@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 
 from covalt_git.project import Project
 from tests.command import run
-from tests.gateway.clients import REPOSITORY, make_project
+from tests.mcp_client import REPOSITORY, make_project
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.project import Project
 from tests.command import run
-from tests.gateway.clients import make_project
+from tests.mcp_client import make_project
 
 Covalt = Callable[..., tuple[int, str]]
 

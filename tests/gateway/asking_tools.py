@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_types as types
 
-from tests.gateway.clients import add_toolset, make_project
+from tests.mcp_client import add_toolset, make_project
 
 MANIFEST = """\
 id: quiz

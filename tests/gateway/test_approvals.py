@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
 from covalt_git.serving.server_registry import announced
-from tests.gateway.clients import eras, make_project, over_stdio, talk
+from tests.mcp_client import eras, make_project, over_stdio, talk
 
 ARGS = {"path": "a.txt", "content": "hi"}
 PAGES = "http://127.0.0.1:1/approvals/"

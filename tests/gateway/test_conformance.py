@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.toolsets.toolset import read_toolset
-from tests.gateway.clients import REPOSITORY, eras, make_project, talk, text
+from tests.mcp_client import REPOSITORY, eras, make_project, talk, text
 
 FIXTURES = REPOSITORY / "fixtures" / "toolsets"
 

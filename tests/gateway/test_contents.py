@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from covalt_git.gateway import results
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, add_toolset, eras, make_project, talk, text
+from tests.mcp_client import ERAS, add_toolset, eras, make_project, talk, text
 
 MANIFEST = """\
 id: show

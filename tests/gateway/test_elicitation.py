@@ -13,7 +13,7 @@ from mcp import Client, MCPError
 
 from covalt_git.project import Project
 from tests.gateway.asking_tools import ANSWERS, Person, accept, make_asking_project
-from tests.gateway.clients import eras, over_stdio, talk, text
+from tests.mcp_client import eras, over_stdio, talk, text
 
 
 @pytest.fixture

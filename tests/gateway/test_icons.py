@@ -12,7 +12,7 @@ from mcp import Client
 from covalt_git.gateway.tool_listing import described
 from covalt_git.models.tool import Tool
 from covalt_git.toolsets.new_project import create_project
-from tests.gateway.clients import ERAS, REPOSITORY, talk
+from tests.mcp_client import ERAS, REPOSITORY, talk
 
 ICON = REPOSITORY / "toolsets" / "data-lab" / "assets" / "icon.png"
 

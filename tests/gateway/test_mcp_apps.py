@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError
 
-from tests.gateway.clients import add_toolset, eras, make_project, talk
+from tests.mcp_client import add_toolset, eras, make_project, talk
 
 MANIFEST = """\
 id: pages

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, FrameLocator, Page
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets.new_project import create_project
 from tests.browser import DRAWN
-from tests.gateway.clients import add_toolset, talk
+from tests.mcp_client import add_toolset, talk
 from tests.server.outside import Outside
 
 DARK = "() => matchMedia('(prefers-color-scheme: dark)').matches"

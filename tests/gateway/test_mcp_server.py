@@ -11,7 +11,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import (
+from tests.mcp_client import (
     ERAS,
     MANIFEST,
     ToolNews,

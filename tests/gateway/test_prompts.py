@@ -16,7 +16,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from tests.gateway.clients import ERAS, add_toolset, command, eras, make_project, talk
+from tests.mcp_client import ERAS, add_toolset, command, eras, make_project, talk
 
 PNG = b"\x89PNG\r\n\x1a\n"
 GUIDE = """\

@@ -12,7 +12,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import eras, make_project, talk
+from tests.mcp_client import eras, make_project, talk
 
 
 @pytest.fixture

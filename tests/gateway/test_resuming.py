@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.project import Project
-from tests.gateway.clients import CONFIG, eras, make_project, talk, text
+from tests.mcp_client import CONFIG, eras, make_project, talk, text
 
 ARGS = {"path": "a.txt", "content": "hi"}
 

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import eras, make_project, talk, text
+from tests.mcp_client import eras, make_project, talk, text
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from mcp import Client, MCPError
 
 from covalt_git.project import Project
-from tests.gateway.clients import add_toolset, eras, make_project, talk
+from tests.mcp_client import add_toolset, eras, make_project, talk
 
 MANIFEST = """\
 id: pages

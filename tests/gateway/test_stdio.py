@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.project import Project
-from tests.gateway.clients import ERAS, command, make_project, over_stdio, talk, text
+from tests.mcp_client import ERAS, command, make_project, over_stdio, talk, text
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from mcp import Client, MCPError
 
 from covalt_git.project import Project
 from tests.command import run
-from tests.gateway.clients import CONFIG, eras, make_project, talk, text
+from tests.mcp_client import CONFIG, eras, make_project, talk, text
 
 Said = Callable[[Client], Awaitable[Any]]
 NAMES = [

@@ -16,7 +16,7 @@ import pytest
 from covalt_git.operations import tokens, toolset_imports
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
-from tests.server.api_client import Api, configure, make_project
+from tests.api_client import Api, configure, make_project
 
 CONFIG = """\
 default_role: admin

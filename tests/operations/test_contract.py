@@ -44,8 +44,8 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import MODULES, Operation, find
 from covalt_git.project import Project
 from covalt_server.api.http import method
+from tests.api_client import BEARER, HOME, Api, form_file, refused
 from tests.operations.conftest import comparable
-from tests.server.api_client import BEARER, HOME, Api, form_file, refused
 
 CASES: dict[str, dict[str, Any]] = {
     name: case

@@ -9,7 +9,7 @@ import pytest
 
 from covalt_git import Chat, CovaltError, open_project
 from covalt_git.names import new_id
-from tests.server.api_client import make_project
+from tests.api_client import make_project
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from covalt_git import open_project
-from tests.server.api_client import make_project
+from tests.api_client import make_project
 
 APP = Path(__file__).parents[2] / "examples" / "embed_flask" / "app.py"
 

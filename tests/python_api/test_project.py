@@ -13,7 +13,7 @@ import pytest
 import covalt_git
 from covalt_git import CovaltError, Project, open_project
 from covalt_git.python_api.chat import CallResult
-from tests.server.api_client import configure, make_project
+from tests.api_client import configure, make_project
 
 ASKS = 'approvals:\n  - {pattern: "app-builder.edit_file", require: true}\n'
 

@@ -22,8 +22,8 @@ from covalt_git.render.plan import plan
 from covalt_git.runtime import sandbox
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_toolset import InvalidToolArguments, describe, invoke, set_context
+from tests.api_client import BEARER, HOME, Api, make_project
 from tests.browser import Browser, launched
-from tests.server.api_client import BEARER, HOME, Api, make_project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,7 +15,7 @@ import pytest
 
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import MIN_BYTES_PER_S
-from tests.gateway.clients import make_project
+from tests.mcp_client import make_project
 from tests.serving.http_clients import TOKEN, served
 from tests.serving.serving_app import PATIENCE_S, Running, running
 

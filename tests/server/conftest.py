@@ -12,7 +12,7 @@ from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser import console_errors
-from tests.server.live import Live, live
+from tests.live_server import Live, live
 
 
 class Compiled(BytecodeCache):

@@ -7,9 +7,9 @@ import base64
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.api_client import Api
+from tests.live_server import Live
 from tests.server.api.test_bundles import DEMO
-from tests.server.api_client import Api
-from tests.server.live import Live
 
 
 def drop(page: Page, name: str, content: bytes) -> None:

@@ -18,8 +18,8 @@ from covalt_git.cli import cli
 from covalt_git.text import display
 from covalt_server.pages import layout
 from tests import command
-from tests.server.api_client import Api
-from tests.server.live import Live
+from tests.api_client import Api
+from tests.live_server import Live
 from tests.server.visitor import Visitor
 
 HIDDEN = {"control", "line-break", "bidi", "invisible", "blank"}

@@ -20,7 +20,7 @@ from covalt_git.models.calls import SandboxLevel
 from covalt_git.names import new_id
 from covalt_git.project import Project
 from covalt_git.runtime.workers import shared
-from tests.server.api_client import BEARER, HOME, Api, make_project
+from tests.api_client import BEARER, HOME, Api, make_project
 from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")

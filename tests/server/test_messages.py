@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api_client import BEARER, HOME, PORT, Api
+from tests.api_client import BEARER, HOME, PORT, Api
 
 SENT = {"base_url": HOME, "headers": BEARER}
 

@@ -14,7 +14,7 @@ from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.server.api_client import BEARER, HOME, PORT, TOKEN, Api, configure, refused
+from tests.api_client import BEARER, HOME, PORT, TOKEN, Api, configure, refused
 
 if TYPE_CHECKING:
     from werkzeug.test import TestResponse

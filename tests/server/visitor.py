@@ -12,7 +12,7 @@ from flask import Flask
 from werkzeug.test import TestResponse
 
 from covalt_server.app import create_app
-from tests.server.api_client import HOME, PORT, TOKEN
+from tests.api_client import HOME, PORT, TOKEN
 
 _UNSEEN = {"script", "style", "title", "head"}
 _EMPTY = {"input", "meta", "link", "img", "br", "hr", "path", "circle", "line", "use"}

@@ -16,7 +16,7 @@ from mcp.client.auth.utils import extract_resource_metadata_from_www_auth
 
 from covalt_git.project import Project
 from tests.gateway.asking_tools import Person, accept, make_asking_project
-from tests.gateway.clients import ERAS, ToolNews, add_toolset, eras, listening, make_project, text
+from tests.mcp_client import ERAS, ToolNews, add_toolset, eras, listening, make_project, text
 from tests.serving.http_clients import TOKEN, names, served, talk
 
 

@@ -24,7 +24,7 @@ from covalt_git.workspaces.deleting import delete
 from covalt_server.app import create_app
 from tests.command import run
 from tests.gateway.asking_tools import make_asking_project
-from tests.gateway.clients import CONFIG, ERAS, eras, listening, make_project, text
+from tests.mcp_client import CONFIG, ERAS, eras, listening, make_project, text
 from tests.serving.http_clients import TOKEN, names, say, served, talk
 
 MODERN = ERAS[0]

@@ -33,7 +33,7 @@ from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process, grant_server
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from tests.gateway.clients import ERAS, REPOSITORY, command
+from tests.mcp_client import ERAS, REPOSITORY, command
 from tests.stress.stores import check_sound, scratch
 from tests.taking_servers import take
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.grants.grants import grant_process
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from tests.gateway.clients import REPOSITORY, command, talk, text
+from tests.mcp_client import REPOSITORY, command, talk, text
 from tests.stress.stores import scratch
 from tests.taking_servers import take
 

@@ -9,7 +9,7 @@ import pytest
 
 from covalt_git.project import Project
 from covalt_git.toolsets.icons import MAX_ICON_BYTES, data_address, why_no_icon
-from tests.gateway.clients import add_toolset, make_project
+from tests.mcp_client import add_toolset, make_project
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

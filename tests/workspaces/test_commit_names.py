@@ -15,8 +15,8 @@ from covalt_git.workspaces import messages
 from covalt_git.workspaces.chats import ChatStore
 from covalt_git.workspaces.commit_names import resolve
 from covalt_git.workspaces.writing import writing
+from tests.api_client import Api
 from tests.calls.conftest import World, world
-from tests.server.api_client import Api
 
 if TYPE_CHECKING:
     from collections.abc import Callable

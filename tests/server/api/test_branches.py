@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api_client import Api, configure, refused
+from tests.api_client import Api, configure, refused
 
 
 def names(api: Api) -> list[str]:

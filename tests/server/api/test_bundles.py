@@ -15,9 +15,9 @@ from werkzeug.test import EnvironBuilder, TestResponse, run_wsgi_app
 
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
 from covalt_git.operations import toolset_imports
+from tests.api_client import BEARER, HOME, Api, answered, configure, form_file, refused
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.installs.test_uninstall import commit
-from tests.server.api_client import BEARER, HOME, Api, answered, configure, form_file, refused
 
 MANIFEST = b"""\
 id: demo

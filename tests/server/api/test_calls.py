@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from covalt_git.models.calls import ToolCall
 from covalt_git.names import new_id
-from tests.server.api_client import BEARER, HOME, Api, configure, refused
+from tests.api_client import BEARER, HOME, Api, configure, refused
 from tests.workspaces.stores import git
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.workspaces.locking import held
-from tests.server.api_client import Api, answered, form_file, refused
+from tests.api_client import Api, answered, form_file, refused
 from tests.workspaces.stores import git, run_git
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api_client import NO_NOTES, Api, answered, configure, refused
+from tests.api_client import NO_NOTES, Api, answered, configure, refused
 from tests.workspaces.stores import git, loose
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.api_client import Api, answered, configure, form_file, refused
 from tests.server.api.test_bundles import DEMO
-from tests.server.api_client import Api, answered, configure, form_file, refused
 
 if TYPE_CHECKING:
     from pathlib import Path

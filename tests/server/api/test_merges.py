@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.api_client import Api, configure, refused
+from tests.api_client import Api, configure, refused
 
 
 @pytest.fixture

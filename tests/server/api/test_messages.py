@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api_client import NO_NOTES, Api, refused
+from tests.api_client import NO_NOTES, Api, refused
 from tests.workspaces.stores import git
 
 

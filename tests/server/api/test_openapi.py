@@ -29,7 +29,7 @@ from covalt_git.json_values import json_schema
 from covalt_server.api.http import method
 from covalt_server.api.openapi import path_of
 from covalt_server.app import OPERATIONS
-from tests.server.api_client import BEARER, HOME, Api
+from tests.api_client import BEARER, HOME, Api
 
 EXAMPLES = int(os.environ.get("COVALT_API_EXAMPLES", "8"))
 CHECKS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.server.api_client import Api, configure, refused
+from tests.api_client import Api, configure, refused
 
 
 def test_a_tool_is_changed_for_this_project_and_back(api: Api) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.server.api_client import BEARER, HOME, Api, refused
+from tests.api_client import BEARER, HOME, Api, refused
 from tests.sources.test_refresh import LIST, READ, READ_FILE, WIPE, lock_text, offer
 from tests.sources.test_refresh import root as granted_root
 

@@ -24,8 +24,8 @@ from covalt_git.names import new_id
 from covalt_git.runtime import awaited_call
 from covalt_server.api import call_streams
 from covalt_server.api.call_streams import CallStream, Followed
+from tests.api_client import BEARER, HOME, Api, configure, refused
 from tests.server.api.test_toolsets import FORECAST, write
-from tests.server.api_client import BEARER, HOME, Api, configure, refused
 
 SLOW = """\
 id: slow

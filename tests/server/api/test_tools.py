@@ -8,8 +8,8 @@ import pytest
 
 from covalt_git.runtime import sandbox
 from covalt_git.toolsets.toolset import read_toolset
+from tests.api_client import Api, configure, refused
 from tests.server.api.test_toolsets import FORECAST, ROLES, write
-from tests.server.api_client import Api, configure, refused
 
 WHEN = 'granted_at: "2026-11-20T17:24:00Z", granted_by: local'
 

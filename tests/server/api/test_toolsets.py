@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.grants.grants import grant_process, grant_server
-from tests.server.api_client import HOME, Api, configure, refused
+from tests.api_client import HOME, Api, configure, refused
 
 FORECAST = """\
 manifest_version: "1"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from covalt_git.git_objects import blob_id
-from tests.server.api_client import BEARER, HOME, NO_NOTES, Api, answered, form_file, refused
+from tests.api_client import BEARER, HOME, NO_NOTES, Api, answered, form_file, refused
 from tests.workspaces.stores import git, put
 
 PNG = base64.b64decode(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.server.api_client import Api
-from tests.server.live import Live, live
+from tests.api_client import Api
+from tests.live_server import Live, live
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.server import faces
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.workspaces.chats import ChatStore
-from tests.server.api_client import BEARER, TOKEN, Api
+from tests.api_client import BEARER, TOKEN, Api
 
 PATIENCE_S = 60
 FETCH = "git-upload-pack"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.git_objects.pkt_lines import DELIMITER, FLUSH, line
-from tests.server.api_client import TOKEN, Api, configure
+from tests.api_client import TOKEN, Api, configure
 from tests.server.git.git_served import (
     FETCH,
     NONE,

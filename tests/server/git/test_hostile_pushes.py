@@ -17,7 +17,7 @@ import pytest
 
 from covalt_git.git_objects.pkt_lines import FLUSH, line
 from covalt_git.workspaces import pushing
-from tests.server.api_client import Api
+from tests.api_client import Api
 from tests.server.git.git_served import (
     NONE,
     PUSH,

@@ -19,8 +19,8 @@ from covalt_git.git_objects.pkt_lines import FLUSH, line
 from covalt_git.git_objects.receive_pack import Command, PushRequest
 from covalt_git.workspaces import pushing
 from covalt_git.workspaces.writing import writing
-from tests.server.api_client import TOKEN, Api, configure
-from tests.server.api_client import refused as api_refused
+from tests.api_client import TOKEN, Api, configure
+from tests.api_client import refused as api_refused
 from tests.server.git.git_served import (
     FETCH,
     NONE,

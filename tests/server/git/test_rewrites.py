@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.api_client import Api, answered, form_file
+from tests.api_client import Api, answered, form_file
 from tests.server.git.git_served import GitServed, chat_with_files, git, git_served
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.api_client import Api
+from tests.api_client import Api
 from tests.server.visitor import Page, Visitor
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.api_client import PORT, Api
+from tests.api_client import PORT, Api
 from tests.server.visitor import Page, Visitor
 
 MANIFEST = """\

@@ -8,7 +8,7 @@ import pytest
 
 from covalt_git.project import Project
 from covalt_git.workspaces.writing import writing
-from tests.server.api_client import Api, configure
+from tests.api_client import Api, configure
 from tests.server.visitor import Page, Visitor
 from tests.workspaces.stores import open_chats
 

@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from covalt_git.names import new_id
+from tests.api_client import Api, refused
+from tests.live_server import Live, live
 from tests.server.api.test_streams import coming, events, follow, names, resume, until
 from tests.server.api.test_toolsets import write
-from tests.server.api_client import Api, refused
-from tests.server.live import Live, live
 from tests.server.visitor import Visitor
 
 QUIZ = """\

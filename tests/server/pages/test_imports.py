@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 from werkzeug.datastructures import FileStorage
 
+from tests.api_client import BEARER, HOME, Api, configure, form_file
 from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.installs.test_uninstall import commit
 from tests.server.api.test_bundles import DEMO, MANIFEST, below
 from tests.server.api.test_grants import LOOK, look_toolset
-from tests.server.api_client import BEARER, HOME, Api, configure, form_file
 from tests.server.outside import Outside
 from tests.server.visitor import Page, Visitor
 from tests.ssh_keys import Key, make_key

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext
 
+from tests.api_client import Api, configure
 from tests.browser import console_errors
-from tests.server.api_client import Api, configure
-from tests.server.live import live
+from tests.live_server import live
 from tests.server.visitor import Visitor
 
 

@@ -24,9 +24,9 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_git.render.inject_data import inject
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, artifact_page
+from tests.api_client import Api, make_project
 from tests.browser import launched
-from tests.server.api_client import Api, make_project
-from tests.server.live import live
+from tests.live_server import live
 from tests.server.outside import Outside
 
 SHARED = Path(__file__).resolve().parents[3] / ".." / "shared"

@@ -19,8 +19,8 @@ from covalt_server.render.artifacts import (
     artifact_page,
     artifact_source,
 )
-from tests.server.api_client import BEARER, HOME, Api, refused
-from tests.server.live import live
+from tests.api_client import BEARER, HOME, Api, refused
+from tests.live_server import live
 
 IN_A_FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"}
 CHART = Path(__file__).parents[3] / "toolsets" / "data-lab" / "artifacts" / "chart.html"

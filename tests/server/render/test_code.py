@@ -18,7 +18,7 @@ from covalt_git.text import display
 from covalt_server.render import code
 from covalt_server.render.code import diff, highlighted, language_of
 from covalt_server.render.patches import read_patch
-from tests.server.api_client import BEARER, HOME, Api
+from tests.api_client import BEARER, HOME, Api
 from tests.server.fragments import Fragment
 
 # What a listing may show of itself: anything but what it makes visible in words.

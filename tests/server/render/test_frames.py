@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from covalt_server.render.artifacts import FRAME_SANDBOX, FrameAddress, Refused, frame_address
-from tests.server.api_client import TOKEN, Api, configure
-from tests.server.live import live
+from tests.api_client import TOKEN, Api, configure
+from tests.live_server import live
 from tests.server.outside import Outside
 
 OWN_PORT = 8787

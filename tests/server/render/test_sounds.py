@@ -8,8 +8,8 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext
 
-from tests.server.api_client import Api
-from tests.server.live import live
+from tests.api_client import Api
+from tests.live_server import live
 
 TOOLS = """
 def hum() -> list[object]:

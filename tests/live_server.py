@@ -13,7 +13,7 @@ from flask import Flask
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from covalt_server.app import create_app
-from tests.server.api_client import TOKEN
+from tests.api_client import TOKEN
 
 
 @dataclass

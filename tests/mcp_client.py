@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 
 ERAS = ("2026-07-28", "legacy")
 eras = pytest.mark.parametrize("era", ERAS)
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parent.parent
 
 CONFIG = """\
 version: 1
