@@ -22,6 +22,7 @@ from tests.api_client import Api, make_project
 from tests.browser import Browser, find_browser, launched
 from tests.examples import examples
 from tests.mcp_client import talk
+from tests.operations_client import Operations
 
 IN_A_BROWSER = {"browser", "chromium"}
 """Fixtures that start Chromium: their tests have the mark ``browser``."""
@@ -84,6 +85,12 @@ def project(root: Path) -> Iterator[covalt_git.Project]:
     """The project in ``root``, opened with the Python API."""
     with covalt_git.open_project(root) as opened:
         yield opened
+
+
+@pytest.fixture
+def operate(root: Path) -> Operations:
+    """The operations on the project, performed in this process."""
+    return Operations(root)
 
 
 @pytest.fixture

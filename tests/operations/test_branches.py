@@ -1,0 +1,171 @@
+"""Branches of a chat: created, switched to, renamed, deleted; and files restored from other manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.operations_client import Operations
+
+
+def names(operate: Operations, chat_id: str = "c1") -> list[str]:
+    return [one["name"] for one in operate("list_branches", chat_id=chat_id)["branches"]]
+
+
+def paths(answer: Any) -> list[tuple[str, str]]:
+    return [(one["path"], one["kind"]) for one in answer["changes"]]
+
+
+@pytest.fixture
+def own(operate: Operations) -> Operations:
+    """Operations on a project with a chat ``own``, on main, with a.txt in its only manifest."""
+    operate("create_chat", chat_id="own")
+    operate.commit("own", **{"a.txt": "1"})
+    return operate
+
+
+def test_each_branch_has_its_own_history_and_files(own: Operations) -> None:
+    made = own("create_branch", chat_id="own", name="idea")
+    switched = own("switch_branch", chat_id="own", branch="idea")
+    own.commit("own", **{"b.txt": "2"})
+    own("switch_branch", chat_id="own", branch="main")
+    back = own("switch_branch", chat_id="own", branch="idea")
+    branches = {one["name"]: one for one in own("list_branches", chat_id="own")["branches"]}
+
+    assert made["manifest_id"] == switched["manifest_id"] == branches["main"]["manifest_id"]
+    assert switched["changes"] == []
+    assert paths(back) == [("b.txt", "added")]
+    assert branches["idea"]["active"] is True
+    lengths = {
+        name: len(own("list_manifests", chat_id="own", branch=name)["manifests"])
+        for name in (None, "main", "idea")
+    }
+    assert lengths == {None: 2, "main": 1, "idea": 2}
+    assert {path.name for path in own.workspace("own").iterdir()} == {"a.txt", "b.txt"}
+
+
+def test_a_branch_starts_at_any_call(operate: Operations, ids: dict[str, str]) -> None:
+    made = operate("create_branch", chat_id="c1", name="retry-1", from_manifest=ids["call"])
+    call = operate("get_call", chat_id="c1", call_id=ids["call"])
+    files = operate("get_workspace_files", chat_id="c1", manifest="retry-1")["files"]
+
+    assert made["manifest_id"] == call["post_manifest_id"]
+    assert [file["path"] for file in files] == ["a.txt"]
+
+
+def test_edits_stay_on_the_branch_they_were_made_on(operate: Operations) -> None:
+    (operate.workspace("c1") / "mine.txt").write_text("typed")
+    operate("switch_branch", chat_id="c1", branch="idea")
+
+    assert not (operate.workspace("c1") / "mine.txt").exists()
+    content = operate("get_workspace_file", chat_id="c1", path="mine.txt", manifest="main")
+    assert content == b"typed"
+
+
+def test_a_file_in_the_way_of_a_switch_is_named(own: Operations) -> None:
+    own("create_branch", chat_id="own", name="idea")
+    own("switch_branch", chat_id="own", branch="idea")
+    own.commit("own", **{"b/c.txt": "2"})
+    own("switch_branch", chat_id="own", branch="main")
+    (own.workspace("own") / "b").write_bytes(b"x" * ((1 << 20) + 1))  # too large to be stored
+    error = own.error("switch_branch", chat_id="own", branch="idea")
+
+    assert error.code == "in_the_way"
+    assert "'b/c.txt'" in error.message
+
+
+def test_a_branch_is_renamed(operate: Operations) -> None:
+    renamed = operate("rename_branch", chat_id="c1", branch="main", name="trunk")
+
+    assert (renamed["branch"]["name"], renamed["branch"]["active"]) == ("trunk", True)
+    assert names(operate) == ["idea", "trunk"]
+    assert operate("get_chat", chat_id="c1")["active_branch"] == "trunk"
+
+
+def test_a_branch_with_manifests_of_its_own_is_deleted_by_force_and_can_come_back(
+    operate: Operations,
+) -> None:
+    assert operate.error("delete_branch", chat_id="c1", branch="idea").code == "only_there"
+    before = operate("get_chat", chat_id="c1")["manifests"]
+    gone = operate("delete_branch", chat_id="c1", branch="idea", force=True)
+    seen = operate("get_chat", chat_id="c1")["manifests"]
+    listed = operate("list_deleted_branches", chat_id="c1")["branches"]
+    start = gone["manifest_id"]
+    back = operate("create_branch", chat_id="c1", name="idea", from_manifest=start)
+    left = operate("list_deleted_branches", chat_id="c1")["branches"]
+
+    assert (gone["name"], gone["manifests"], seen) == ("idea", 1, before - 1)
+    assert (listed[0], [one["name"] for one in left]) == (gone, ["gone"])
+    assert back["manifest_id"] == start
+    assert operate("get_chat", chat_id="c1")["manifests"] == before
+
+
+def test_a_branch_with_a_pending_call_is_not_moved_and_its_hidden_tool_not_named(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    operate("create_branch", chat_id="c3", name="other")
+    operate("switch_branch", chat_id="c3", branch="other")
+    guest = operate.as_role("guest")
+    for error in (
+        guest.error("rename_branch", chat_id="c3", branch="main", name="blue"),
+        guest.error("delete_branch", chat_id="c3", branch="main"),
+    ):
+        assert error.code == "call_waits"
+        assert ids["approval"] in error.hint
+        assert "edit_file" not in str(error.as_json())
+
+    operate("delete_branch", chat_id="c3", branch="main", force=True)
+    (approval,) = operate("list_approvals", state="expired")["approvals"]
+    assert approval["execution_id"] == ids["approval"]
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("create_branch", {"name": "main"}, "branch_exists"),
+    ("create_branch", {"name": "main/x"}, "branch_exists"),
+    ("create_branch", {"name": "../x"}, "bad_name"),
+    ("create_branch", {"name": ""}, "bad_name"),
+    ("rename_branch", {"branch": "idea", "name": "main"}, "branch_exists"),
+    ("rename_branch", {"branch": "idea", "name": "a b"}, "bad_name"),
+    ("delete_branch", {"branch": "main"}, "active_branch"),
+    ("restore_workspace", {"manifest": "idea", "paths": ["b"]}, "unknown_file"),
+    (
+        "restore_workspace",
+        {"manifest": "idea", "paths": ["a.txt"], "keep_files": True},
+        "invalid_request",
+    ),
+    ("restore_workspace", {"manifest": "idea", "branch": "x"}, "invalid_request"),
+    ("list_manifests", {"manifest": "idea", "branch": "idea"}, "invalid_request"),
+]
+
+
+def test_a_refused_request_changes_no_branch_and_no_file(operate: Operations) -> None:
+    for name, request, code in REFUSED:
+        assert operate.error(name, chat_id="c1", **request).code == code, (name, request)
+
+    assert names(operate) == ["idea", "main"]
+    assert (operate.workspace("c1") / "a.txt").read_text() == "one\n"
+
+
+def test_restored_files_are_a_new_manifest(operate: Operations) -> None:
+    (operate.workspace("c1") / "c.txt").write_text("typed")
+    request = {"chat_id": "c1", "manifest": "idea", "paths": ["a.txt"]}
+    done = operate("restore_workspace", **request)
+    again = operate("restore_workspace", **request)
+
+    assert (done["branch"], done["made"], paths(done)) == ("main", True, [("a.txt", "modified")])
+    assert again == {**done, "changes": [], "made": False}
+    assert {path.name for path in operate.workspace("c1").iterdir()} == {"a.txt", "b.txt", "c.txt"}
+    row = operate("list_manifests", chat_id="c1", branch="main")["manifests"][0]
+    assert (row["id"], row["source"]) == (done["manifest_id"], "restore")
+
+
+def test_a_chat_goes_on_from_a_message_with_the_files_as_they_are(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    request = {"chat_id": "c1", "manifest": ids["message"], "keep_files": True}
+    done = operate("restore_workspace", **request)
+
+    assert (done["branch"], done["changes"], done["made"]) == ("restore-1", [], True)
+    assert operate("get_chat", chat_id="c1")["active_leaf_message_id"] == ids["message"]
+    assert (operate.workspace("c1") / "b.txt").exists()

@@ -1,0 +1,217 @@
+"""Calls of tools, and the approvals that some of them need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covalt_git.models.calls import ToolCall
+from covalt_git.names import new_id
+from tests.api_client import configure
+from tests.operations_client import Operations, uploads
+from tests.workspaces.stores import git
+
+ROLES = """\
+default_role: worker
+roles:
+  worker: {allow: ["app-builder.**"]}
+  boss: {approve: ["app-builder.run_command"]}
+  stranger: {allow: ["data-lab.**"]}
+"""
+
+
+def call(operate: Operations, tool: str, /, **args: object) -> Any:
+    return operate("call_tool", chat_id="c1", tool_id=f"app-builder:{tool}", args=args)
+
+
+def test_a_call_returns_its_record_and_what_it_changed(operate: Operations) -> None:
+    told = call(operate, "write_file", path="c.txt", content="1")
+
+    assert told.keys() >= ToolCall.model_fields.keys()
+    assert (told["status"], told["error"], told["by"]) == ("success", None, "local")
+    assert told["result"] == {"written": "c.txt", "size": 1}
+    assert told["render_plan"]["config"]["file"] == "workspace:c.txt"
+    assert [(one["path"], one["kind"]) for one in told["changes"]] == [("c.txt", "added")]
+    assert told["post_manifest_id"] == git(operate.store("c1"), "rev-parse", "main").strip()
+    assert told["toolset"]["id"] == "app-builder"
+    assert told["sandbox"] is not None
+    assert operate("get_call", chat_id="c1", call_id=told["id"]) == told
+
+
+def test_a_result_is_rendered_with_the_files_of_its_toolset(operate: Operations) -> None:
+    table = (operate.root / "toolsets/data-lab/assets/weather.csv").read_bytes()
+    operate("upload_files", chat_id="c1", files=uploads(**{"weather.csv": table}))
+    request = {"tool_id": "data-lab:summarize", "args": {"path": "weather.csv"}}
+    told = operate("call_tool", chat_id="c1", **request)
+
+    assert (told["status"], told["render_plan"]["renderer"]) == ("success", "html")
+    assert told["render_plan"]["artifact"]["size"] > 0
+    assert told["result"]["rows"] == told["render_plan"]["config"]["data"]["rows"]
+
+
+def test_a_tool_that_fails_is_a_call_with_its_error(operate: Operations) -> None:
+    told = call(operate, "read_file", path="gone.txt")
+
+    assert (told["status"], told["result"]) == ("error", None)
+    assert told["error_detail"]["code"] == "tool_raised"
+    assert "read_file" in told["error_detail"]["traceback"]
+
+
+def test_arguments_that_do_not_match_make_no_call(operate: Operations) -> None:
+    before = operate("list_calls", chat_id="c1")
+    request = {"tool_id": "app-builder:write_file", "args": {"path": 1}}
+    error = operate.error("call_tool", chat_id="c1", **request)
+
+    assert error.code == "invalid_arguments"
+    assert {problem.path for problem in error.problems} == {"$", "$.path"}
+    assert operate("list_calls", chat_id="c1") == before
+
+
+def test_calls_are_listed_newest_first_and_in_pages(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    operate("create_chat", chat_id="new")
+    request = {"chat_id": "new", "tool_id": "app-builder:list_files", "args": {}}
+    made = [operate("call_tool", **request)["id"] for _ in range(3)]
+    first = operate("list_calls", chat_id="new", limit=2)
+    second = operate("list_calls", chat_id="new", limit=2, before=made[1])
+
+    assert [one["id"] for one in first["calls"]] == [made[2], made[1]]
+    assert [one["id"] for one in second["calls"]] == [made[0]]
+    assert (first["more"], second["more"]) == (True, False)
+    assert "result" not in first["calls"][0]
+    assert operate.error("list_calls", chat_id="new", before=ids["call"]).code == "unknown_call"
+
+
+def test_calls_of_hidden_tools_are_not_listed(operate: Operations) -> None:
+    seen = operate("call_tool", chat_id="c1", tool_id="data-lab:load_sample", args={})
+    call(operate, "list_files")
+    listed = operate.as_role("guest")("list_calls", chat_id="c1", limit=1)
+
+    assert [one["id"] for one in listed["calls"]] == [seen["id"]]
+    assert listed["more"] is False
+
+
+def test_a_call_repeated_under_its_id_is_not_made_again(operate: Operations) -> None:
+    request = {"chat_id": "c1", "tool_id": "app-builder:write_file", "call_id": new_id()}
+    args = {"path": "a.txt", "content": "1"}
+    before = len(operate("list_calls", chat_id="c1")["calls"])
+    first = operate("call_tool", **request, args=args)
+    again = operate("call_tool", **request, args=args)
+    other = operate.error("call_tool", **request, args=args | {"content": "2"})
+    bad = operate.error("call_tool", **request | {"call_id": "x"}, args=args)
+
+    assert (first["id"], first["repeated"]) == (request["call_id"], False)
+    assert again == first | {"repeated": True}
+    assert (other.code, bad.code) == ("call_id_taken", "bad_name")
+    assert len(operate("list_calls", chat_id="c1")["calls"]) == before + 1
+
+
+# Approvals
+
+
+def ask(operate: Operations, command: str = "echo hello > said.txt") -> str:
+    """Make a call that requires approval; return the id of its approval."""
+    told = call(operate, "run_command", command=command)
+    assert told["status"] == "pending"
+    return str(told["execution_id"])
+
+
+def approvals(operate: Operations, **request: object) -> Any:
+    return operate("list_approvals", **request)["approvals"]
+
+
+def test_pending_calls_are_listed_with_what_a_reviewer_needs(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    first, second = ask(operate), ask(operate, "ls")
+    rows = approvals(operate)
+
+    assert [row["execution_id"] for row in rows] == [ids["approval"], first, second]
+    assert rows[1]["args"] == {"command": "echo hello > said.txt"}
+    assert (rows[1]["by"], rows[1]["branch"], rows[1]["chat_id"]) == ("local", "main", "c1")
+    assert (len(rows[1]["reasons"]), rows[1]["may_settle"]) == (1, True)
+    assert rows[1]["created_at"] < rows[1]["expires_at"]
+    waiting = operate("get_chat", chat_id="c1")["status"]["waiting"]
+    assert waiting[0]["execution_id"] == first
+    assert operate.error("list_approvals", state="later").code == "invalid_request"
+
+
+def test_an_approved_call_runs_once(operate: Operations) -> None:
+    execution_id = ask(operate)
+    done = operate("approve_call", execution_id=execution_id)
+    (row,) = approvals(operate, state="approved")
+
+    assert (done["status"], done["execution_id"]) == ("success", execution_id)
+    assert [one["path"] for one in done["changes"]] == ["said.txt"]
+    assert (operate.workspace("c1") / "said.txt").read_text() == "hello\n"
+    assert (row["decided_by"], row["execution_id"]) == ("local", execution_id)
+    assert row in approvals(operate, state="all")
+    for name in ("approve_call", "deny_call"):
+        assert operate.error(name, execution_id=execution_id).code == "already_settled"
+
+
+def test_a_denied_call_never_runs(operate: Operations) -> None:
+    execution_id = ask(operate)
+    done = operate("deny_call", execution_id=execution_id)
+
+    assert (done["status"], done["error_detail"]["code"]) == ("error", "denied")
+    assert not (operate.workspace("c1") / "said.txt").exists()
+    assert operate("get_approval", execution_id=execution_id)["state"] == "denied"
+    assert operate.error("approve_call", execution_id=execution_id).code == "already_settled"
+
+
+def test_a_call_is_asked_again_when_the_files_or_the_tool_changed(operate: Operations) -> None:
+    execution_id = ask(operate)
+    (operate.workspace("c1") / "new.txt").write_text("1")
+    shown = operate("get_approval", execution_id=execution_id)
+    error = operate.error("approve_call", execution_id=execution_id)
+    old = operate("get_approval", execution_id=execution_id)
+    again = operate("get_approval", execution_id=old["superseded_by"])
+
+    assert [(one["path"], one["kind"]) for one in shown["changes"]] == [("new.txt", "added")]
+    assert (error.code, old["state"]) == ("asked_again", "superseded")
+    assert again["execution_id"] in error.hint
+    assert (again["changes"], again["tool_changed"]) == ([], False)
+
+    file = operate.root / "toolsets/app-builder/tools/shell.py"
+    file.write_text(file.read_text() + "\n# another one\n")
+    assert operate("get_approval", execution_id=again["execution_id"])["tool_changed"] is True
+    error = operate.error("approve_call", execution_id=again["execution_id"])
+    assert error.code == "asked_again"
+
+
+def test_an_approval_is_compared_with_the_branch_of_its_call(operate: Operations) -> None:
+    execution_id = ask(operate)
+    operate("create_branch", chat_id="c1", name="other")
+    operate("switch_branch", chat_id="c1", branch="other")
+    operate.commit("c1", **{"c.txt": "1"})
+
+    assert operate("get_approval", execution_id=execution_id)["changes"] == []
+    assert operate.error("approve_call", execution_id=execution_id).code == "invalid_request"
+
+
+def test_roles_call_approve_and_see_as_they_are_allowed(operate: Operations) -> None:
+    configure(operate.root, ROLES)
+    execution_id = ask(operate)
+    boss, stranger = operate.as_role("boss"), operate.as_role("stranger")
+
+    def may_settle(who: Operations) -> Any:
+        return {one["execution_id"]: one["may_settle"] for one in approvals(who)}.get(execution_id)
+
+    assert [may_settle(who) for who in (operate, boss, stranger)] == [False, True, None]
+    assert stranger("get_chat", chat_id="c1")["status"]["waiting"] == []
+    for name in ("approve_call", "deny_call"):
+        assert operate.error(name, execution_id=execution_id).code == "may_not_approve"
+        hidden = stranger.error(name, execution_id=execution_id)
+        assert hidden.code == "unknown_approval"
+        assert execution_id not in hidden.hint
+    assert boss("approve_call", execution_id=execution_id)["status"] == "success"
+
+
+def test_approvals_are_found_without_the_index(operate: Operations, ids: dict[str, str]) -> None:
+    for file in (operate.root / "data").glob("index.db*"):
+        file.unlink()
+
+    assert [row["execution_id"] for row in approvals(operate)] == [ids["approval"]]
+    for name in ("", "x", "../x", "a\0b"):
+        assert operate.error("get_approval", execution_id=name).code == "unknown_approval"

@@ -1,0 +1,289 @@
+"""Chats: their lists, status, history and notes; forks, bundles, garbage and deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from covalt_git.workspaces.locking import held
+from tests.api_client import NO_NOTES
+from tests.operations_client import Operations, uploads
+from tests.workspaces.stores import git, loose, run_git
+
+
+@pytest.fixture
+def new(operate: Operations) -> Operations:
+    """Operations on a project with a chat ``new`` in which nothing has happened."""
+    operate("create_chat", chat_id="new", title="A chat")
+    return operate
+
+
+def chats(operate: Operations) -> dict[str, Any]:
+    return {chat["id"]: chat for chat in operate("list_chats")["chats"]}
+
+
+def test_chats_without_an_id_are_numbered_and_listed_newest_first(operate: Operations) -> None:
+    made = [operate("create_chat")["id"] for _ in range(2)]
+
+    assert made == ["c4", "c5"]
+    assert [*chats(operate)] == ["c5", "c4", "c3", "c2", "c1"]
+
+
+def test_a_chat_needs_a_new_and_valid_id(operate: Operations) -> None:
+    for chat_id, code in {
+        "c1": "chat_exists",
+        "": "bad_name",
+        "My Chat": "bad_name",
+        "../x": "bad_name",
+        "a\0b": "bad_name",
+    }.items():
+        assert operate.error("create_chat", chat_id=chat_id).code == code
+    assert [*chats(operate)] == ["c3", "c2", "c1"]
+
+
+def test_a_chat_has_no_other_name_than_its_id(operate: Operations) -> None:
+    for chat_id in ("", "..", "../chats/c1", "C1", "a\0b", "ü"):
+        for name in ("get_chat", "list_manifests", "list_branches", "get_workspace_files"):
+            assert operate.error(name, chat_id=chat_id).code == "unknown_chat", chat_id
+
+
+def test_a_new_chat_is_empty(new: Operations) -> None:
+    told = new("get_chat", chat_id="new")
+
+    assert told["branches"] == [{"name": "main", "manifest_id": None, "active": True}]
+    assert told["status"]["changes"] == told["status"]["waiting"] == []
+    assert new("list_manifests", chat_id="new", branch="main")["manifests"] == []
+    assert new("get_workspace_files", chat_id="new", manifest="HEAD")["files"] == []
+    for name in ("HEAD", ""):
+        assert new("get_workspace_diff", chat_id="new", old=name)["changes"] == []
+    unchanged = {"manifest_id": None, "changed": False, "notes": NO_NOTES}
+    assert new("save_edits", chat_id="new") == unchanged
+    for name, request in {
+        "get_workspace_manifest": {},
+        "create_branch": {"name": "idea"},
+        "export_chat": {},
+    }.items():
+        assert new.error(name, chat_id="new", **request).code == "invalid_request"
+
+
+def test_the_status_has_what_is_not_committed(new: Operations) -> None:
+    ignoring = "version: 1\nworkspace: {ignore: ['*.log'], durability: fast}\n"
+    (new.root / "covalt.yaml").write_text(ignoring)
+    for name in ("kept.txt", "left.log", "aux", "caf\udce9"):
+        (new.workspace("new") / name).write_text("1")
+    (new.workspace("new") / "empty").mkdir()
+    status = new("get_chat", chat_id="new")["status"]
+
+    assert [(one["path"], one["kind"]) for one in status["changes"]] == [
+        ("aux", "added"),
+        ("kept.txt", "added"),
+    ]
+    assert status["ignored"] == ["left.log"]
+    assert status["workspace"]["empty_folders"] == ["empty"]
+    assert [note["path"] for note in status["workspace"]["unportable"]] == ["aux"]
+    assert [note["path"] for note in status["workspace"]["not_stored"]] == ["caf\\xe9"]
+
+
+def test_edits_are_committed_once(new: Operations) -> None:
+    (new.workspace("new") / "a.txt").write_text("mine")
+    saved = new("save_edits", chat_id="new")
+    again = new("save_edits", chat_id="new")
+
+    assert (saved["changed"], again["changed"]) == (True, False)
+    assert saved["manifest_id"] == again["manifest_id"]
+    assert new("get_chat", chat_id="new")["manifests"] == 1
+    assert git(new.store("new"), "show", "main:a.txt") == "mine"
+
+
+def test_the_history_says_what_made_each_manifest_newest_first(new: Operations) -> None:
+    def call(tool: str, **args: str) -> None:
+        new("call_tool", chat_id="new", tool_id=f"app-builder:{tool}", args=args)
+
+    call("write_file", path="a.txt", content="1")
+    (new.workspace("new") / "b.txt").write_text("mine")
+    call("read_file", path="gone")
+    new("upload_files", chat_id="new", files=uploads(c=b"3"))
+    rows = new("list_manifests", chat_id="new")["manifests"]
+
+    assert [(row["source"], row["status"], row["files_changed"]) for row in rows] == [
+        ("user_upload", None, 1),
+        ("tool_run", "error", 0),
+        ("edit", None, 1),
+        ("tool_run", "success", 1),
+    ]
+    assert rows[0]["branches"] == ["main"]
+    assert [row["parents"] for row in rows] == [*([row["id"]] for row in rows[1:]), []]
+    assert {row["changes"] for row in rows} == {None}
+
+
+def test_the_history_comes_in_pages(new: Operations) -> None:
+    for number in range(5):
+        new.commit("new", a=str(number))
+    whole = new("list_manifests", chat_id="new")["manifests"]
+    pages = [
+        new("list_manifests", chat_id="new", limit=2),
+        new("list_manifests", chat_id="new", limit=2, before=whole[1]["id"]),
+        new("list_manifests", chat_id="new", limit=2, before=whole[3]["id"], branch="main"),
+    ]
+
+    assert [row for page in pages for row in page["manifests"]] == whole
+    assert [page["more"] for page in pages] == [True, True, False]
+    assert new.error("list_manifests", chat_id="new", before="0" * 40).code == "unknown_manifest"
+    for limit in (0, 501):
+        error = new.error("list_manifests", chat_id="new", limit=limit)
+        assert error.code == "invalid_request"
+
+
+def test_a_manifest_has_its_record_and_its_changes(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    told = operate("get_workspace_manifest", chat_id="c1", manifest=ids["call"])
+
+    assert told["record"]["call"]["args"] == {"path": "a.txt", "content": "one\n"}
+    assert told["by"] == "local"
+    assert [(one["path"], one["kind"], one["old"]) for one in told["changes"]] == [
+        ("a.txt", "added", None)
+    ]
+    assert (
+        told["tree_id"] == git(operate.store("c1"), "rev-parse", f"{told['id']}^{{tree}}").strip()
+    )
+    for name in (told["id"], told["id"][:8]):
+        assert operate("get_workspace_manifest", chat_id="c1", manifest=name) == told
+
+
+def test_a_name_of_no_manifest_is_unknown(operate: Operations) -> None:
+    for name in ("mian", "0" * 40, "ffffffff", "", "-", "HEAD~9", "x\0y"):
+        error = operate.error("get_workspace_manifest", chat_id="c1", manifest=name)
+        assert error.code == "unknown_manifest", name
+
+
+def test_a_message_has_the_last_manifest_that_was_made_for_it(new: Operations) -> None:
+    for content, message in (("1", "m1"), ("2", "m1"), ("3", None)):
+        made = new(
+            "call_tool",
+            chat_id="new",
+            tool_id="app-builder:write_file",
+            args={"path": "a.txt", "content": content},
+            message_id=message,
+        )
+        if content == "2":
+            last = made["post_manifest_id"]
+    told = new("get_workspace_manifest", chat_id="new", message_id="m1")
+
+    assert (told["id"], told["message_id"]) == (last, "m1")
+    unknown = new.error("get_workspace_manifest", chat_id="new", message_id="m2")
+    assert unknown.code == "unknown_message"
+    both = new.error("get_workspace_manifest", chat_id="new", message_id="m1", manifest="main")
+    assert both.code == "invalid_request"
+
+
+def test_the_history_does_not_name_a_hidden_tool(operate: Operations, ids: dict[str, str]) -> None:
+    guest = operate.as_role("guest")
+    listed = guest("list_manifests", chat_id="c1")
+    detail = guest("get_workspace_manifest", chat_id="c1", manifest=ids["call"])
+
+    assert {row["title"] for row in listed["manifests"] if row["source"] == "tool_run"} == {
+        "a tool call"
+    }
+    assert (detail["title"], detail["status"], detail["record"]) == ("a tool call", None, {})
+    for answer in (listed, detail, guest("get_chat", chat_id="c3")):
+        assert "write_file" not in str(answer)
+        assert "edit_file" not in str(answer)
+
+
+def test_a_damaged_chat_hides_no_other(operate: Operations) -> None:
+    head = git(operate.store("c1"), "rev-parse", "main").strip()
+    loose(operate.store("c1"), head).unlink()
+    for file in (operate.root / "data").glob("index.db*"):
+        file.unlink()
+    listed = operate("list_chats")
+
+    assert [chat["id"] for chat in listed["chats"]] == ["c3", "c2"]
+    assert [chat["chat_id"] for chat in listed["damaged"]] == ["c1"]
+    assert head in listed["damaged"][0]["message"]
+
+
+def test_changes_by_git_are_seen_at_once(operate: Operations) -> None:
+    git(operate.store("c1"), "symbolic-ref", "HEAD", "refs/heads/other")
+
+    assert operate("get_chat", chat_id="c1")["active_branch"] == "other"
+    assert chats(operate)["c1"]["active_branch"] == "other"
+
+
+# Forks, bundles, garbage and deletion
+
+
+def test_a_fork_has_the_history_the_files_and_the_calls(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    first = operate("get_workspace_manifest", chat_id="c1", manifest=ids["call"])["id"]
+    whole = operate("fork_chat", chat_id="c1")
+    part = operate("fork_chat", chat_id="c1", from_manifest=first, new_chat_id="then", title="Then")
+    listed = chats(operate)
+
+    assert (whole["id"], whole["title"]) == ("c4", "First")
+    assert (part["id"], part["title"]) == ("then", "Then")
+    assert part["forked_from"] == {"chat_id": "c1", "manifest_id": first}
+    assert listed["c4"]["forked_from"]["chat_id"] == "c1"
+    assert listed["c1"]["forked_from"] is None
+    assert (operate.workspace("c4") / "b.txt").read_text() == "two\n"
+    assert [path.name for path in operate.workspace("then").iterdir()] == ["a.txt"]
+    assert listed["c4"]["tool_calls"] == listed["c1"]["tool_calls"]
+    error = operate.error("fork_chat", chat_id="c1", new_chat_id="c4")
+    assert error.code == "chat_exists"
+
+
+def test_an_exported_chat_is_imported_as_a_new_one(operate: Operations) -> None:
+    content = operate("export_chat", chat_id="c1")
+    found = operate("import_chat", file=uploads(x=content))
+    named = operate("import_chat", file=uploads(x=content), chat_id="mine", title="My own")
+
+    assert (found["chat"]["id"], found["was"], found["branches"]) == ("c4", "c1", ["idea", "main"])
+    assert (named["chat"]["id"], named["chat"]["title"]) == ("mine", "My own")
+    assert found["chat"]["active_manifest_id"] == chats(operate)["c1"]["active_manifest_id"]
+    assert (operate.workspace("mine") / "b.txt").read_text() == "two\n"
+    error = operate.error("import_chat", file=uploads(x=content), chat_id="mine")
+    assert error.code == "chat_exists"
+
+
+def test_a_file_that_is_not_a_bundle_is_not_imported(operate: Operations) -> None:
+    for files, code in (
+        (uploads(x=b"PK\3\4"), "bad_bundle"),
+        (uploads(a=b"", b=b""), "invalid_request"),
+        ([], "invalid_request"),
+    ):
+        assert operate.error("import_chat", file=files).code == code
+    assert [*chats(operate)] == ["c3", "c2", "c1"]
+
+
+def test_collecting_garbage_leaves_one_sound_pack(operate: Operations) -> None:
+    done = operate("collect_garbage", chat_id="c1", now=True)
+
+    assert done["after"]["packs"] == 1
+    assert done["after"]["objects"] <= done["before"]["objects"]
+    assert done["forgotten"] == ["gone"]
+    assert run_git(operate.store("c1"), "fsck", "--strict", "--full").returncode == 0
+    assert operate("get_workspace_file", chat_id="c1", path="a.txt") == b"one\n"
+
+
+def test_a_deleted_chat_is_gone(operate: Operations) -> None:
+    tried = operate("delete_chat", chat_id="c3", dry_run=True)
+    done = operate("delete_chat", chat_id="c3")
+
+    assert (done["chat_id"], done["branches"], done["waiting"]) == ("c3", 1, 1)
+    assert done["size"] > 0
+    assert tried["manifests"] == done["manifests"]
+    assert [*chats(operate)] == ["c2", "c1"]
+    for name in ("delete_chat", "get_chat"):
+        assert operate.error(name, chat_id="c3").code == "unknown_chat"
+
+
+def test_a_chat_that_is_written_to_is_not_deleted(
+    operate: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covalt_git.operations.chats.chats._BUSY_S", 0)
+
+    with held(operate.root / "data/chats/c3", "c3", timeout_s=0, waiting=None):
+        assert operate.error("delete_chat", chat_id="c3").code == "chat_busy"
+    assert [*chats(operate)] == ["c3", "c2", "c1"]

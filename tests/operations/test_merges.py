@@ -1,0 +1,152 @@
+"""Merges of branches, their conflicts, and replays of calls."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from tests.operations_client import Operations
+
+
+@pytest.fixture
+def parted(operate: Operations) -> Operations:
+    """Operations on a project whose chat ``m`` has, on main and idea, different lines and images."""
+    operate("create_chat", chat_id="m")
+    operate.commit("m", **{"a.txt": b"1\n2\n3\n", "p.png": b"\0"})
+    operate("create_branch", chat_id="m", name="idea")
+    operate("switch_branch", chat_id="m", branch="idea")
+    operate.commit("m", **{"a.txt": b"1\ntheirs\n3\n", "p.png": b"\0theirs", "new.txt": b"new\n"})
+    operate("switch_branch", chat_id="m", branch="main")
+    operate.commit("m", **{"a.txt": b"1\nours\n3\n", "p.png": b"\0ours"})
+    return operate
+
+
+def files(operate: Operations) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in operate.workspace("m").iterdir()}
+
+
+def merge(operate: Operations, **how: Any) -> Any:
+    return operate("merge_branch", chat_id="m", branch="idea", **how)
+
+
+def test_conflicts_stop_a_merge(parted: Operations) -> None:
+    before = files(parted)
+    told = merge(parted)
+
+    assert (told["status"], told["into"], told["changes"]) == ("conflicts", "main", [])
+    assert [(one["path"], one["kind"], one["decision"]) for one in told["conflicts"]] == [
+        ("a.txt", "text", None),
+        ("p.png", "binary", None),
+    ]
+    assert files(parted) == before
+
+
+def test_both_versions_stay_until_each_conflict_is_resolved(parted: Operations) -> None:
+    told = merge(parted, conflicts="both")
+    waiting = parted("list_conflicts", chat_id="m")["conflicts"]
+
+    assert told["status"] == "merged"
+    assert [one["saved_as"] for one in told["conflicts"]] == [
+        "a.txt.theirs-idea",
+        "p.png.theirs-idea",
+    ]
+    assert [(one["path"], one["branch"], one["manifest_id"]) for one in waiting] == [
+        ("a.txt", "idea", told["manifest_id"]),
+        ("p.png", "idea", told["manifest_id"]),
+    ]
+
+    done = parted("resolve_conflict", chat_id="m", path="p.png", decision="theirs")
+    assert [one["path"] for one in done["conflicts"]] == ["a.txt"]
+    done = parted(
+        "resolve_conflict", chat_id="m", path="a.txt", decision="content", content="both\n"
+    )
+    assert done["conflicts"] == []
+    assert [one["path"] for one in done["changes"]] == ["a.txt", "a.txt.theirs-idea"]
+    assert files(parted) == {"a.txt": b"both\n", "new.txt": b"new\n", "p.png": b"\0theirs"}
+    history = parted("list_manifests", chat_id="m", branch="main")["manifests"]
+    assert [one["source"] for one in history][:3] == ["edit", "edit", "merge"]
+    assert history[0]["id"] == done["manifest_id"]
+    assert len(history[2]["parents"]) == 2
+
+
+def test_a_merge_takes_decisions_by_path_and_one_for_the_rest(parted: Operations) -> None:
+    resolutions = [{"path": "a.txt", "decision": "union"}]
+    told = merge(parted, conflicts="ours", resolutions=resolutions, message="Bring it in")
+    made = parted("get_workspace_manifest", chat_id="m", manifest="HEAD")
+
+    assert told["status"] == "merged"
+    assert files(parted)["a.txt"] == b"1\nours\ntheirs\n3\n"
+    assert files(parted)["p.png"] == b"\0ours"
+    assert made["id"] == told["manifest_id"]
+    assert made["title"].endswith("Bring it in")
+    assert [one["decision"] for one in made["record"]["merge"]["conflicts"]] == ["union", "ours"]
+
+
+def test_a_conflict_of_bytes_is_resolved_by_bytes(parted: Operations) -> None:
+    content = base64.b64encode(b"\0both").decode()
+    resolution = {"path": "p.png", "decision": "content", "content_base64": content}
+    merge(parted, conflicts="theirs", resolutions=[resolution])
+
+    assert files(parted)["p.png"] == b"\0both"
+    assert files(parted)["a.txt"] == b"1\ntheirs\n3\n"
+
+
+def test_a_dry_run_merges_nothing(parted: Operations) -> None:
+    before = files(parted)
+    told = merge(parted, conflicts="both", dry_run=True)
+
+    assert (told["status"], told["manifest_id"]) == ("merged", None)
+    assert files(parted) == before
+    assert len(parted("list_manifests", chat_id="m", branch="main")["manifests"]) == 2
+
+
+def test_a_branch_behind_another_is_fast_forwarded(operate: Operations) -> None:
+    operate("create_branch", chat_id="c1", name="behind", from_manifest="HEAD~1")
+    operate("switch_branch", chat_id="c1", branch="behind")
+    told = operate("merge_branch", chat_id="c1", branch="main")
+    chat = next(one for one in operate("list_chats")["chats"] if one["id"] == "c1")
+
+    assert told["status"] == "fast_forward"
+    assert (chat["active_branch"], chat["active_manifest_id"]) == ("behind", told["manifest_id"])
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"resolutions": [{"path": "x", "decision": "ours"}]}, "unknown_conflict"),
+    ({"resolutions": [{"path": "p.png", "decision": "union"}]}, "not_mergeable"),
+    ({"resolutions": [{"path": "p.png", "decision": "content"}]}, "invalid_request"),
+    (
+        {"resolutions": [{"path": "p.png", "decision": "ours", "content": ""}]},
+        "invalid_request",
+    ),
+    ({"conflicts": "mine"}, "invalid_request"),
+]
+
+
+def test_a_decision_must_fit_its_conflict(parted: Operations) -> None:
+    for how, code in REFUSED:
+        error = parted.error("merge_branch", chat_id="m", branch="idea", **how)
+        assert error.code == code, how
+    error = parted.error("resolve_conflict", chat_id="m", path="a.txt", decision="ours")
+    assert error.code == "unknown_conflict"
+
+
+def test_a_replayed_call_is_kept_on_a_branch(operate: Operations, ids: dict[str, str]) -> None:
+    told = operate("replay_call", chat_id="c1", call_id=ids["call"], keep="always")
+    shown = operate("get_workspace_manifest", chat_id="c1", manifest="replay-1")
+
+    assert (told["same"], told["tool_id"]) == (True, "app-builder:write_file")
+    assert (told["branch"], told["manifest_id"]) == ("replay-1", shown["id"])
+    assert (told["then"], told["toolset_changed"]) == (told["now"], False)
+
+
+def test_a_call_that_requires_approval_is_replayed_only_with_approval(
+    operate: Operations, ids: dict[str, str]
+) -> None:
+    made = operate("approve_call", execution_id=ids["approval"])
+    request = {"chat_id": "c3", "call_id": made["id"]}
+
+    assert operate.error("replay_call", **request).code == "asks_first"
+    done = operate("replay_call", **request, approve=True, keep="always")
+    assert (done["same"], done["branch"]) == (True, "replay-1")

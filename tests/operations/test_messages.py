@@ -1,0 +1,139 @@
+"""Messages of a chat: retried, edited, switched to and continued."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api_client import NO_NOTES
+from tests.operations_client import Operations
+from tests.workspaces.stores import git
+
+
+@pytest.fixture
+def new(operate: Operations) -> Operations:
+    """Operations on a project with a chat ``new`` in which nothing has happened."""
+    operate("create_chat", chat_id="new")
+    return operate
+
+
+def add(operate: Operations, text: str | None, **how: Any) -> str:
+    """Add a message and return its id."""
+    return str(operate("add_message", chat_id="new", text=text, **how)["message_id"])
+
+
+def listed(operate: Operations) -> Any:
+    return operate("list_messages", chat_id="new")["messages"]
+
+
+def write_file(operate: Operations, message_id: str) -> Any:
+    return operate(
+        "call_tool",
+        chat_id="new",
+        tool_id="app-builder:write_file",
+        args={"path": "a.txt", "content": "1"},
+        message_id=message_id,
+    )
+
+
+def test_retries_and_edits_of_a_message_are_siblings_on_branches(new: Operations) -> None:
+    one = add(new, "Make\na page")
+    two = add(new, "Here it is", role="assistant", ref="m2")
+    made = write_file(new, "m2")
+    retried = new("retry_message", chat_id="new")
+    three = add(new, "Or this", role="assistant")
+    edited = new("edit_message", chat_id="new", message=one, text="Make a blue page")
+    back = new("switch_to_message", chat_id="new", message="m2")
+    went = new("continue_message", chat_id="new", message=one)
+    rows = listed(new)
+
+    assert made["message_id"] == two
+    assert (retried["branch"], retried["message_id"]) == ("retry-1", one)
+    assert [(one["path"], one["kind"]) for one in retried["changes"]] == [("a.txt", "deleted")]
+    assert edited["branch"] == "edit-1"
+    assert (back["branch"], back["manifest_id"]) == ("main", made["post_manifest_id"])
+    assert went["branch"] == "continue-1"
+    assert [(row["title"], row["number"], row["siblings"], row["branches"]) for row in rows] == [
+        ("Make a page", 1, 2, ["continue-1"]),
+        ("Here it is", 1, 2, ["main"]),
+        ("Or this", 2, 2, ["retry-1"]),
+        ("Make a blue page", 2, 2, ["edit-1"]),
+    ]
+    assert [row["parent_id"] for row in rows] == [None, one, one, None]
+    assert [row["id"] for row in rows] == [one, two, three, edited["message_id"]]
+    assert [row["active"] for row in rows] == [True, False, False, False]
+    assert git(new.store("new"), "fsck", "--strict") == ""
+
+
+def test_lists_and_details_follow_the_active_message(new: Operations) -> None:
+    one, two = add(new, "one"), add(new, "two")
+    for operation, leaf in (("retry_message", one), ("switch_to_message", two)):
+        place = new(operation, chat_id="new", message=two)
+        chat = new("get_chat", chat_id="new")
+        row = next(row for row in new("list_chats")["chats"] if row["id"] == "new")
+
+        for told in (chat, row):
+            assert told["active_branch"] == place["branch"]
+            assert told["active_manifest_id"] == place["manifest_id"]
+            assert told["active_leaf_message_id"] == leaf
+
+
+def test_a_message_has_its_whole_text_and_what_its_calls_changed(new: Operations) -> None:
+    add(new, "x" * 500, ref="m1")
+    write_file(new, "m1")
+    told = new("get_message", chat_id="new", message="m1")
+    manifest = new("get_workspace_manifest", chat_id="new", message_id="m1")
+
+    assert (told["text"], told["title"]) == ("x" * 500, "x" * 200)
+    assert [one["path"] for one in told["changes"]] == ["a.txt"]
+    assert manifest["id"] == told["manifest_id"]
+
+
+def test_a_retry_of_the_first_message_starts_an_empty_branch(new: Operations) -> None:
+    one = add(new, "one")
+    place = new("retry_message", chat_id="new", message=one)
+
+    assert place == {
+        "branch": "retry-1",
+        "manifest_id": None,
+        "message_id": None,
+        "changes": [],
+        "notes": NO_NOTES,
+    }
+    assert new("get_chat", chat_id="new")["active_manifest_id"] is None
+    assert add(new, "uno") != one
+    assert [row["number"] for row in listed(new)] == [1, 2]
+
+
+def test_a_call_needs_a_message_of_the_active_branch(new: Operations) -> None:
+    add(new, "one")
+    two = add(new, "two")
+    new("retry_message", chat_id="new")
+    request = {"chat_id": "new", "tool_id": "app-builder:list_files", "args": {}}
+
+    assert new.error("call_tool", **request, message_id=two).code == "message_elsewhere"
+    assert new.error("call_tool", **request, message_id="m9").code == "unknown_message"
+    assert new("list_calls", chat_id="new")["calls"] == []
+
+
+REFUSED = [
+    ("add_message", {}, "bad_message"),
+    ("add_message", {"text": "x", "role": "A B"}, "bad_name"),
+    ("add_message", {"ref": "m1"}, "message_exists"),
+    ("retry_message", {"branch": "main"}, "branch_exists"),
+    ("retry_message", {"branch": "../x"}, "bad_name"),
+    ("edit_message", {"message": "m9", "text": "x"}, "unknown_message"),
+    ("continue_message", {"message": ""}, "unknown_message"),
+]
+
+
+def test_a_refused_request_moves_no_branch(new: Operations) -> None:
+    assert new.error("retry_message", chat_id="new").code == "invalid_request"
+    add(new, None, ref="m1")
+    before = git(new.store("new"), "for-each-ref")
+    for name, request, code in REFUSED:
+        error = new.error(name, chat_id="new", **request)
+        assert (error.code, bool(error.hint)) == (code, True), (name, request)
+
+    assert git(new.store("new"), "for-each-ref") == before

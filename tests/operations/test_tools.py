@@ -1,0 +1,257 @@
+"""Tools: listed, searched and described, whether each can be called, and what the project overrides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.runtime import sandbox
+from tests.api_client import configure
+from tests.operations_client import Operations
+
+BROKEN = "id: ["
+
+
+def write_toolset(operate: Operations, toolset_id: str, text: str) -> Path:
+    """Write the manifest of a toolset; return its path."""
+    file = operate.root / "toolsets" / toolset_id / "toolset.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def rows(operate: Operations, **request: object) -> dict[str, Any]:
+    """Return the listed tools by id."""
+    groups = operate("list_tools", **request)["groups"]
+    return {tool["tool_id"]: tool for group in groups for tool in group["tools"]}
+
+
+def test_tools_are_grouped_by_toolset_and_then_by_server(operate: Operations) -> None:
+    groups = operate("list_tools")["groups"]
+
+    assert [(group["kind"], group["id"]) for group in groups] == [
+        ("toolset", "app-builder"),
+        ("toolset", "data-lab"),
+        ("toolset", "demo"),
+        ("toolset", "text-kit"),
+        ("toolset", "theirs"),
+        ("mcp_server", "far"),
+        ("mcp_server", "started"),
+    ]
+
+
+def test_a_row_has_the_renderer_and_what_requires_approval(operate: Operations) -> None:
+    found = rows(operate)
+
+    assert found["data-lab:summarize"]["renderer"] == "html"
+    assert found["app-builder:list_files"]["renderer"] is None
+    required = {name: len(tool["requires_confirmation"]) for name, tool in found.items()}
+    assert required["app-builder:run_command"] == 1  # its toolset requires it
+    assert required["app-builder:edit_file"] == 1  # a rule of the project does
+    assert required["app-builder:read_file"] == 0
+    assert "app-builder.edit_file" in found["app-builder:edit_file"]["requires_confirmation"][0]
+    assert found["app-builder:list_files"]["callable"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("run_command", {"app-builder:run_command"}),
+        ("SUMMARIZE", {"data-lab:summarize"}),
+        ("shell workspace", {"app-builder:run_command"}),
+        ("no such thing", set()),
+    ],
+)
+def test_a_filter_keeps_tools_that_have_every_word(
+    operate: Operations, text: str, found: set[str]
+) -> None:
+    assert rows(operate, q=text).keys() == found
+    assert all(group["tools"] for group in operate("list_tools", q=text)["groups"])
+
+
+def test_a_search_ranks_the_most_similar_tools_first(operate: Operations) -> None:
+    def found(query: str, **more: object) -> list[str]:
+        return [tool["tool_id"] for tool in operate("search_tools", query=query, **more)["tools"]]
+
+    assert found("How do I run a shel comand?", limit=1) == ["app-builder:run_command"]
+    assert found("sumarize")[0] == "data-lab:summarize"
+    assert found("summarize", toolset_id="app-builder", limit=1) != ["data-lab:summarize"]
+    assert found("zeppelin") == []
+    assert operate.error("search_tools", query="a", limit=0).code == "invalid_request"
+
+
+def test_a_tool_is_described_as_it_is_effective_here(operate: Operations) -> None:
+    configure(operate.root, "limits: {timeout_s: 7}")
+    told = operate("get_tool", tool_id="app-builder:write_file")
+
+    assert (told["toolset_name"], told["path"]) == ("App Builder", "app-builder.write_file")
+    assert (told["renderer"]["type"], told["renderer"]["config"]["editable"]) == ("code", True)
+    assert told["input_schema"]["required"] == ["path", "content"]
+    assert told["annotations"]["destructive"] is True
+    assert told["examples"][0]["args"] == {"path": "index.html", "content": "hi"}
+    assert told["limits"]["timeout_s"] == 7
+    assert (told["entrypoint"], told["http"]) == ("tools.files:write_file", None)
+
+
+def test_an_http_tool_is_callable_while_its_host_is_granted(operate: Operations) -> None:
+    operate("add_grant", toolset_id="demo", kind="secret", name="A_KEY", hosts=["api.example"])
+    assert rows(operate)["demo:web"]["callable"] is True
+    assert "demo.web" in [tool["name"] for tool in operate("get_available_tools")["tools"]]
+    operate("revoke_grant", toolset_id="demo", key="network")
+    told = operate("get_tool", tool_id="demo.web")
+
+    assert (told["kind"], told["http"]["url"]) == ("http", "https://api.example/")
+    assert told["callable"] is False
+    assert "https://api.example" in told["why_not"]
+    assert rows(operate)["demo:web"]["why_not"] == told["why_not"]
+    error = operate.error("call_tool", chat_id="c1", tool_id="demo:web", args={})
+    assert error.code == "grant_needed"
+    assert "demo.web" not in [tool["name"] for tool in operate("get_available_tools")["tools"]]
+
+
+def test_tools_of_a_broken_toolset_are_listed_and_not_available(operate: Operations) -> None:
+    before = rows(operate)
+    available = operate("get_available_tools")["tools"]
+    write_toolset(operate, "data-lab", BROKEN)
+    row = rows(operate)["data-lab:summarize"]
+
+    assert rows(operate).keys() == before.keys()
+    assert (row["callable"], bool(row["why_not"])) == (False, True)
+    assert {group["id"] for group in operate("list_tools")["groups"] if not group["sound"]} == {
+        "data-lab"
+    }
+    assert len(operate("get_available_tools")["tools"]) == len(available) - 4
+    assert operate.error("get_tool", tool_id="data-lab:summarize").code == "broken_toolset"
+
+
+def test_tools_of_a_disabled_toolset_are_not_callable(operate: Operations) -> None:
+    operate("enable_toolset", toolset_id="data-lab", enabled=False)
+    found = rows(operate)
+
+    assert found["data-lab:summarize"]["enabled"] is False
+    assert found["data-lab:summarize"]["callable"] is False
+    assert found["app-builder:write_file"]["callable"] is True
+    error = operate.error("call_tool", chat_id="c1", tool_id="data-lab:load_sample", args={})
+    assert error.code == "tool_disabled"
+
+
+def test_an_imported_toolset_is_callable_only_in_a_sandbox(operate: Operations) -> None:
+    operate("enable_toolset", toolset_id="theirs", enabled=True)
+    row = rows(operate)["theirs:add"]
+    request = {"chat_id": "c1", "tool_id": "theirs:add", "args": {}}
+
+    if sandbox.level() != "process":
+        assert row["callable"] is True
+        assert operate("call_tool", **request)["sandbox"] == sandbox.level()
+        return
+    assert row["callable"] is False
+    assert operate.error("call_tool", **request).code == "sandbox_needed"
+
+
+def test_available_tools_are_named_as_agents_name_them(operate: Operations) -> None:
+    tools = {tool["name"]: tool for tool in operate("get_available_tools")["tools"]}
+
+    assert len(tools) == 15
+    assert tools["app-builder.write_file"]["input_schema"]["required"] == ["path", "content"]
+    assert tools["app-builder.read_file"]["annotations"]["read_only"] is True
+    assert not [name for name in tools if name.startswith("theirs.")]
+
+
+def test_arguments_are_checked_without_a_call(operate: Operations) -> None:
+    configure(operate.root, 'approvals: [{pattern: "**", when: {args: {path: "*.env"}}}]')
+    before = operate("list_calls", chat_id="c1")
+    tool = "app-builder:write_file"
+    bad = operate("check_arguments", tool_id=tool, args={"path": 1})
+    good = operate("check_arguments", tool_id=tool, args={"path": "x.env", "content": "1"})
+    other = operate("check_arguments", tool_id=tool, args={"path": "x", "content": "1"})
+
+    assert [problem["path"] for problem in bad["problems"]] == ["$", "$.path"]
+    assert (good["problems"], len(good["confirmation"])) == ([], 1)
+    assert other == {"problems": [], "confirmation": []}
+    assert operate("list_calls", chat_id="c1") == before
+
+
+def test_a_name_of_no_tool_is_unknown(operate: Operations) -> None:
+    for tool_id in ("app-builder:write_fil", "nonsense", "", "a:b:c", "../x:y"):
+        for name in ("get_tool", "check_arguments"):
+            assert operate.error(name, tool_id=tool_id).code == "unknown_tool", tool_id
+
+
+def test_a_hidden_tool_is_as_one_that_does_not_exist(operate: Operations) -> None:
+    guest = operate.as_role("guest")
+    hidden = guest.error("get_tool", tool_id="app-builder:write_file")
+    unknown = guest.error("get_tool", tool_id="app-builder:write_fila")
+
+    assert {tool_id.partition(":")[0] for tool_id in rows(guest)} == {"data-lab"}
+    assert rows(guest, q="write file workspace").keys() <= rows(guest).keys()
+    assert [group["id"] for group in guest("list_tools")["groups"]] == ["data-lab"]
+    assert (hidden.code, hidden.hint) == (unknown.code, unknown.hint)
+    assert {tool["name"].partition(".")[0] for tool in guest("get_available_tools")["tools"]} == {
+        "data-lab"
+    }
+    found = guest("search_tools", query="write a file in the workspace or load a sample")["tools"]
+    assert {tool["tool_id"].partition(":")[0] for tool in found} == {"data-lab"}
+
+
+def test_a_server_is_listed_where_one_of_its_tools_would_be_visible(operate: Operations) -> None:
+    configure(
+        operate.root, 'default_role: r\nroles: {r: {allow: ["demo.**", "far.**", "given.**"]}}'
+    )
+
+    assert [group["id"] for group in operate("list_tools")["groups"]] == ["demo", "far"]
+    servers = operate("get_toolset", toolset_id="demo")["mcp_servers"]
+    assert [server["id"] for server in servers] == ["far", "given"]
+
+
+# Overrides
+
+
+def test_a_tool_is_overridden_and_back(operate: Operations) -> None:
+    tool_id = "data-lab:summarize"
+    override = {
+        "name_override": "Sum it up",
+        "renderer": "code",
+        "renderer_config": {"content": "$return"},
+        "requires_confirmation": True,
+    }
+    told = operate("override_tool", tool_id=tool_id, **override)
+    tool = operate("get_tool", tool_id=tool_id)
+    cleared = operate("override_tool", tool_id=tool_id, clear=[*override])
+
+    assert told["changed"] is True
+    assert {name: value for name, value in told["project"].items() if value is not None} == override
+    assert told["toolset"]["renderer"] == "html"
+    assert (tool["name"], len(tool["requires_confirmation"])) == ("Sum it up", 1)
+    assert tool["renderer"] == {"type": "code", "config": {"content": "$return"}}
+    assert set(cleared["project"].values()) == {None}
+    assert not (operate.root / "toolsets/state/data-lab.yaml").exists()
+    assert operate("override_tool", tool_id=tool_id)["changed"] is False
+
+
+def test_a_disabled_tool_is_not_called(operate: Operations) -> None:
+    tool = {"tool_id": "data-lab:load_sample"}
+    told = operate("enable_tool", **tool, enabled=False)
+    error = operate.error("call_tool", chat_id="c1", **tool, args={})
+
+    assert (told["changed"], told["project"]["enabled"]) == (True, False)
+    assert (error.code, error.hint) == (
+        "tool_disabled",
+        "covalt-git tool enable data-lab:load_sample",
+    )
+    assert operate("enable_tool", **tool, enabled=True)["changed"]
+    assert operate("get_tool", **tool)["callable"]
+
+
+def test_an_override_that_a_toolset_could_not_have_is_refused(operate: Operations) -> None:
+    for override, code in (
+        ({"renderer": "cod"}, "bad_override"),
+        ({"renderer_config": {"fil": 1}}, "bad_override"),
+        ({"name_override": ""}, "bad_override"),
+        ({"clear": ["colour"]}, "invalid_request"),
+        ({"colour": "red"}, "invalid_request"),
+    ):
+        error = operate.error("override_tool", tool_id="data-lab:summarize", **override)
+        assert (error.code, len(error.problems)) == (code, 1), override
+    assert not (operate.root / "toolsets/state/data-lab.yaml").exists()

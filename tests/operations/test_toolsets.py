@@ -1,0 +1,167 @@
+"""Toolsets: listed and described with their problems, enabled and disabled, and hidden from roles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.api_client import configure
+from tests.operations_client import Operations
+
+ROLES = """\
+default_role: reader
+roles:
+  reader: {allow: ["app-builder.read_file", "app-builder.list_files", "data-lab.**"]}
+  owner: {admin: true}
+"""
+
+
+def row(operate: Operations, toolset_id: str) -> Any:
+    (found,) = (one for one in operate("list_toolsets")["toolsets"] if one["id"] == toolset_id)
+    return found
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_toolsets_are_listed_with_their_tools_counted(operate: Operations) -> None:
+    rows = {one["id"]: one for one in operate("list_toolsets")["toolsets"]}
+
+    assert {name: one["tools"] for name, one in rows.items()} == {
+        "app-builder": 6,
+        "data-lab": 4,
+        "demo": 2,
+        "text-kit": 5,
+        "theirs": 1,
+    }
+    assert rows["app-builder"]["name"] == "App Builder"
+    assert rows["app-builder"]["enabled"] is rows["app-builder"]["sound"] is True
+    assert (rows["app-builder"]["imported"], rows["theirs"]["imported"]) == (False, True)
+    assert rows["theirs"]["enabled"] is False
+    assert rows["app-builder"]["digest"].startswith("sha256:")
+
+
+def test_a_toolset_has_its_tools_files_and_servers(operate: Operations) -> None:
+    told = operate("get_toolset", toolset_id="demo")
+    servers = {one["id"]: one for one in told["mcp_servers"]}
+
+    assert "demo:web" in [tool["tool_id"] for tool in told["tools"]]
+    assert ("toolset.yaml", "config") in [(one["path"], one["kind"]) for one in told["files"]]
+    assert [*servers] == ["started", "far", "given"]
+    assert servers["started"]["server_type"] == "stdio"
+    assert (servers["started"]["command"], servers["started"]["args"]) == ("python", ["server.py"])
+    assert servers["far"]["server_type"] == "streamable-http"
+    assert told["problems"] == []
+
+
+def test_a_problem_has_its_place(operate: Operations) -> None:
+    file = operate.root / "toolsets/app-builder/toolset.yaml"
+    replace(file, "entrypoint: tools.files:read_file", "entrypont: x")
+    told = operate("get_toolset", toolset_id="app-builder")
+    listed = row(operate, "app-builder")
+    problem = next(one for one in told["problems"] if one["code"] == "CG201")
+
+    assert told["sound"] is listed["sound"] is False
+    assert problem["path"] == "toolsets/app-builder/toolset.yaml"
+    assert problem["line"] > 1
+    assert "'entrypoint'" in problem["hint"]
+    assert told["errors"] == listed["errors"] == len(told["problems"])
+    assert told["name"] == listed["name"] == "App Builder"
+
+
+def test_a_toolset_that_was_never_sound_is_listed_by_its_folder(operate: Operations) -> None:
+    (operate.root / "toolsets/odd").mkdir()
+    (operate.root / "toolsets/odd/toolset.yaml").write_text("id: [")
+    listed = row(operate, "odd")
+
+    assert (listed["name"], listed["version"], listed["sound"]) == ("odd", "", False)
+    assert listed["digest"] is None
+    assert operate("get_toolset", toolset_id="odd")["errors"] == 1
+
+
+def test_a_toolset_is_disabled_and_enabled(operate: Operations) -> None:
+    off = {"toolset_id": "data-lab", "enabled": False}
+    state = operate.root / "toolsets/state/data-lab.yaml"
+
+    assert operate("enable_toolset", **off) == off | {"changed": True}
+    assert operate("enable_toolset", **off) == off | {"changed": False}
+    assert operate("get_toolset", toolset_id="data-lab")["enabled"] is False
+    operate("enable_toolset", toolset_id="data-lab", enabled=True)
+    assert not state.exists()
+
+    state.write_text("enabld: false\n")
+    error = operate.error("enable_toolset", toolset_id="data-lab", enabled=True)
+    assert [one.path for one in error.problems] == ["toolsets/state/data-lab.yaml"]
+    assert state.read_text() == "enabld: false\n"
+
+
+def test_a_hidden_toolset_is_as_one_that_does_not_exist(operate: Operations) -> None:
+    guest = operate.as_role("guest")
+    hidden = guest.error("get_toolset", toolset_id="demo")
+    unknown = guest.error("get_toolset", toolset_id="demi")
+
+    assert [one["id"] for one in guest("list_toolsets")["toolsets"]] == ["data-lab"]
+    assert (hidden.code, hidden.hint) == (unknown.code, unknown.hint)
+    near = guest.error("get_toolset", toolset_id="data-lap")
+    assert "'data-lab'" in near.hint
+
+
+def test_a_toolset_shows_nothing_of_its_hidden_tools(operate: Operations) -> None:
+    configure(operate.root, ROLES)
+    told = operate("get_toolset", toolset_id="app-builder")
+
+    assert "run_command" not in str(told)
+    assert "write_file" not in str(told)
+    assert told["files"] == told["problems"] == told["mcp_servers"] == []
+    assert row(operate, "app-builder")["tools"] == len(told["tools"]) == 2
+
+
+def test_problems_of_an_unreadable_toolset_are_shown_to_who_sees_everything(
+    operate: Operations,
+) -> None:
+    configure(operate.root, ROLES)
+    (operate.root / "toolsets/data-lab/toolset.yaml").write_text("id: [")
+    owner = operate.as_role("owner")
+
+    for who, count in ((operate, 0), (owner, 1)):
+        assert len(who("get_toolset", toolset_id="data-lab")["problems"]) == count
+        assert row(who, "data-lab")["errors"] == count
+
+
+def test_a_role_that_is_not_defined_is_refused(operate: Operations) -> None:
+    nobody = operate.as_role("nobody")
+
+    for name in ("list_toolsets", "list_tools", "get_available_tools"):
+        assert nobody.error(name).code == "unknown_role"
+
+
+def test_a_broken_project_file_stops_every_operation(operate: Operations) -> None:
+    configure(operate.root, "rolls: {}\n")
+    error = operate.error("list_toolsets")
+
+    assert (error.code, error.problems[0].path) == ("broken_config", "covalt.yaml")
+
+
+def test_grants_of_a_hidden_server_are_not_shown(operate: Operations) -> None:
+    operate("add_grant", toolset_id="demo", kind="server", name="far")
+    operate("add_grant", toolset_id="demo", kind="process", name="started")
+    configure(
+        operate.root, 'default_role: r\nroles: {r: {allow: ["demo.**", "far.**", "given.**"]}}'
+    )
+    told = operate("get_toolset", toolset_id="demo")
+
+    assert [one["id"] for one in told["mcp_servers"]] == ["far", "given"]
+    assert {*told["grants"]} == {"server-far", "process-given", "network"}
+
+
+def test_a_grant_is_for_the_toolset_that_was_shown(operate: Operations) -> None:
+    shown = operate("get_toolset", toolset_id="demo")["digest"]
+    replace(operate.root / "toolsets/demo/toolset.yaml", "args: [server.py]", "args: [other.py]")
+    request = {"toolset_id": "demo", "kind": "network", "hosts": ["api.example"]}
+
+    assert operate.error("add_grant", digest=shown, **request).code == "moved"
+    now = operate("get_toolset", toolset_id="demo")["digest"]
+    assert operate("add_grant", digest=now, **request)["holds"]

@@ -1,0 +1,275 @@
+"""Files of a workspace: listed, compared, edited, deleted and uploaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.git_objects import blob_id
+from covalt_git.operations.registry import Upload
+from tests.api_client import NO_NOTES
+from tests.operations_client import Operations, uploads
+from tests.workspaces.stores import git, put
+
+
+@pytest.fixture
+def new(operate: Operations) -> Operations:
+    """Operations on a project with a chat ``new`` without files."""
+    operate("create_chat", chat_id="new")
+    return operate
+
+
+def files(operate: Operations, manifest: str = "HEAD") -> dict[str, Any]:
+    listed = operate("get_workspace_files", chat_id="new", manifest=manifest)
+    return {file["path"]: file for file in listed["files"]}
+
+
+def edit(path: str, content: str, base: str | None, **more: object) -> dict[str, Any]:
+    return {"chat_id": "new", "path": path, "content": content, "base": base, **more}
+
+
+def test_files_have_the_ids_of_git_and_sha256(new: Operations) -> None:
+    layout = {
+        "a.txt": ("file", b"hi\n"),
+        "bin/run": ("program", b"#!/bin/sh\n"),
+        "l": ("link", b"a.txt"),
+        "empty": ("folder", b""),
+    }
+    put(new.workspace("new"), layout)
+    now = new("get_workspace_files", chat_id="new", manifest="")
+    new.commit("new")
+    listed = new("get_workspace_files", chat_id="new", manifest="HEAD")
+
+    assert now == listed | {"manifest_id": None}
+    assert listed["empty_folders"] == ["empty"]
+    assert listed["manifest_id"] == git(new.store("new"), "rev-parse", "main").strip()
+    assert listed["files"][0] == {
+        "path": "a.txt",
+        "size": 3,
+        "sha256": "98ea6e4f216f2fb4b69fff9b3a44842c38686ca685f3f55dc48c5d3fb1107be4",
+        "oid": blob_id(b"hi\n", "sha1"),
+        "executable": False,
+        "link": False,
+    }
+    assert [(file["path"], file["executable"], file["link"]) for file in listed["files"]] == [
+        ("a.txt", False, False),
+        ("bin/run", True, False),
+        ("l", False, True),
+    ]
+
+
+def test_a_link_is_read_as_its_target(new: Operations) -> None:
+    put(new.workspace("new"), {"a": ("file", b"secret"), "l": ("link", b"a")})
+
+    for manifest in ("", "HEAD"):
+        assert new("get_workspace_file", chat_id="new", path="l", manifest=manifest) == b"a"
+        new.commit("new")
+
+
+def test_only_the_path_of_a_file_is_read(operate: Operations) -> None:
+    operate.commit("c1", **{"docs/notes.txt": "1"})
+    for manifest in ("", "HEAD"):
+        for path in ("", "docs", "docs/", "/b.txt", "b.txt/", "b.txt/x", "../x", "./b.txt", "b\0"):
+            request = {"chat_id": "c1", "path": path, "manifest": manifest}
+            assert operate.error("get_workspace_file", **request).code == "unknown_file", path
+    error = operate.error("get_workspace_file", chat_id="c1", path="docs/note.txt")
+    assert "'docs/notes.txt'" in error.hint
+
+
+def test_differences_are_patches_as_git_writes_them(new: Operations) -> None:
+    first = new.commit("new", **{"a.txt": "one\ntwo\n"})
+    new.commit("new", **{"a.txt": "one\n2\n3\n"})
+    told = new("get_workspace_diff", chat_id="new", old=first)
+    (change,) = told["changes"]
+
+    assert told["truncated"] is False
+    assert (change["path"], change["kind"]) == ("a.txt", "modified")
+    assert (change["added"], change["deleted"], change["binary"]) == (2, 1, False)
+    assert change["patch"] == git(new.store("new"), "diff", "main~1", "main")
+
+
+def test_the_empty_text_is_no_files_on_one_side_and_the_folder_on_the_other(
+    new: Operations,
+) -> None:
+    new.commit("new", **{"a.txt": "1\n"})
+    (new.workspace("new") / "a.txt").unlink()
+    (new.workspace("new") / "b.png").write_bytes(b"\x89PNG\r\n\0")
+    all_new = new("get_workspace_diff", chat_id="new", old="", new="HEAD")["changes"]
+    edits = new("get_workspace_diff", chat_id="new", old="HEAD", new="")["changes"]
+
+    assert [(one["path"], one["kind"]) for one in all_new] == [("a.txt", "added")]
+    assert [(one["path"], one["kind"], one["binary"]) for one in edits] == [
+        ("a.txt", "deleted", False),
+        ("b.png", "added", True),
+    ]
+    assert len(new("list_manifests", chat_id="new")["manifests"]) == 1
+
+
+def test_a_file_too_large_to_compare_is_named_without_a_patch(new: Operations) -> None:
+    lines = b"".join(b"%d\n" % number for number in range(90_000))
+    new.commit("new", **{"large.txt": lines, "small.txt": b"1\n"})
+    told = new("get_workspace_diff", chat_id="new", old="")
+    whole = new("get_whole_diff", chat_id="new", old="")
+
+    assert (told["truncated"], whole["truncated"]) == (True, False)
+    assert [(one["patch"] is None, one["added"]) for one in told["changes"]] == [
+        (True, None),
+        (False, 1),
+    ]
+    assert [one["added"] for one in whole["changes"]] == [90_000, 1]
+
+
+# Editing
+
+
+def test_an_edited_file_is_a_manifest_of_its_own(new: Operations) -> None:
+    new.commit("new", **{"a.txt": "1"})
+    (new.workspace("new") / "typed.txt").write_text("before")
+    base = files(new)["a.txt"]["oid"]
+    done = new("update_workspace_file", **edit("a.txt", "zwei ü\n", base))
+    row = new("get_workspace_manifest", chat_id="new")
+
+    assert done == {
+        "manifest_id": row["id"],
+        "oid": blob_id("zwei ü\n".encode(), "sha1"),
+        "changed": True,
+        "changes": row["changes"],
+    }
+    assert (new.workspace("new") / "a.txt").read_text(encoding="utf-8") == "zwei ü\n"
+    assert (row["source"], [one["path"] for one in row["changes"]]) == ("edit", ["a.txt"])
+    again = new("update_workspace_file", **edit("a.txt", "zwei ü\n", done["oid"]))
+    assert again == done | {"changed": False, "changes": []}
+
+
+def test_an_edit_replaces_only_the_version_that_it_was_made_from(new: Operations) -> None:
+    new.commit("new", **{"a.txt": "1"})
+    base = files(new)["a.txt"]["oid"]
+    (new.workspace("new") / "a.txt").write_text("theirs")
+    error = new.error("update_workspace_file", **edit("a.txt", "mine", base))
+
+    assert error.code == "moved"
+    assert base in error.message
+    assert blob_id(b"theirs", "sha1") in error.message
+    for name, request in {
+        "update_workspace_file": edit("a.txt", "mine", None),
+        "delete_workspace_file": {"chat_id": "new", "path": "a.txt", "base": base},
+    }.items():
+        assert new.error(name, **request).code == "moved"
+    assert (new.workspace("new") / "a.txt").read_text() == "theirs"
+
+
+def test_an_edit_is_made_only_on_the_branch_that_it_names(new: Operations) -> None:
+    new.commit("new", **{"a.txt": "1"})
+    base = files(new)["a.txt"]["oid"]
+    new("create_branch", chat_id="new", name="idea")
+    new("switch_branch", chat_id="new", branch="idea")
+    request = edit("a.txt", "2", base, branch="main")
+
+    assert new.error("update_workspace_file", **request).code == "moved"
+    assert new("update_workspace_file", **request | {"branch": "idea"})["changed"]
+
+
+def test_a_path_that_some_system_cannot_have_is_not_written(new: Operations) -> None:
+    for path in ("", "../x", "/x", ".git/x", "a:b", "con", "a\0b", "x/", "ü\u0308 "):
+        error = new.error("update_workspace_file", **edit(path, "1", None))
+        assert error.code == "bad_path", path
+
+    assert [*new.workspace("new").iterdir()] == []
+
+
+def test_a_deleted_file_stays_in_the_history(operate: Operations, ids: dict[str, str]) -> None:
+    done = operate("delete_workspace_file", chat_id="c1", path="b.txt", base=ids["b"])
+
+    assert not (operate.workspace("c1") / "b.txt").exists()
+    assert done["manifest_id"] == operate("get_workspace_manifest", chat_id="c1")["id"]
+    old = operate("get_workspace_file", chat_id="c1", path="b.txt", manifest=ids["head"])
+    assert old == b"two\n"
+
+
+# Uploading
+
+
+def test_uploads_are_one_manifest_and_a_name_in_use_gets_a_number(new: Operations) -> None:
+    new.commit("new", **{"d/a.txt": b"there"})
+    sent = uploads(**{"a.txt": b"1", "b.bin": bytes(range(256))})
+    done = new("upload_files", chat_id="new", files=sent, folder="d")
+    sent = uploads(**{"b.bin": bytes(range(256))})
+    again = new("upload_files", chat_id="new", files=sent, folder="d/")
+
+    assert done["files"] == [
+        {"path": "d/a_1.txt", "renamed_from": "d/a.txt", "was_there": False},
+        {"path": "d/b.bin", "renamed_from": None, "was_there": False},
+    ]
+    assert done["changed"] is True
+    assert (new.workspace("new") / "d/b.bin").read_bytes() == bytes(range(256))
+    assert new("get_workspace_manifest", chat_id="new")["source"] == "user_upload"
+    assert again == {
+        "manifest_id": done["manifest_id"],
+        "files": [{"path": "d/b.bin", "renamed_from": None, "was_there": True}],
+        "changed": False,
+        "notes": NO_NOTES,
+    }
+
+
+def test_the_parts_of_a_letter_are_composed_in_the_name_of_an_upload(new: Operations) -> None:
+    done = new("upload_files", chat_id="new", files=uploads(**{"u\u0308.txt": b"1"}))
+
+    assert done["files"][0]["path"] == "ü.txt"
+
+
+REFUSED = [
+    ("a:b.txt", "", "bad_path"),
+    ("a.txt", "aux", "bad_path"),
+    ("a.txt", "..", "bad_path"),
+    ("a.txt", "/etc", "bad_path"),
+    (".git", "", "bad_path"),
+    ("GOOD.txt", "", "bad_path"),
+    ("a/b.txt", "", "invalid_request"),
+    ("", "", "invalid_request"),
+]
+
+
+def test_a_refused_upload_adds_no_file(new: Operations) -> None:
+    for name, folder, code in REFUSED:
+        good = [*uploads(**{"good.txt": b"1"})] if name else []
+        sent = [*good, *uploads(**{name: b"2"})]
+        error = new.error("upload_files", chat_id="new", files=sent, folder=folder)
+        assert error.code == code, (name, folder)
+    assert [*new.workspace("new").iterdir()] == []
+
+    new.commit("new", **{"d/a.txt": b"there"})
+    sent = uploads(**{"A.TXT": b"2"})
+    error = new.error("upload_files", chat_id="new", files=sent, folder="d")
+    assert error.code == "bad_path"
+    assert "'d/a.txt'" in str(error.as_json())
+
+
+def test_the_largest_file_that_is_stored_can_be_uploaded(new: Operations) -> None:
+    new("upload_files", chat_id="new", files=uploads(largest=b"x" * (1 << 20)))
+    sent = uploads(larger=b"x" * ((1 << 20) + 1))
+    error = new.error("upload_files", chat_id="new", files=sent)
+
+    assert error.code == "invalid_request"
+    assert "workspace.max_file_mb" in error.hint
+    assert [path.name for path in new.workspace("new").iterdir()] == ["largest"]
+
+
+def test_an_executable_upload_stays_executable(new: Operations) -> None:
+    (file,) = uploads(run=b"#!/bin/sh\n")
+    new("upload_files", chat_id="new", files=[Upload(file.name, file.stream, executable=True)])
+
+    assert files(new)["run"]["executable"] is True
+
+
+def test_a_link_in_the_folder_leads_no_write_outside(new: Operations, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (new.workspace("new") / "out").symlink_to(outside)
+
+    error = new.error("update_workspace_file", **edit("out/x", "1", None))
+    assert error.code == "bad_path"
+    error = new.error("upload_files", chat_id="new", files=uploads(x=b"1"), folder="out")
+    assert error.code == "invalid_request"
+    assert [*outside.iterdir()] == []
