@@ -67,7 +67,7 @@ _EXPLANATIONS: Final = (
         where_it_began=True,
     ),
     Explanation(
-        "node content, at $", "the text ends inside brackets", "close them with `]` or `}`"
+        "node content.*, at $", "the text ends inside brackets", "close them with `]` or `}`"
     ),
     Explanation(
         "expected ',' or ']'",
