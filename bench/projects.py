@@ -132,12 +132,14 @@ def make_chat(
                         made += 1
                     writer.checkout(chance.choice(chat.branches()).name)
                 if number % CALLS_IN_A_MESSAGE == 0:
-                    message_id = _say(writer, f"make {chance.choice(WORDS)} {number} better")
+                    message_id = _add_message(
+                        writer, f"make {chance.choice(WORDS)} {number} better"
+                    )
                 _call(writer, number, message_id, chance)
         return {branch.name: branch.manifest_id for branch in chat.branches()}
 
 
-def _say(writer: Writer, text: str) -> str:
+def _add_message(writer: Writer, text: str) -> str:
     """Commit a message on the active branch; return its id."""
     chat = writer.chat
     state = chat.state(chat.head())

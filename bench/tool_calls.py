@@ -168,8 +168,8 @@ def round_trip(bench: Bench, rounds: int) -> Iterator[Pair]:
             answered["sent"] = time.perf_counter()
             super().__init__(room, job)
 
-        def _hear(self, chunk: bytes) -> None:
-            super()._hear(chunk)
+        def _receive(self, chunk: bytes) -> None:
+            super()._receive(chunk)
             answered.setdefault("at", time.perf_counter())
 
     from covalt_git.runtime import python_tool  # noqa: PLC0415 - the name that it uses is replaced

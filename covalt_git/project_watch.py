@@ -16,10 +16,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.index.toolset_signatures import Seen, is_as_seen, read_seen
+from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.names import new_id
-from covalt_git.system.file_events import CannotWatchError, FolderEvents, tells_all
+from covalt_git.system.file_events import CannotWatchError, FolderEvents, reports_all_changes
 from covalt_git.toolsets.project_files import CheckedToolset, ProjectReading, read_around
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _IGNORED = {"__pycache__", ".git"}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ProjectScan:
     """What a look at the project found.
 
     Attributes:
@@ -74,28 +74,28 @@ class WatchedProject:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, ToolsetSignature] = {}
         self._toolsets: dict[str, CheckedToolset] = {}
         self._looking = threading.Lock()
-        self._last = Look("", ProjectReading(root, None, (), ()))
+        self._last = ProjectScan("", ProjectReading(root, None, (), ()))
         self.look()
 
     @property
-    def last(self) -> Look:
+    def last(self) -> ProjectScan:
         """What the last look found."""
         return self._last
 
-    def look(self) -> Look | None:
-        """Look at the files; return what is found where something is another than at the last look."""
+    def look(self) -> ProjectScan | None:
+        """ProjectScan at the files; return what is found where something is another than at the last look."""
         with self._looking:
             changed = self._read_changed()
             before, first = self._last, not self._last.version
             reading = read_around(self.root, tuple(self._toolsets.values()))
             if not (first or changed or _differ(before.reading, reading)):
                 return None
-            was, now = before.broken, Look("", reading).broken
+            was, now = before.broken, ProjectScan("", reading).broken
             mended = tuple(sorted(name for name in was if name not in now and name in changed))
-            self._last = Look(new_id(), reading, tuple(sorted(changed)), mended)
+            self._last = ProjectScan(new_id(), reading, tuple(sorted(changed)), mended)
             return self._last
 
     def _read_changed(self) -> set[str]:
@@ -110,12 +110,12 @@ class WatchedProject:
                 changed |= {
                     name
                     for name in ids
-                    if name not in self._seen or not is_as_seen(handle, self._seen[name])
+                    if name not in self._seen or not is_unchanged(handle, self._seen[name])
                 }
             finally:
                 os.close(handle)
         for name in changed - gone:
-            self._seen[name], toolset = read_seen(self.root, name)
+            self._seen[name], toolset = read_with_signature(self.root, name)
             self._toolsets[name] = CheckedToolset.of(toolset)
         for name in gone:
             del self._toolsets[name], self._seen[name]
@@ -156,14 +156,14 @@ class Changes:
                 return False
             self._waits = True
         try:
-            return self._wait()
+            return self._wait_for_event()
         finally:
             with self._held:
                 self._waits = False
                 if self._closed:
                     self._release()
 
-    def _wait(self) -> bool:
+    def _wait_for_event(self) -> bool:
         events = self._events
         if events is None:
             return not self._is_closed(self._interval_s)
@@ -171,7 +171,7 @@ class Changes:
             if self._is_closed(0):
                 return False
         began = time.monotonic()
-        while self._goes_on(events, began):
+        while self._take_events(events, began):
             pass
         if self._stale:
             try:
@@ -205,7 +205,7 @@ class Changes:
     def _is_closed(self, timeout_s: float) -> bool:
         return bool(select.select([self._ended], [], [], timeout_s)[0])
 
-    def _goes_on(self, events: FolderEvents, began: float) -> bool:
+    def _take_events(self, events: FolderEvents, began: float) -> bool:
         """Take the events that came; False when it is quiet, or has not been for too long."""
         drained = events.drain()
         # A folder that came, went or moved has others below it; a queue that was full hid some.
@@ -215,7 +215,7 @@ class Changes:
         return left_s > 0 and events.wait(min(QUIET_S, left_s), self._ended)
 
     def _watch(self, root: Path) -> None:
-        if not tells_all(root.stat().st_dev):
+        if not reports_all_changes(root.stat().st_dev):
             raise CannotWatchError("others may write to this file system, and no event tells of it")
         events = FolderEvents(unheard=("opened", "closed"))
         try:

@@ -53,7 +53,7 @@ def confirmation(config: ProjectConfig, tool: Tool, args: JsonObject) -> tuple[s
 
 
 def _applies(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
-    return is_about(rule, tool) and _holds(rule, tool, args)
+    return is_about(rule, tool) and _rule_matches(rule, tool, args)
 
 
 def is_about(rule: ApprovalRule, tool: Tool) -> bool:
@@ -62,7 +62,7 @@ def is_about(rule: ApprovalRule, tool: Tool) -> bool:
     return matches(rule.pattern, tool.path) and not (believes and tool.kind == "mcp")
 
 
-def _holds(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
+def _rule_matches(rule: ApprovalRule, tool: Tool, args: JsonObject) -> bool:
     wanted: Annotations | None = rule.when.annotations
     if wanted is not None and not _same_annotations(wanted, tool.annotations):
         return False

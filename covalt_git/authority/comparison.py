@@ -155,10 +155,10 @@ def _differences(before: Sequence[Fact], now: Sequence[Fact]) -> Iterator[Change
         if key in old:
             yield from _changed(old[key], fact)
         elif not _folded(fact, came | gone):
-            yield from _came(fact, before, _along(fact, now) if KINDS[fact.kind].exists else ())
+            yield from _added(fact, before, _along(fact, now) if KINDS[fact.kind].exists else ())
     for key, fact in old.items():
         if key not in new and not _folded(fact, came | gone):
-            yield from _went(fact, now)
+            yield from _removed(fact, now)
 
 
 def _numbered(facts: Sequence[Fact]) -> dict[tuple[str, str, str, int], Fact]:
@@ -203,7 +203,7 @@ def _along(fact: Fact, facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(told)
 
 
-def _came(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iterator[Change]:
+def _added(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Iterator[Change]:
     kind = KINDS[fact.kind]
     if fact.kind in _WHOLE or fact.implied:
         return
@@ -214,7 +214,7 @@ def _came(fact: Fact, before: Sequence[Fact], details: tuple[str, ...]) -> Itera
     )
 
 
-def _went(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
+def _removed(fact: Fact, now: Sequence[Fact]) -> Iterator[Change]:
     kind = KINDS[fact.kind]
     if fact.kind in _WHOLE or fact.implied:
         return

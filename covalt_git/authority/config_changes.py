@@ -98,10 +98,10 @@ def _tools_concerned(base: State, head: State) -> Iterator[str]:
             found[word if judged.certain else "for other calls"].append(tool_id + some)
     for word, names in found.items():
         if names:
-            yield f"asks {word}: {some_of(names)}"
+            yield f"asks {word}: {shortened_list(names)}"
 
 
-def some_of(names: Sequence[str]) -> str:
+def shortened_list(names: Sequence[str]) -> str:
     """Return the first names of many, and how many more there are."""
     more = f" and {len(names) - _MANY} more" if len(names) > _MANY else ""
     return ", ".join(names[:_MANY]) + more
@@ -184,7 +184,7 @@ def tools_gained(base: State, head: State, subject: str) -> tuple[str, ...]:
         for tool_id in sorted(before.keys() & now.keys())
         if _may(head, name, now[tool_id]) and not _may(base, name, before[tool_id])
     ]
-    return (f"newly: {some_of(gained)}",) if gained else ()
+    return (f"newly: {shortened_list(gained)}",) if gained else ()
 
 
 def _may(state: State, role: str | None, tool: Tool) -> bool:

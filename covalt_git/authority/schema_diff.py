@@ -102,7 +102,7 @@ class _Comparison:
             yield unclear(f"{_name(loc)} is nested too deeply to be compared", loc)
         elif not isinstance(old, dict) or not isinstance(new, dict):
             if not same(old, new):
-                words = f"{_name(loc)} is {_shown(new)}, was {_shown(old)}"
+                words = f"{_name(loc)} is {_shortened(new)}, was {_shortened(old)}"
                 yield _judged(words, loc, keeps=keeps, tighter=new is False)
         elif (id(old), id(new), keeps) not in self._compared:
             self._compared.add((id(old), id(new), keeps))
@@ -130,7 +130,7 @@ class _Comparison:
             tighter = _is_tighter(keyword, before, now)
             keeps = keeps and (tighter or _is_tighter(keyword, now, before))
             now, before = new.get(keyword, _ABSENT), old.get(keyword, _ABSENT)
-            words = f"{_name(loc)}: {keyword} {_shown(now)}, was {_shown(before)}"
+            words = f"{_name(loc)}: {keyword} {_shortened(now)}, was {_shortened(before)}"
             yield _judged(words, at, keeps=keeps, tighter=tighter)
 
     def _inside(self, keyword: str, old: Any, new: Any) -> list[_Pair] | None:
@@ -243,5 +243,5 @@ def _text(value: Any) -> str:
     return canonical_json.dumps(value).decode()
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     return "none" if value is _ABSENT else shorten(_text(value))

@@ -94,10 +94,10 @@ def read_folder(folder: Path) -> list[Entry]:
     """
     found = read_bundle_files(folder, folder.name)
     problems = list(found.problems)
-    problems += _told(_name_problems([file.path for file in found.files]), folder.name)
+    problems += _as_problems(_name_problems([file.path for file in found.files]), folder.name)
     total = sum(file.size for file in found.files)
     if any(file.size > MAX_FILE_BYTES for file in found.files) or total > MAX_BYTES:
-        problems += _told([_Wrong("", codes.TOO_LARGE, _too_much())], folder.name)
+        problems += _as_problems([_Wrong("", codes.TOO_LARGE, _too_much())], folder.name)
     if problems:
         raise _refused(folder.name, problems)
     entries = []
@@ -140,10 +140,10 @@ def unpack(content: bytes, shown: str) -> list[Entry]:
             if is_bytecode(one.filename.rstrip("/"))
         ]
         if wrong:
-            raise _refused(shown, _told(wrong, shown))
+            raise _refused(shown, _as_problems(wrong, shown))
         entries = [_file(content, one) for one in found if not one.is_dir()]
     except _Wrong as wrong:
-        raise _refused(shown, _told([wrong], shown)) from None
+        raise _refused(shown, _as_problems([wrong], shown)) from None
     return sorted(entries, key=lambda entry: entry.path)
 
 
@@ -307,7 +307,7 @@ def _broken(message: str, name: str = "") -> _Wrong:
     return _Wrong(name, codes.UNREADABLE, message)
 
 
-def _told(found: Sequence[_Wrong], shown: str) -> list[Problem]:
+def _as_problems(found: Sequence[_Wrong], shown: str) -> list[Problem]:
     return [
         Problem(f"{shown}/{one.name}" if one.name else shown, 0, 0, one.code, one.message, one.hint)
         for one in found[:_MAX_TOLD]

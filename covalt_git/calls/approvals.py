@@ -146,7 +146,7 @@ class Approvals:
                 named = f" ({some([readable(path) for path in paths])})" if paths else ""
                 why = f"what no commit holds of the workspace{named} has changed"
             if why:
-                again = self._ask_again(writer, approval, call, head, caller, found)
+                again = self._request_again(writer, approval, call, head, caller, found)
                 raise ApprovalRenewedError(why, again)
             decided = _decided(approval, "approved", self.engine.principal)
             if not writer.put_approval(decided, before=approval):
@@ -190,7 +190,7 @@ class Approvals:
         with self.chats.open(chat_id) as chat:
             return chat.approvals()
 
-    def _ask_again(
+    def _request_again(
         self,
         writer: Writer,
         approval: Approval,

@@ -91,20 +91,20 @@ def at_home(outcome: Outcome, there: ChatStore, home: ChatStore) -> Outcome:
     """Return an outcome as it were, had the call run in the chat's own folder and said so."""
     error = outcome.error
     if error is not None:
-        shown = {name: said_at_home(getattr(error, name), there, home) for name in _SAID}
+        shown = {name: with_home_paths(getattr(error, name), there, home) for name in _SAID}
         error = error.model_copy(update=shown)
     return dataclasses.replace(
         outcome,
-        result=said_at_home(outcome.result, there, home),
+        result=with_home_paths(outcome.result, there, home),
         error=error,
-        output=said_at_home(outcome.output, there, home),
+        output=with_home_paths(outcome.output, there, home),
     )
 
 
 _SAID = ("message", "traceback")
 
 
-def said_at_home(value: Any, there: ChatStore, home: ChatStore) -> Any:
+def with_home_paths(value: Any, there: ChatStore, home: ChatStore) -> Any:
     """Return a value in which the chat's own folder is named for the one that the call ran in."""
     if isinstance(value, str):
         for path, own in (
@@ -114,10 +114,10 @@ def said_at_home(value: Any, there: ChatStore, home: ChatStore) -> Any:
             value = value.replace(str(path), str(own))
         return value
     if isinstance(value, list):
-        return [said_at_home(one, there, home) for one in value]
+        return [with_home_paths(one, there, home) for one in value]
     if isinstance(value, dict):
         return {
-            said_at_home(name, there, home): said_at_home(one, there, home)
+            with_home_paths(name, there, home): with_home_paths(one, there, home)
             for name, one in value.items()
         }
     return value

@@ -119,12 +119,12 @@ class Engine:
             if request.call_id
             else nullcontext(),
         ):
-            outcome = self._made(chat, request, found)
+            outcome = self._run_call(chat, request, found)
             call.ended(outcome)
             return outcome
 
-    def _made(self, chat: ChatStore, request: Request, found: Found | None) -> CallOutcome:
-        repeated = self._made_before(chat, request)
+    def _run_call(self, chat: ChatStore, request: Request, found: Found | None) -> CallOutcome:
+        repeated = self._earlier_outcome(chat, request)
         if repeated is not None:
             return repeated
         found = found or self.check(request)
@@ -157,7 +157,7 @@ class Engine:
         """Make a call in the chat that is held."""
         if self.follower.cancel.is_set():
             raise CancelledError("it was cancelled before it began")
-        repeated = self._made_before(writer.chat, request)
+        repeated = self._earlier_outcome(writer.chat, request)
         if repeated is not None:
             return repeated
         # The toolset may have been edited while this waited for the chat.
@@ -278,14 +278,14 @@ class Engine:
         Raises:
             IdTakenError: as :meth:`call`; BadNameError.
         """
-        return self._made_before(chat, request) is not None
+        return self._earlier_outcome(chat, request) is not None
 
-    def _made_before(self, chat: ChatStore, request: Request) -> CallOutcome | None:
+    def _earlier_outcome(self, chat: ChatStore, request: Request) -> CallOutcome | None:
         """Return the call that stands under the id given for this one, unless it still runs."""
         if request.call_id is None or request.fresh:
             return None
         given = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
-        made = given.made_before(self.root, self.config.workspace, chat)
+        made = given.find_call(self.root, self.config.workspace, chat)
         if made is None or not self.catalog.sees(request.tool_id):
             return None
         if isinstance(made, WorkspaceManifest):

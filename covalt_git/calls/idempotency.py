@@ -48,7 +48,7 @@ class IdempotencyKey:
     tool_id: str
     args: JsonObject
 
-    def made_before(
+    def find_call(
         self, root: Path, config: WorkspaceConfig, chat: ChatStore
     ) -> WorkspaceManifest | PendingCall | None:
         """Return what stands under the id in a chat: a finished call, or one that waits or runs.
@@ -79,7 +79,7 @@ class IdempotencyKey:
                 return self._indexed(index, chat, elsewhere=elsewhere)
         except IndexUnusableError:
             reachable = chat.reachable()
-            found = self._among(chat, [*reachable, *_deleted(chat, reachable)])
+            found = self._find_among(chat, [*reachable, *_deleted(chat, reachable)])
             chats = Chats(root / "data" / "chats", config)
             others = [one for one in chats.ids() if one != chat.id] if elsewhere else []
             if found is None and any(self._is_in(chats, other) for other in others):
@@ -93,7 +93,7 @@ class IdempotencyKey:
         oid = index.manifest_of_record(chat.id, self.call_id)
         if oid is not None:
             return chat.manifest(oid)
-        found = self._among(chat, _deleted(chat, _Indexed(index, chat.id)))
+        found = self._find_among(chat, _deleted(chat, _Indexed(index, chat.id)))
         if found is None and elsewhere:
             index.sync_new_chats()
             chats = index.chats_of_record(self.call_id)
@@ -103,7 +103,7 @@ class IdempotencyKey:
                 return self._indexed(index, chat, elsewhere=False)
         return found
 
-    def _among(self, chat: ChatStore, oids: Iterable[str]) -> WorkspaceManifest | None:
+    def _find_among(self, chat: ChatStore, oids: Iterable[str]) -> WorkspaceManifest | None:
         for oid in oids:
             # Most commits need not be parsed to see that they are another's.
             if self.call_id in chat.store.read_commit(oid).message:
@@ -114,7 +114,7 @@ class IdempotencyKey:
 
     def _is_in(self, chats: Chats, chat_id: str) -> bool:
         with chats.open(chat_id) as chat:
-            return bool(chat.call(self.call_id) or self._among(chat, chat.reachable()))
+            return bool(chat.call(self.call_id) or self._find_among(chat, chat.reachable()))
 
     def _of_another_chat(self) -> IdTakenError:
         return IdTakenError(self.call_id, "a call in another chat")

@@ -96,7 +96,7 @@ def prepare(
     try:
         mcp_tool.prepare(
             defined,
-            _wanted(root, found, defined),
+            _still_granted(root, found, defined),
             lambda line: follower.tell(Installing(line)),
             follower.cancel,
         )
@@ -141,7 +141,7 @@ def run(
             digest=found.toolset.state.accepted.get(found.tool.tool_id, ""),
             files=http_files.WorkspaceFiles(chat.workspace, config, chat.store.object_format),
             limits=limits,
-            wanted=_wanted(root, found, defined),
+            wanted=_still_granted(root, found, defined),
             tell=follower.tell,
             ask=ask,
             cancel=follower.cancel,
@@ -171,7 +171,7 @@ def _declared(toolset: Toolset, names: set[str]) -> frozenset[str]:
     return frozenset(manifest.secrets)
 
 
-def _wanted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]:
+def _still_granted(root: Path, found: Found, defined: Definition) -> Callable[[], bool]:
     """Return what tells whether a server may still be there: nobody took back what it needs.
 
     It looks at the files only when they have changed.  A manifest that is not sound is taken at its word
@@ -240,7 +240,7 @@ def listed(
         CovaltError: when it cannot be started, reached or understood.
     """
     from covalt_git.connections.pool import CONNECTIONS  # noqa: PLC0415 - it loads the SDK
-    from covalt_git.connections.thread_bridge import Hears  # noqa: PLC0415
+    from covalt_git.connections.thread_bridge import EventHandlers  # noqa: PLC0415
 
     # It may still live, and write, when its folder goes.
     with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
@@ -253,7 +253,7 @@ def listed(
             command=command,
         )
         try:
-            said = CONNECTIONS.tools(defined, hears=Hears(starting=tell), cancel=cancel)
+            said = CONNECTIONS.tools(defined, hears=EventHandlers(starting=tell), cancel=cancel)
         finally:
             CONNECTIONS.end(defined.name)
     return tuple(locked_tool(one) for one in said)

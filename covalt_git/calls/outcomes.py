@@ -105,7 +105,7 @@ def record_of(
         tool_id=call.tool_id,
         args=call.args,
         result=result,
-        render_plan=shown and _kept(shown, found, writer),
+        render_plan=shown and _with_stored_artifact(shown, found, writer),
         status="error" if error else "success",
         error=error,
         output=_as_text(outcome.output),
@@ -143,7 +143,7 @@ def wrote_though_read_only(
     )
 
 
-def _kept(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
+def _with_stored_artifact(shown: RenderPlan, found: Found, writer: Writer) -> JsonObject:
     """Return the plan with the artifact's bytes kept, so that history still shows after an update."""
     artifact = shown.config.get("artifact")
     if isinstance(artifact, str) and artifact.startswith("toolset:"):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from covalt_git.access import confirmation
 from covalt_git.calls.approvals import MayNotApproveError
-from covalt_git.calls.concurrent_reads import said_at_home
+from covalt_git.calls.concurrent_reads import with_home_paths
 from covalt_git.calls.engine import Request, version_of
 from covalt_git.calls.preconditions import is_waived
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -286,24 +286,24 @@ def _compared(
     # A call that read other files than those it was recorded on changed none of them.
     end = manifest if recorded.base is None else chat.manifest(recorded.base)
     then, now = (set(one.record.workspace.empty_folders) for one in (end, post))
-    said = said_at_home(_said(again), there, there.home)
+    said = with_home_paths(_answer_of(again), there, there.home)
     return Replay(
         call_id=manifest.record.id,
         tool_id=recorded.tool_id,
         original_manifest_id=manifest.id,
         branch=there.on,
         manifest_id=post.id,
-        differences=differences(_said(recorded), said),
+        differences=differences(_answer_of(recorded), said),
         changes=tuple(chat.changes(end.id, post.id)),
         empty_folders=tuple(sorted(then ^ now)),
-        printed_the_same=recorded.output == said_at_home(again.output, there, there.home),
+        printed_the_same=recorded.output == with_home_paths(again.output, there, there.home),
         then=Ran(recorded.toolset, recorded.sandbox),
         now=Ran(again.toolset, again.sandbox),
         missing=tuple(note for one in before for note in one.record.workspace.not_stored),
     )
 
 
-def _said(call: CallRecord) -> JsonObject:
+def _answer_of(call: CallRecord) -> JsonObject:
     """Return what a call answered, as far as that is to be the same when it is made again."""
     error = call.error and {"code": call.error.code, "message": call.error.message}
     return {"status": call.status, "result": call.result, "error": error}

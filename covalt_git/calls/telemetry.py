@@ -84,7 +84,7 @@ def observed(chat_id: str, tool_id: str, call_id: str | None = None) -> Iterator
                 call.status, call.error = "refused", error.code
                 raise
             finally:
-                _tell(span, call)
+                _set_attributes(span, call)
                 _logger.info(
                     "%s %s",
                     call.tool_id,
@@ -124,7 +124,7 @@ def waiting(told: Callable[[Place], None] | None) -> Iterator[Callable[[Place], 
             call.waited_s += time.monotonic() - began[0]
 
 
-def _tell(span: Any, call: Observed) -> None:
+def _set_attributes(span: Any, call: Observed) -> None:
     if span is None:
         return
     for name, value in call.facts().items():

@@ -79,7 +79,7 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
     except (GrantNeededError, DisabledToolError, SandboxNeededError) as error:
         return ExampleRun(*about, "skipped", error.message, error.hint)
     except CovaltError as error:
-        return ExampleRun(*about, "failed", _told(error), error.hint)
+        return ExampleRun(*about, "failed", _one_line_error(error), error.hint)
     if tool.confirmation and (why := _why_asked(engine, found)):
         return ExampleRun(*about, "skipped", *why)
     title = f"example {number} of {tool.tool_id}"
@@ -93,7 +93,7 @@ def run_example(engine: Engine, chats: Chats, tool: Tool, number: int) -> Exampl
                     return ExampleRun(*about, "skipped", *why, chat_id=chat.id)
                 outcome = Approvals(engine, chats).approve(outcome.approval.execution_id)
         except CovaltError as error:
-            return ExampleRun(*about, "failed", _told(error), error.hint, chat_id=chat.id)
+            return ExampleRun(*about, "failed", _one_line_error(error), error.hint, chat_id=chat.id)
         took_ms = (time.perf_counter() - began) * 1000
     return _judged(about, example, outcome, took_ms, chat.id)
 
@@ -149,6 +149,6 @@ def _judged(
     )
 
 
-def _told(error: CovaltError) -> str:
+def _one_line_error(error: CovaltError) -> str:
     """Return an error with its problems in one line, as a table shows it."""
     return "; ".join([error.message, *(str(one).partition("\n")[0] for one in error.problems)])

@@ -186,7 +186,7 @@ class Catalog:
             raise BrokenToolsetError(
                 f"the toolset {toolset.id!r} has errors, so none of its tools can be used",
                 hint="covalt-git validate",
-                problems=self._shown_errors(toolset),
+                problems=self._visible_errors(toolset),
             )
         return Found(tool, toolset)
 
@@ -216,7 +216,7 @@ class Catalog:
     def _decide(self, action: Action, tool: Tool) -> Decision:
         return decide(self.config, self.principal, action, tool)
 
-    def _shown_errors(self, toolset: Toolset) -> list[Problem]:
+    def _visible_errors(self, toolset: Toolset) -> list[Problem]:
         """Return the toolset's errors, or none where one may name a tool that is hidden."""
         if not self.sees_all_of(toolset.id, toolset.tool_ids):
             return []

@@ -39,7 +39,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PromptText:
     """One message of a prompt, filled in; ``uri`` is the address that it is embedded under."""
 
     message: PromptMessage
@@ -56,16 +56,18 @@ def filled(text: str, args: Args) -> str | None:
     return "".join(known) if len(known) == len(parts) else None
 
 
-def said(root: Path, index: Index, given: Given[Prompt], args: Args) -> Iterator[Said]:
+def prompt_messages(
+    root: Path, index: Index, given: Given[Prompt], args: Args
+) -> Iterator[PromptText]:
     """Yield the messages of a prompt, without those that name an argument which was not given."""
     for message in given.what.messages:
         uri = None if message.resource is None else filled(message.resource, args)
         content = _content(root, index, given, message, args)
         if content is not None and (uri is None) == (message.resource is None):
-            yield Said(message, content, uri)
+            yield PromptText(message, content, uri)
 
 
-def held(root: Path, index: Index, given: Given[Resource], args: Args) -> Content | None:
+def read_resource(root: Path, index: Index, given: Given[Resource], args: Args) -> Content | None:
     """Return what a resource holds, or None where its address names no file of the toolset."""
     return _content(root, index, given, given.what, args)
 

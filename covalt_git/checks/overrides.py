@@ -94,7 +94,7 @@ def check_local_overrides(
                 codes.ORPHAN_STATE,
                 loc,
                 message,
-                hint=_meant(name, [*tools, *given]),
+                hint=_suggestion(name, [*tools, *given]),
                 key=True,
                 severity="warning",
             )
@@ -214,6 +214,6 @@ def _likely_renderer(config: JsonObject) -> str:
     return next(fitting, "code")
 
 
-def _meant(name: str, known: Collection[str]) -> str:
+def _suggestion(name: str, known: Collection[str]) -> str:
     near = nearest_name(name, known)
     return f"did you mean {near!r}? else remove it" if near else "remove it"

@@ -98,7 +98,7 @@ def _check_resource(
                 codes.UNKNOWN_ARGUMENT,
                 (*loc, "variables", position, "name"),
                 f"the address has no {{{name}}}",
-                hint=_known_here(name, known) or "write uri_template, and {name} in it",
+                hint=_suggestion(name, known) or "write uri_template, and {name} in it",
             )
     for field, text in (("text", resource.text), ("file", resource.file)):
         yield from _check_expressions(reading, (*loc, field), text, known)
@@ -123,7 +123,7 @@ def _check_expressions(
         if expression.root == "args" and len(expression.path) == 1 and expression.path[0] in names:
             continue
         hint = (
-            _known_here(".".join(expression.path), names) or "declare the argument; $$ is a dollar"
+            _suggestion(".".join(expression.path), names) or "declare the argument; $$ is a dollar"
         )
         if expression.root == "args" and expression.path and expression.path[0] in names:
             name, *rest = expression.path
@@ -136,7 +136,7 @@ def _check_expressions(
         )
 
 
-def _known_here(name: str, known: Collection[str]) -> str:
+def _suggestion(name: str, known: Collection[str]) -> str:
     near = nearest_name(name, known)
     if near:
         return f"did you mean {near!r}?"

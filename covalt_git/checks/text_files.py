@@ -68,7 +68,7 @@ def check_texts(
 def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
     """Return what is wrong with one text, and the credentials that stand in it."""
     secret = credentials(text)
-    found = [*_told(secret, shown), *_hidden(text, shown)]
+    found = [*_credential_problems(secret, shown), *_hidden(text, shown)]
     if not shown.endswith(_YAML):  # the reader of YAML tells of its own conflicts
         found += _conflict(text)
     if not found:
@@ -85,7 +85,7 @@ def check_text(text: str, shown: str) -> tuple[list[Problem], set[str]]:
 _Found = tuple[int, str, str, str, str]
 
 
-def _told(found: list[Credential], shown: str) -> Iterator[_Found]:
+def _credential_problems(found: list[Credential], shown: str) -> Iterator[_Found]:
     hint = "keep it in the environment or in secrets.env, and revoke what stands here"
     for ends, instead in _INSTEAD.items():
         if shown.endswith(ends):

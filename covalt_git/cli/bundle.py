@@ -12,7 +12,7 @@ from covalt_git.cli import bundle_verify
 from covalt_git.cli.bundle_verify import accept_option, signature_option
 from covalt_git.cli.context import ask, context, json_option
 from covalt_git.cli.terminal import output
-from covalt_git.cli.toolset_update import leave_undecided, say_update
+from covalt_git.cli.toolset_update import leave_undecided, print_update
 from covalt_git.operations import bundles, toolset_imports
 
 
@@ -115,14 +115,14 @@ def import_(
     if as_json:
         output.as_json(imported)
     elif imported.update is not None:
-        say_update(imported.update, context().project.root)
+        print_update(imported.update, context().project.root)
     else:
-        _say(imported)
+        _print_import(imported)
     if imported.update is not None:
         leave_undecided(imported.update)
 
 
-def _say(imported: toolset_imports.ToolsetImported) -> None:
+def _print_import(imported: toolset_imports.ToolsetImported) -> None:
     toolset_id = imported.toolset_id
     output.say(f"{toolset_id} {imported.version}: {len(imported.files)} files, {imported.digest}")
     output.say(f"  signed by: {imported.signer or 'nobody'}")

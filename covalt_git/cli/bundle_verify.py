@@ -47,7 +47,7 @@ def verify(what: str, *, signature: Path | None, as_json: bool) -> None:
         return
     if signature:
         raise click.UsageError("--signature is for a FILE: a toolset that is here has none")
-    _say_toolset(found, as_json=as_json)
+    _print_toolset(found, as_json=as_json)
 
 
 def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
@@ -74,7 +74,7 @@ def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
         raise error
 
 
-def _say_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:
+def _print_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:
     if as_json:
         output.as_json(found)
         raise click.exceptions.Exit(int(found.is_recorded is False))

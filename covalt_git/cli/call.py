@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from covalt_git.cli import call_batch
-from covalt_git.cli.context import ask, context, given_text, json_option, wrong_call
+from covalt_git.cli.context import ask, context, json_option, read_argument_file, wrong_call
 from covalt_git.cli.terminal import output, result_text
 from covalt_git.cli.terminal.progress import following
 from covalt_git.json_values import canonical_json
@@ -119,7 +119,7 @@ def command(
             call_id=call_id,
         )
     if answer.status == "pending" and not followed.is_cancelled:
-        says = _says(answer, yes=yes, as_json=as_json)
+        says = _ask_user(answer, yes=yes, as_json=as_json)
         if says == "no":
             answer = ask(approvals.deny_call, execution_id=answer.execution_id)
         if says == "yes":
@@ -171,7 +171,7 @@ def show(answer: CallAnswer, *, opened: bool) -> None:
     output.say(f"{answer.post_manifest_id[: output.SHORT]} on {answer.active_branch}", dim=True)
 
 
-def _says(answer: CallAnswer, *, yes: bool, as_json: bool) -> Literal["yes", "no", "nothing"]:
+def _ask_user(answer: CallAnswer, *, yes: bool, as_json: bool) -> Literal["yes", "no", "nothing"]:
     """Return what the person at this terminal says to the call, if there is one."""
     if yes:
         return "yes"
@@ -187,7 +187,7 @@ def _arguments(tool_id: str, text: str, pairs: tuple[str, ...], file: Path | Non
     if file is not None:
         if text:
             raise wrong_call("give the arguments once: as ARGS or with --args-file")
-        text = given_text(file)
+        text = read_argument_file(file)
     try:
         given = canonical_json.loads(text) if text.strip() else {}
     except canonical_json.NotJsonError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from covalt_git.cli.context import ask, context, given_text
+from covalt_git.cli.context import ask, context, read_argument_file
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.cli.terminal.progress_bar import bar
@@ -47,14 +47,14 @@ def run(
     followed = following(wanted=follow)
     context(follower=followed.follower)
     name = "standard input" if str(file) == "-" else str(file)
-    batch = ask(calls.check_batch, text=given_text(file), name=name, chat_id=chat_id)
+    batch = ask(calls.check_batch, text=read_argument_file(file), name=name, chat_id=chat_id)
     report = _BatchReport(name, batch.calls, as_json=as_json)
     with followed.running():
         for call in batch.calls:
             report.show_progress(call)
             followed.name = report.place(call)
             try:
-                answer = _made(call, followed, yes=yes)
+                answer = _call(call, followed, yes=yes)
             except CovaltError as error:
                 if followed.is_cancelled:  # before it began
                     break
@@ -66,7 +66,7 @@ def run(
         return report.summary(stopped=followed.is_cancelled)
 
 
-def _made(call: BatchedCall, followed: Followed, *, yes: bool) -> CallAnswer:
+def _call(call: BatchedCall, followed: Followed, *, yes: bool) -> CallAnswer:
     """Make one call, and approve it where it waits and ``yes`` says so."""
     try:
         answer = ask(calls.call_tool, **call.model_dump(exclude={"line"}))

@@ -50,12 +50,12 @@ def log(
     if as_json:
         output.as_json(found)
     elif not found.manifests:
-        _say_empty(chat_id, found.active_branch)
+        _print_empty(chat_id, found.active_branch)
     elif graph:
         _draw(found, has_all=everything or manifest is None)
     else:
         for one in found.manifests:
-            _say(one, found.active_branch)
+            _print_manifest(one, found.active_branch)
             output.say(f"    {_facts(one)}", dim=True)
 
 
@@ -82,7 +82,7 @@ def show(chat_id: str, manifest: str, *, as_json: bool) -> None:
         output.say(f"for the message {shown.message_id}")
     output.changes(shown.changes)
     if shown.record:  # it is hidden with the tool of a call
-        _say_record(chat_id, shown)
+        _print_record(chat_id, shown)
 
 
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
@@ -102,7 +102,7 @@ def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
             return page.model_copy(update={"manifests": tuple(rows)})
 
 
-def _say_empty(chat_id: str, branch: str) -> None:
+def _print_empty(chat_id: str, branch: str) -> None:
     """Say that nothing has happened on a chat's branch, and what may."""
     where = chat_id if branch == "main" else f"{chat_id} on {branch}"
     output.say(f"nothing has happened in {where} yet")
@@ -122,16 +122,16 @@ def _draw(found: ManifestPage, *, has_all: bool) -> None:
         first, below = history_graph.graph_rows(row)
         for line in first[:-1]:
             output.say(line)
-        _say(manifest, active, before=f"{first[-1]}  ")
+        _print_manifest(manifest, active, before=f"{first[-1]}  ")
         output.say(f"{below.ljust(len(first[-1]))}  {_facts(manifest)}", dim=True)
 
 
-def _say(manifest: ManifestRow, active: str, *, before: str = "") -> None:
+def _print_manifest(manifest: ManifestRow, active: str, *, before: str = "") -> None:
     line = f"{before}{manifest.id[: output.SHORT]}{_names(manifest, active)}  {manifest.title}"
     output.say(line, fg="red" if manifest.status == "error" else None)
 
 
-def _say_record(chat_id: str, shown: ManifestDetail) -> None:
+def _print_record(chat_id: str, shown: ManifestDetail) -> None:
     record = CommitRecord.model_validate(shown.record)
     output.notes(record.workspace)
     if record.message is not None:

@@ -77,7 +77,7 @@ def merge(
     if as_json:
         output.as_json(done)
     else:
-        _say(chat_id, done, dry_run=dry_run)
+        _print_merge(chat_id, done, dry_run=dry_run)
     if done.status == "conflicts":
         raise SystemExit(1)
 
@@ -131,7 +131,7 @@ def resolve(
     output.conflicts(done.conflicts)
 
 
-def _say(chat_id: str, done: Merged, *, dry_run: bool) -> None:
+def _print_merge(chat_id: str, done: Merged, *, dry_run: bool) -> None:
     at = done.manifest_id[: output.SHORT] if done.manifest_id else ""
     match done.status:
         case "already_merged":

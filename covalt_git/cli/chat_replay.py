@@ -41,7 +41,7 @@ def command(
     if as_json:
         output.as_json(done)
     else:
-        _say(chat_id, done)
+        _print_replay(chat_id, done)
     if not done.same:
         raise SystemExit(1)
 
@@ -60,7 +60,7 @@ def _replay(*, yes: bool, as_json: bool, **which: str) -> Replayed:
     return ask(replays.replay_call, **which, approve=True)
 
 
-def _say(chat_id: str, done: Replayed) -> None:
+def _print_replay(chat_id: str, done: Replayed) -> None:
     result = "another answer" if done.differences else "the same answer"
     others = bool(done.changes or done.empty_folders)
     files = "other files" if others else "the same files"

@@ -46,7 +46,7 @@ def fork(
     start = made.forked_from.manifest_id if made.forked_from else None
     where = f" at {start[: output.SHORT]}" if start else ""
     output.say(f"{made.id}: forked from {chat_id}{where}")
-    _say_lacking(made.lacks)
+    _print_not_copied(made.lacks)
     output.say(f"work in {os.path.relpath(made.workspace)}", dim=True)
 
 
@@ -67,7 +67,7 @@ def export(chat_id: str, path: Path | None, branch: str | None, *, as_json: bool
         output.as_json(done)
         return
     output.say(f"{path}: {', '.join(done.branches)}, {_size(done.size)}")
-    _say_lacking(done.lacks)
+    _print_not_copied(done.lacks)
     output.say(f"elsewhere: covalt-git chat import {path}, or git clone {path}", dim=True)
 
 
@@ -120,14 +120,14 @@ def gc(chat_id: str | None, *, everything: bool, now: bool, as_json: bool) -> No
     context(report=_report)
     if chat_id is not None:
         done = ask(chats.collect_garbage, chat_id=chat_id, now=now)
-        output.as_json(done) if as_json else _say_collected(done)
+        output.as_json(done) if as_json else _print_collected(done)
         return
     every = ask(chats.collect_all_garbage, now=now)
     if as_json:
         output.as_json(every)
     else:
         for one in every.collected:
-            _say_collected(one)
+            _print_collected(one)
         for failed in every.failed:
             hint = f"\n  hint: {failed.hint}" if failed.hint else ""
             output.say(f"{failed.message}{hint}", err=True)
@@ -155,7 +155,7 @@ def delete(chat_id: str, *, yes: bool, as_json: bool) -> None:
     output.say(f"deleted {chat_id}: {_lost(gone)}")
 
 
-def _say_lacking(paths: Sequence[str]) -> None:
+def _print_not_copied(paths: Sequence[str]) -> None:
     """Say what a copy of a chat lacks of the folder, if anything."""
     if paths:
         named = ", ".join(map(display.in_line, paths[:_MOST_NOTES]))
@@ -168,7 +168,7 @@ def _report(step: str) -> None:
         output.say(step, err=True, dim=True)
 
 
-def _say_collected(done: GarbageCollected) -> None:
+def _print_collected(done: GarbageCollected) -> None:
     before, after = done.before, done.after
     freed = max(0, before.size - after.size)
     output.say(

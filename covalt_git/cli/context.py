@@ -92,7 +92,7 @@ def synced(index: Index) -> None:
         output.damaged(chat_id, error.message, error.hint)
 
 
-def given_text(file: Path) -> str:
+def read_argument_file(file: Path) -> str:
     """Return the text of a file that the command line names, or of standard input for ``-``.
 
     Raises:
@@ -112,7 +112,7 @@ def wrong_call(message: str) -> CovaltError:
     return WrongCallError(message)
 
 
-def tell_roleless(opened: Project, role: str | None, command: str) -> bool:
+def warn_without_role(opened: Project, role: str | None, command: str) -> bool:
     """Tell whoever acts under no role, where there are roles, why no tool is there; return whether so."""
     config = opened.config
     if role is not None or config.default_role is not None or not config.roles:

@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.models.project_config import ServerConfig
-    from covalt_git.project_watch import Look
+    from covalt_git.project_watch import ProjectScan
 
 
 @click.command()
 @port_option
 @host_option
-@click.option("--poll", is_flag=True, help="Look at intervals, where no events tell of changes.")
+@click.option(
+    "--poll", is_flag=True, help="ProjectScan at intervals, where no events tell of changes."
+)
 @open_option
 @json_option
 def command(port: int | None, host: str | None, *, poll: bool, opened: bool, as_json: bool) -> None:
@@ -108,17 +110,17 @@ class _Teller:
             self._begun = True
             look = self._followed.last
             self._server = _server(look)
-            self._tell(look, look.reading.problems)
+            self._print_problems(look, look.reading.problems)
 
-    def changed(self, look: Look) -> None:
+    def changed(self, look: ProjectScan) -> None:
         """Say what changed."""
         with self._speaking:
             if not self._begun:  # what comes first says all of it
                 return
             new = tuple(one for one in look.reading.problems if _concerns(one, look, self._told))
-            self._tell(look, new)
+            self._print_problems(look, new)
 
-    def _tell(self, look: Look, problems: tuple[Problem, ...]) -> None:
+    def _print_problems(self, look: ProjectScan, problems: tuple[Problem, ...]) -> None:
         reading, broken = look.reading, look.broken
         self._told = reading.problems
         tools = sum(toolset.tool_count for toolset in reading.toolsets)
@@ -154,12 +156,12 @@ class _Teller:
             output.say("start again for the new 'server' of covalt.yaml", fg="yellow")
 
 
-def _server(look: Look) -> ServerConfig | None:
+def _server(look: ProjectScan) -> ServerConfig | None:
     config = look.reading.config
     return None if config is None else config.server
 
 
-def _concerns(problem: Problem, look: Look, told: tuple[Problem, ...]) -> bool:
+def _concerns(problem: Problem, look: ProjectScan, told: tuple[Problem, ...]) -> bool:
     """Tell whether a problem is new, or of a toolset that was saved just now."""
     mine = any(problem.path.startswith(f"toolsets/{name}/") for name in look.changed)
     return mine or problem not in told

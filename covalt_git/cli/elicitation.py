@@ -53,10 +53,12 @@ def respondent(*, wanted: bool) -> Respondent:
 
 
 def _show(inquiry: Inquiry) -> None:
-    threading.Thread(target=_ask, args=(inquiry,), name="covalt-git prompts", daemon=True).start()
+    threading.Thread(
+        target=_ask_user, args=(inquiry,), name="covalt-git prompts", daemon=True
+    ).start()
 
 
-def _ask(inquiry: Inquiry) -> None:
+def _ask_user(inquiry: Inquiry) -> None:
     with _one_at_a_time:
         output.move()
         for key, question in inquiry.open().items():

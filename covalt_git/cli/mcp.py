@@ -10,7 +10,7 @@ import click
 
 from covalt_git.access import UnknownRoleError
 from covalt_git.cli import mcp_install
-from covalt_git.cli.context import project, tell_roleless
+from covalt_git.cli.context import project, warn_without_role
 from covalt_git.cli.terminal import output
 
 Mode = Literal["direct", "search"]
@@ -55,7 +55,7 @@ def command(
         opened.chats.path(chat_id)
     if ctx.invoked_subcommand is not None:
         return
-    tell_roleless(opened, under, "covalt-git mcp --role ROLE")
+    warn_without_role(opened, under, "covalt-git mcp --role ROLE")
     if sys.stdin.isatty():
         output.say(
             "waiting for MCP on standard input, as a host starts it; Ctrl-D ends it", err=True

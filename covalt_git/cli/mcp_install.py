@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import click
 
 from covalt_git.cli import mcp_hosts
-from covalt_git.cli.context import json_option, project, tell_roleless, wrong_call
+from covalt_git.cli.context import json_option, project, warn_without_role, wrong_call
 from covalt_git.cli.mcp_hosts import Host
 from covalt_git.cli.terminal import output
 from covalt_git.text import line_diff
@@ -57,15 +57,15 @@ def command(
     file = mcp_hosts.with_server(host, project().root, server, name)
     token = _token_command(ctx, host) if served else None
     if not served:
-        tell_roleless(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host}")
+        warn_without_role(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host}")
     if only_print:
         output.as_json({name: file.entry})
-        _tell_token(token)
+        _print_token(token)
         return
     changed = file.before != file.after
     if not as_json and changed:
         _show(file)
-    writes = changed and (yes or _says_yes(file, as_json=as_json))
+    writes = changed and (yes or _user_confirms(file, as_json=as_json))
     if writes:
         mcp_hosts.write(file)
     if as_json:
@@ -75,7 +75,7 @@ def command(
         output.say(f"{file.path} has it already")
     elif writes:
         output.say(f"written: {file.path}", dim=True)
-        _tell_token(token)
+        _print_token(token)
     if changed and not writes:
         raise SystemExit(1)
 
@@ -132,7 +132,7 @@ def _token_command(ctx: click.Context, host: Host) -> str:
     return f"covalt-git token new --role {_role(ctx) or 'ROLE'} --name {host}{one}"
 
 
-def _tell_token(command: str | None) -> None:
+def _print_token(command: str | None) -> None:
     if command is not None:
         output.say(
             f"it sends the token in {mcp_hosts.TOKEN_VARIABLE}; make one: {command}", err=True
@@ -149,7 +149,7 @@ def _show(file: HostFile) -> None:
         output.say(line, fg=_COLOURS.get(line[:1]))
 
 
-def _says_yes(file: HostFile, *, as_json: bool) -> bool:
+def _user_confirms(file: HostFile, *, as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise wrong_call(f"nothing was written to {str(file.path)!r}: add --yes to write it")
     return click.confirm("write it?")

@@ -31,7 +31,7 @@ def list_secrets(*, as_json: bool) -> None:
     if as_json:
         output.as_json(found)
     elif found.secrets:
-        rows = [(one.name, one.toolset_id, _goes_to(one), _from(one)) for one in found.secrets]
+        rows = [(one.name, one.toolset_id, _recipients(one), _from(one)) for one in found.secrets]
         output.table(rows, titles=_TITLES)
     else:
         output.say("no toolset asks for a secret")
@@ -81,7 +81,7 @@ def forbid(*, as_json: bool) -> None:
     output.say("it may run here no longer" if command.changed else "it was not allowed")
 
 
-def _goes_to(one: secrets.SecretRow) -> str:
+def _recipients(one: secrets.SecretRow) -> str:
     return ", ".join(one.hosts) or ("its Python" if one.granted else "nowhere")
 
 

@@ -57,7 +57,7 @@ def command(
     serve(
         given["root"] if root is None else root,
         on_ready=ready,
-        on_request=_tell_request if verbose else None,
+        on_request=_log_request if verbose else None,
         host=host,
         port=port,
         role=given["role"],
@@ -89,5 +89,5 @@ def open_pages(serving: Serving) -> None:
     threading.Thread(target=webbrowser.open, args=(serving.url,), daemon=True).start()
 
 
-def _tell_request(line: str) -> None:
+def _log_request(line: str) -> None:
     output.say(line, err=True, dim=True)

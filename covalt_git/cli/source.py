@@ -78,7 +78,7 @@ def diff(names: tuple[str, ...], *, as_json: bool) -> None:
         output.as_json(found)
         return
     for source in found.sources:
-        _say_differences(source, source.to_accept)
+        _print_differences(source, source.to_accept)
     if not any(one.to_accept for one in found.sources):
         output.say("everything that was given is accepted", err=True)
 
@@ -129,7 +129,7 @@ def _failed(one: sources.RefreshOutcome, *, check: bool, as_json: bool) -> bool:
         return True
     source = one.refreshed.source
     shown = one.refreshed.drift if check else source.to_accept
-    _say_differences(source, shown)
+    _print_differences(source, shown)
     counted = f"{one.source}: {output.plural(source.tools, 'tool')}"
     if not shown:
         output.say(f"{counted}, {'as its lock says' if check else 'all accepted'}")
@@ -144,7 +144,7 @@ def _failed(one: sources.RefreshOutcome, *, check: bool, as_json: bool) -> bool:
     return one.failed
 
 
-def _say_differences(source: sources.SourceRow, found: Sequence[sources.DifferingTool]) -> None:
+def _print_differences(source: sources.SourceRow, found: Sequence[sources.DifferingTool]) -> None:
     for one in found:
         mark, colour = _MARKS[one.kind]
         output.say(f"{mark} {source.namespace}:{one.name} is {one.kind}", fg=colour, bold=True)

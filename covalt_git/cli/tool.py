@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, context, json_option, tell_roleless
+from covalt_git.cli.context import ask, context, json_option, warn_without_role
 from covalt_git.cli.lazy_group import LazyGroup
 from covalt_git.cli.override_words import words_of
 from covalt_git.cli.terminal import output
@@ -45,7 +45,7 @@ def list_tools(toolset: str | None, *, as_json: bool) -> None:
         _print_table(rows)
     else:
         opened = context().project
-        if not tell_roleless(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
+        if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
             output.say("no tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
     for group in found.groups:
         if not group.sound:

@@ -118,7 +118,7 @@ def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
         one.model_dump(exclude_none=True) for one in (found.project, found.toolset)
     )
     rows = [
-        (word, _shown(by_us, field), _shown(by_toolset, field))
+        (word, _field_text(by_us, field), _field_text(by_toolset, field))
         for word, field in FIELDS.items()
         if field in by_us or field in by_toolset
     ]
@@ -130,6 +130,6 @@ def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
         print_problems(found.warnings, context().project.root)
 
 
-def _shown(said: JsonObject, field: str) -> str:
+def _field_text(said: JsonObject, field: str) -> str:
     value = said.get(field, "-")
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

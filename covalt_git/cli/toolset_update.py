@@ -65,7 +65,7 @@ def update_command(
     if as_json:
         output.as_json(done)
     else:
-        say_update(done, context().project.root)
+        print_update(done, context().project.root)
     leave_undecided(done)
 
 
@@ -99,20 +99,20 @@ def leave_undecided(done: toolset_imports.ToolsetUpdated) -> None:
         click.get_current_context().exit(1)
 
 
-def say_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
+def print_update(done: toolset_imports.ToolsetUpdated, root: Path) -> None:
     """Print what an update did or would do."""
     versions = " -> ".join(dict.fromkeys([done.old_version or "?", done.new_version or "?"]))
     changed = [step for step in done.files if step.kind != "kept"]
     if changed:
         output.say(f"{done.toolset_id} {versions}: {output.plural(len(changed), 'file')}")
-        _say_steps(done)
+        _print_steps(done)
     else:
         output.say(f"{done.toolset_id} {versions} is up to date")
     if not done.conflicts:
         print_problems(_errors(done), root)
 
 
-def _say_steps(done: toolset_imports.ToolsetUpdated) -> None:
+def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
     if not done.base_known:
         output.say(
             "  what was imported is neither in Git nor in data/toolsets: every difference is a conflict",

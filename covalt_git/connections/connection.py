@@ -109,7 +109,7 @@ class Connection:
         self._clock: asyncio.Timeout | None = None
         self._is_unasked = False
         self._tools: list[JsonObject] | None = None
-        self._words = LastWords(self._said)
+        self._words = LastWords(self._log_stderr)
         self._waiting: set[Voice] = set()
         self._used = 0.0
         self._status: int | None = None
@@ -244,14 +244,14 @@ class Connection:
     def _failed(self, error: Exception) -> CovaltError:
         if failures.has_ended(failures.first_cause(error)):
             self._closed.set()
-        return failures.of_request(self.definition, error, self._words.text, self._heard)
+        return failures.of_request(self.definition, error, self._words.text, self._http_failure)
 
     @property
-    def _heard(self) -> failures.Heard:
+    def _http_failure(self) -> failures.HttpFailure:
         tokens = self._tokens
         if tokens is None:
-            return failures.Heard(self._status)
-        return failures.Heard(self._status, tokens.insufficient_now, tokens.why)
+            return failures.HttpFailure(self._status)
+        return failures.HttpFailure(self._status, tokens.insufficient_now, tokens.why)
 
     def _listen_anew(self) -> None:
         self._status = None
@@ -311,13 +311,13 @@ class Connection:
                     await asyncio.sleep(pause)
             if self._owner is None or self._owner.done():
                 self._ready = loop.create_future()
-                self._owner = asyncio.create_task(self._own(self._ready))
+                self._owner = asyncio.create_task(self._run(self._ready))
             assert self._ready is not None
             return await asyncio.shield(self._ready)
         finally:
             self._waiting.discard(voice)
 
-    async def _own(self, ready: asyncio.Future[Client]) -> None:
+    async def _run(self, ready: asyncio.Future[Client]) -> None:
         """Connect, stay connected for as long as it is of use, and end: all of it in this task."""
         closed = self._closed = asyncio.Event()
         self._tools = None
@@ -327,13 +327,13 @@ class Connection:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(START_S):
                     client = await stack.enter_async_context(self._new_client(closed))
-                    await self._want_logs(client)
+                    await self._request_logs(client)
                 self._connected(client)
-                stack.push_async_callback(_ended, asyncio.create_task(self._follow(client)))
+                stack.push_async_callback(_end_task, asyncio.create_task(self._follow(client)))
                 ready.set_result(client)
                 by_itself = await self._over(closed)
         except Exception as error:  # noqa: BLE001 - told to whoever waits
-            failed = failures.of_start(self.definition, error, self._words.text, self._heard)
+            failed = failures.of_start(self.definition, error, self._words.text, self._http_failure)
             self._error = failed.message
             if not ready.done():
                 ready.set_exception(failed)
@@ -384,7 +384,7 @@ class Connection:
             cache=None,
         )
 
-    async def _want_logs(self, client: Client) -> None:
+    async def _request_logs(self, client: Client) -> None:
         """Ask a server of the first era for what it logs; it may not know how."""
         old = client.protocol_version not in MODERN_PROTOCOL_VERSIONS
         if not old or client.server_capabilities.logging is None:
@@ -409,7 +409,7 @@ class Connection:
 
     # What a server says and asks meanwhile
 
-    def _said(self, line: str) -> None:
+    def _log_stderr(self, line: str) -> None:
         told = mask_of(self.definition).text(line)
         for voice in self._waiting:
             voice.say(lambda hears: hears.starting(told))
@@ -464,6 +464,6 @@ class Connection:
                 clock.reschedule(ends + loop.time() - began)
 
 
-async def _ended(task: asyncio.Task[Any]) -> None:
+async def _end_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait({task})

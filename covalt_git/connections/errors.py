@@ -24,7 +24,7 @@ _MOST_WORDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HttpFailure:
     """What was heard of HTTP: the last status, whether a better token is wanted, what is wrong with ours."""
 
     status: int | None = None
@@ -88,11 +88,11 @@ def has_ended(error: BaseException) -> bool:
     return error.code == CONNECTION_CLOSED or gone
 
 
-_NOTHING = Heard()
+_NOTHING = HttpFailure()
 
 
 def of_start(
-    definition: Definition, error: BaseException, said: str, heard: Heard = _NOTHING
+    definition: Definition, error: BaseException, said: str, heard: HttpFailure = _NOTHING
 ) -> CovaltError:
     """Return why a server cannot be used; ``said`` is the end of what it wrote on its error stream."""
     cause, name = first_cause(error), definition.name
@@ -118,13 +118,15 @@ def of_start(
     else:
         why = _in_words(cause)
     return ServerFailedError(
-        mask_of(definition).text(f"the MCP server {name} cannot be used: {why}{_told(said)}"),
+        mask_of(definition).text(
+            f"the MCP server {name} cannot be used: {why}{_stderr_text(said)}"
+        ),
         hint=hint or f"covalt-git source refresh {name.toolset_id}",
     )
 
 
 def of_request(
-    definition: Definition, error: BaseException, said: str, heard: Heard = _NOTHING
+    definition: Definition, error: BaseException, said: str, heard: HttpFailure = _NOTHING
 ) -> CovaltError:
     """Return why a request to a server that had been there came to nothing."""
     cause, name = first_cause(error), definition.name
@@ -133,7 +135,7 @@ def of_request(
     if (needed := heard.sign_in(definition)) is not None:
         return needed
     if has_ended(cause):
-        why = f"the MCP server {name} ended while it was asked{_told(said)}"
+        why = f"the MCP server {name} ended while it was asked{_stderr_text(said)}"
         return ServerEndedError(mask_of(definition).text(why))
     if isinstance(cause, MCPError):
         why = f"the MCP server {name} answered with an error: {cause.message} ({cause.code})"
@@ -146,5 +148,5 @@ def _in_words(error: BaseException) -> str:
     return str(error).partition("\n")[0][:_MOST_WORDS] or type(error).__name__
 
 
-def _told(said: str) -> str:
+def _stderr_text(said: str) -> str:
     return f"; its last words were:\n{said}" if said else ""

@@ -33,7 +33,7 @@ _ANSWERS = {
 
 
 class Callback:
-    """Hears once what the authorization server has the browser say; to be entered before it is used."""
+    """EventHandlers once what the authorization server has the browser say; to be entered before it is used."""
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None
@@ -76,7 +76,7 @@ class Callback:
         try:
             async with asyncio.timeout(_READ_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status = self._taken(head.decode("latin-1"))
+                status = self._handle(head.decode("latin-1"))
                 writer.write(_page(status))
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -84,7 +84,7 @@ class Callback:
         finally:
             writer.close()
 
-    def _taken(self, head: str) -> int:
+    def _handle(self, head: str) -> int:
         """Return the status of a visit; what it carries is taken if it is the one that is waited for."""
         first, *lines = head.split("\r\n")
         method, _, rest = first.partition(" ")

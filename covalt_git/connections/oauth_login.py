@@ -187,11 +187,11 @@ class _Errand:
             headers = self.definition.headers
             async with (
                 agent_client(self._way, headers, auth) as http,
-                _asked(http, self.definition) as status,
+                _probe(http, self.definition) as status,
             ):
                 if status == _UNAUTHORIZED:
                     raise SignInFailedError("it does not take the token that it asked for")
-        return self._kept(provider)
+        return self._stored_login(provider)
 
     def failed(self, error: Exception, wait_s: float) -> CovaltError:
         """Return why it came to nothing, in words."""
@@ -282,7 +282,7 @@ class _Errand:
         if not isinstance(ways, list) or "S256" not in ways:
             raise SignInFailedError("its authorization server cannot do PKCE (S256)")
 
-    def _kept(self, provider: OAuthClientProvider) -> StoredLogin:
+    def _stored_login(self, provider: OAuthClientProvider) -> StoredLogin:
         context, name = provider.context, self.definition.name
         client = context.client_info
         if self.token is None or client is None:
@@ -342,7 +342,7 @@ class _Errand:
 
 
 @asynccontextmanager
-async def _asked(http: Any, definition: Definition) -> AsyncIterator[int]:
+async def _probe(http: Any, definition: Definition) -> AsyncIterator[int]:
     """Ask a server something that changes nothing; yield the status of its answer, once signed in."""
     if definition.transport == "sse":
         async with http.stream(

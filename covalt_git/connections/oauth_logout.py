@@ -42,7 +42,7 @@ async def _signed_out(file: SignInFile, granted: Reach | None) -> str:
             return ""
         try:
             async with asyncio.timeout(WAIT_S):
-                return await _taken_back(kept, kept.revocation_endpoint, granted)
+                return await _revoke(kept, kept.revocation_endpoint, granted)
         except CovaltError as error:
             return error.message
         except TimeoutError:
@@ -51,7 +51,7 @@ async def _signed_out(file: SignInFile, granted: Reach | None) -> str:
             return why_unreachable(error) or f"the connection failed: {type(error).__name__}"
 
 
-async def _taken_back(kept: StoredLogin, endpoint: str, granted: Reach | None) -> str:
+async def _revoke(kept: StoredLogin, endpoint: str, granted: Reach | None) -> str:
     """Have the tokens taken back, first the one that others come from; return what was wrong."""
     tokens = {"refresh_token": kept.refresh_token, "access_token": kept.access_token}
     for kind, token in tokens.items():

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from covalt_git.connections.connection import Connection, Health, ServerCall
-from covalt_git.connections.thread_bridge import Hears, Voice, wait
+from covalt_git.connections.thread_bridge import EventHandlers, Voice, wait
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 _CLOSE_S = 10.0
 """How long connections have to end, in seconds; the SDK kills programs after four."""
 
-_NOBODY = Hears()
+_NOBODY = EventHandlers()
 
 
 def _always() -> bool:
@@ -49,7 +49,7 @@ class Connections:
         self,
         definition: Definition,
         *,
-        hears: Hears = _NOBODY,
+        hears: EventHandlers = _NOBODY,
         wanted: Callable[[], bool] = _always,
         cancel: threading.Event | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class Connections:
         self,
         definition: Definition,
         *,
-        hears: Hears = _NOBODY,
+        hears: EventHandlers = _NOBODY,
         cancel: threading.Event | None = None,
     ) -> list[JsonObject]:
         """Return the definitions of a server's tools, as it gives them now.
@@ -80,7 +80,7 @@ class Connections:
         definition: Definition,
         asked: ServerCall,
         *,
-        hears: Hears = _NOBODY,
+        hears: EventHandlers = _NOBODY,
         wanted: Callable[[], bool] = _always,
         cancel: threading.Event | None = None,
     ) -> JsonObject:
@@ -147,7 +147,7 @@ class Connections:
         definition: Definition,
         wanted: Callable[[], bool],
         use: Callable[[Connection, Voice], Awaitable[Result]],
-        hears: Hears,
+        hears: EventHandlers,
         cancel: threading.Event | None,
     ) -> Result:
         async def work(voice: Voice) -> Result:

@@ -51,7 +51,7 @@ class LastWords:
                 return
             if not found:
                 loop.remove_reader(ours)
-            self._heard(found)
+            self._append(found)
 
         loop.add_reader(ours, read)
         try:
@@ -64,9 +64,9 @@ class LastWords:
     def stray(self, line: str) -> None:
         """Note a line of the other stream that is no message of the protocol: a server that prints."""
         begin = "\n" if self._line else ""
-        self._heard(f"{begin}no message, on its standard output: {line[:_STRAY]}\n".encode())
+        self._append(f"{begin}no message, on its standard output: {line[:_STRAY]}\n".encode())
 
-    def _heard(self, found: bytes) -> None:
+    def _append(self, found: bytes) -> None:
         self._kept = (self._kept + found)[-KEPT_BYTES:]
         *lines, self._line = (self._line + found).split(b"\n")
         self._line = self._line[-KEPT_BYTES:]

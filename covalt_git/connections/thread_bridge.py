@@ -25,7 +25,7 @@ def _unheard(*_: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Hears:
+class EventHandlers:
     """What whoever waits is told, and what it can be asked.
 
     Attributes:
@@ -47,10 +47,12 @@ class Voice:
 
     def __init__(self, *, can_ask: bool) -> None:
         self.can_ask = can_ask
-        self._events: queue.SimpleQueue[Callable[[Hears], None] | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Callable[[EventHandlers], None] | None] = (
+            queue.SimpleQueue()
+        )
         self._asked: list[Future[None]] = []
 
-    def say(self, event: Callable[[Hears], None]) -> None:
+    def say(self, event: Callable[[EventHandlers], None]) -> None:
         """Have something done in the thread that waits."""
         self._events.put(event)
 
@@ -58,7 +60,7 @@ class Voice:
         """Return what whoever waits answers.
 
         Raises:
-            CovaltError: as ``Hears.ask`` does.
+            CovaltError: as ``EventHandlers.ask`` does.
         """
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[JsonObject] = loop.create_future()
@@ -74,7 +76,7 @@ class Voice:
             else:
                 answered.set_result(answer)
 
-        def put(hears: Hears) -> None:
+        def put(hears: EventHandlers) -> None:
             assert hears.ask is not None
             try:
                 answer: JsonObject | Exception = hears.ask(method, params, asked)
@@ -85,7 +87,7 @@ class Voice:
         self._events.put(put)
         return await answered
 
-    def heard_until_done(self, done: Callable[[], bool], hears: Hears) -> None:
+    def handle_events_until_done(self, done: Callable[[], bool], hears: EventHandlers) -> None:
         """Do in this thread what was said so far, or comes within a moment."""
         while True:
             try:
@@ -106,7 +108,7 @@ class Voice:
 def wait(
     loop: asyncio.AbstractEventLoop,
     work: Callable[[Voice], Coroutine[Any, Any, Result]],
-    hears: Hears,
+    hears: EventHandlers,
     cancel: threading.Event | None = None,
 ) -> Result:
     """Return what ``work`` does on the loop, hearing what is said meanwhile; ``cancel`` ends it.
@@ -119,10 +121,10 @@ def wait(
     future.add_done_callback(lambda _: voice.end())
     try:
         while not future.done():
-            voice.heard_until_done(future.done, hears)
+            voice.handle_events_until_done(future.done, hears)
             if cancel is not None and cancel.is_set():
                 future.cancel()
-        voice.heard_until_done(future.done, hears)
+        voice.handle_events_until_done(future.done, hears)
         return future.result()
     except BaseException:
         future.cancel()

@@ -197,7 +197,7 @@ def _assigned(text: str) -> Iterator[Credential]:
     for word in _KEY_WORDS:
         for at in _places(lower, word):
             found = _VALUE.match(text, at + len(word))
-            if found is None or not _looks_random(found["value"]):
+            if found is None or not _is_random(found["value"]):
                 continue
             begins = _KEY_BEGINS.search(text, max(0, at - 40), at)
             before = begins[0] if begins else ""
@@ -226,7 +226,7 @@ def _places(text: str, word: str) -> Iterator[int]:
         at = text.find(word, at + len(word))
 
 
-def _looks_random(value: str) -> bool:
+def _is_random(value: str) -> bool:
     """Tell what a machine made from words, versions and paths that people wrote."""
     if _PLACEHOLDER.search(value) or _bits(value) < _RANDOM_BITS:
         return False

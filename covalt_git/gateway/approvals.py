@@ -120,7 +120,7 @@ def resumed(project: Project, execution_id: str) -> CallOutcome:
         UnknownExecutionError: where it is none that this principal asked for under this role.
         StillRunningError: while it runs.
     """
-    return as_it_stands(project, _asked(project, execution_id))
+    return as_it_stands(project, _find_approval(project, execution_id))
 
 
 def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
@@ -146,7 +146,7 @@ def as_it_stands(project: Project, asked: Approval) -> CallOutcome:
     raise StillRunningError("a person has approved it, and it runs now", hint="resume it again")
 
 
-def _asked(project: Project, execution_id: str) -> Approval:
+def _find_approval(project: Project, execution_id: str) -> Approval:
     """Return the question that a call of this principal waits or waited with."""
     asker = (project.principal.id, project.principal.role)
     for chat_id in project.chats.ids() if is_new_id(execution_id) else ():

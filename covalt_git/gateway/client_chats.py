@@ -71,7 +71,7 @@ class ClientChats:
             OtherChatError: when it names another than the one it is bound to.
         """
         with self._lock:
-            return self._known(client, named)
+            return self._find_chat(client, named)
 
     def needed(self, project: Project, client: Client, named: str | None = None) -> ClientChat:
         """Return the chat that the client works in; make one where it has none.
@@ -80,7 +80,7 @@ class ClientChats:
             OtherChatError: when it names another than the one it is bound to.
         """
         with self._lock:
-            found = self._known(client, named)
+            found = self._find_chat(client, named)
             if found is not None:
                 return ClientChat(found)
             with project.chats.new(title=client.title) as chat:
@@ -96,7 +96,7 @@ class ClientChats:
                 way_back = f"pass it as {CHAT_ARGUMENT} to go on in it"
             return ClientChat(made, new=True, way_back=way_back)
 
-    def _known(self, client: Client, named: str | None) -> str | None:
+    def _find_chat(self, client: Client, named: str | None) -> str | None:
         bound = self.only
         if bound is None and client.key is not None:
             bound = self._chats.get(client.key)

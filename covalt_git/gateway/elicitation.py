@@ -89,16 +89,16 @@ async def put(ctx: ServerRequestContext[Any, Any], inquiry: Inquiry) -> None:
 
         inquiry.on_end(end)
         for key, question in inquiry.open().items():
-            group.start_soon(_put, ctx, inquiry, key, question)
+            group.start_soon(_send_one, ctx, inquiry, key, question)
 
 
-async def _put(
+async def _send_one(
     ctx: ServerRequestContext[Any, Any], inquiry: Inquiry, key: str, question: Question
 ) -> None:
     why: CovaltError = CannotAskError("the client cannot answer this")
     for _ in range(MOST_TRIES):
         try:
-            inquiry.answer(key, await _sent(ctx, question, f"{inquiry.id}/{key}"))
+            inquiry.answer(key, await _send_request(ctx, question, f"{inquiry.id}/{key}"))
         except NoOpenQuestionError:
             return
         except InvalidAnswerError as error:
@@ -113,7 +113,9 @@ async def _put(
     inquiry.fail(why)
 
 
-async def _sent(ctx: ServerRequestContext[Any, Any], question: Question, name: str) -> JsonObject:
+async def _send_request(
+    ctx: ServerRequestContext[Any, Any], question: Question, name: str
+) -> JsonObject:
     more = {"elicitationId": name} if question.kind == "url" else {}
     request = _request(question, **more)
     answers: dict[str, type[types.Result]] = {

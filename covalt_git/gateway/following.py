@@ -50,10 +50,10 @@ class _Call(BackgroundCall[Progress | Log, Any]):
         self.token = secrets.token_urlsafe(16)
         self.lacking: set[QuestionKind] = set()
         respondent = Respondent(kinds, self.ask, self.lacking.add)
-        self.follower = Follower(self._told, self.cancel, respondent)
+        self.follower = Follower(self._notify, self.cancel, respondent)
         self._early = dict(early)
 
-    def _told(self, event: CallEvent) -> None:
+    def _notify(self, event: CallEvent) -> None:
         if isinstance(event, Progress | Log):
             self.report(event, len(event.message))
 

@@ -81,11 +81,11 @@ class AppPages:
 
     def listed(self) -> dict[str, Callable[[], types.Resource]]:
         """Return the pages by their addresses, each as what describes it."""
-        return {uri: partial(_described, uri, tool) for uri, tool in self._shown().items()}
+        return {uri: partial(_described, uri, tool) for uri, tool in self._tools_by_page().items()}
 
     def read(self, uri: str) -> types.TextResourceContents | None:
         """Return the page at an address; None where none of a tool of the client's is."""
-        tool = self._shown().get(uri) if uri.startswith(_SCHEME) else None
+        tool = self._tools_by_page().get(uri) if uri.startswith(_SCHEME) else None
         if tool is None:
             return None
         try:
@@ -101,7 +101,7 @@ class AppPages:
             _meta=_meta(),
         )
 
-    def _shown(self) -> dict[str, Tool]:
+    def _tools_by_page(self) -> dict[str, Tool]:
         """Return, by the pages' addresses, one of the tools that each shows."""
         shown: dict[str, Tool] = {}
         for tool in self.tools().values():

@@ -168,9 +168,9 @@ class Faces:
     async def _list_tools(
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        self._seen(ctx)
+        self._register_session(ctx)
         await self._follows.wait()  # so that what changes after this is told
-        listed = await self._looked_up(
+        listed = await self._read_project(
             partial(
                 self._gateway_of(ctx).listed,
                 modern=is_modern(ctx),
@@ -184,7 +184,7 @@ class Faces:
     async def _call_tool(
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        self._seen(ctx)
+        self._register_session(ctx)
         asked = ClientCall(
             self._client(ctx),
             params.name,
@@ -205,71 +205,71 @@ class Faces:
             _logger.exception("a call of %r ended in an error of ours", params.name)
             return results.of_error(_broken())
         if isinstance(result, types.CallToolResult):
-            await self._tell_of_files(result)
+            await self._notify_of_files(result)
         return result
 
     async def _list_resources(
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        self._seen(ctx)
-        listed = await self._looked_up(lambda: self._resources(ctx).listed())
+        self._register_session(ctx)
+        listed = await self._read_project(lambda: self._resources(ctx).listed())
         told, following = tool_listing.page_of(listed, params)
         return types.ListResourcesResult(resources=told, next_cursor=following)
 
     async def _list_templates(
         self, ctx: ServerRequestContext[None], _: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        told = await self._looked_up(lambda: self._resources(ctx).templates())
+        told = await self._read_project(lambda: self._resources(ctx).templates())
         return types.ListResourceTemplatesResult(resource_templates=told)
 
     async def _read_resource(
         self, ctx: ServerRequestContext[None], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        self._seen(ctx)
-        found = await self._looked_up(lambda: self._resources(ctx).read(params.uri))
+        self._register_session(ctx)
+        found = await self._read_project(lambda: self._resources(ctx).read(params.uri))
         return types.ReadResourceResult(contents=[found])
 
     async def _subscribe(
         self, ctx: ServerRequestContext[None], params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
-        await self._looked_up(lambda: self._resources(ctx).read(params.uri))
-        self._listeners.subscribe(self._seen(ctx), params.uri)
+        await self._read_project(lambda: self._resources(ctx).read(params.uri))
+        self._listeners.subscribe(self._register_session(ctx), params.uri)
         return types.EmptyResult()
 
     async def _unsubscribe(
         self, ctx: ServerRequestContext[None], params: types.UnsubscribeRequestParams
     ) -> types.EmptyResult:
-        self._listeners.unsubscribe(self._seen(ctx), params.uri)
+        self._listeners.unsubscribe(self._register_session(ctx), params.uri)
         return types.EmptyResult()
 
     async def _set_level(
         self, ctx: ServerRequestContext[None], params: types.SetLevelRequestParams
     ) -> types.EmptyResult:
-        self._listeners.set_level(self._seen(ctx), params.level)
+        self._listeners.set_level(self._register_session(ctx), params.level)
         return types.EmptyResult()
 
     async def _list_prompts(
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        self._seen(ctx)
-        listed = await self._looked_up(lambda: self._gateway_of(ctx).prompts().listed())
+        self._register_session(ctx)
+        listed = await self._read_project(lambda: self._gateway_of(ctx).prompts().listed())
         told, following = tool_listing.page_of(listed, params)
         return types.ListPromptsResult(prompts=told, next_cursor=following)
 
     async def _get_prompt(
         self, ctx: ServerRequestContext[None], params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
-        prompts = await self._looked_up(self._gateway_of(ctx).prompts)
-        given = await self._looked_up(partial(prompts.find, params.name))
+        prompts = await self._read_project(self._gateway_of(ctx).prompts)
+        given = await self._read_project(partial(prompts.find, params.name))
         args = await elicitation.prompt_arguments(ctx, given.what, params.arguments or {})
         if isinstance(args, types.InputRequiredResult):
             return args
-        return await self._looked_up(partial(prompts.get, given, args))
+        return await self._read_project(partial(prompts.get, given, args))
 
     async def _complete(
         self, ctx: ServerRequestContext[None], params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        found = await self._looked_up(
+        found = await self._read_project(
             lambda: completed(self._gateway_of(ctx).prompts(), params.ref, params.argument)
         )
         return types.CompleteResult(completion=found)
@@ -278,7 +278,7 @@ class Faces:
         apps = client_supports_apps(ctx)
         return self._gateway.resources(self._client(ctx), _chat_named(ctx), apps=apps)
 
-    async def _looked_up(self, look: Callable[[], Result]) -> Result:
+    async def _read_project(self, look: Callable[[], Result]) -> Result:
         """Return what a look at the project finds.
 
         Raises:
@@ -334,7 +334,7 @@ class Faces:
     async def _life(self, _: Server[None]) -> AsyncIterator[None]:
         """Tell of what changes for as long as the server is there, and end what runs at its end."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tell_of_changes)
+            group.start_soon(self._notify_of_changes)
             try:
                 yield
             finally:
@@ -343,7 +343,7 @@ class Faces:
                     await self._calls.end(END_S)  # those that wait for an answer wait in vain now
                 group.cancel_scope.cancel()
 
-    async def _tell_of_changes(self) -> None:
+    async def _notify_of_changes(self) -> None:
         # Kept by the thread that makes them: who is cancelled meanwhile never has what it returns.
         made: list[OfferChanges] = []
         try:
@@ -364,7 +364,7 @@ class Faces:
             for changes in made:
                 changes.close()
 
-    async def _tell_of_files(self, result: types.CallToolResult) -> None:
+    async def _notify_of_files(self, result: types.CallToolResult) -> None:
         """Tell whoever listens of the files that a result links to because they changed."""
         links = [
             one
@@ -383,7 +383,7 @@ class Faces:
     async def _log(self, ctx: ServerRequestContext[None], log: Log) -> None:
         await subscriptions.tell(ctx, log, self._listeners.level(self._key(ctx) or ""))
 
-    def _seen(self, ctx: ServerRequestContext[None]) -> str:
+    def _register_session(self, ctx: ServerRequestContext[None]) -> str:
         """Take note of a client that is told of changes without a stream for it; return its key."""
         key = self._key(ctx) or ""
         if key and not is_modern(ctx):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.catalog.prompt_content import said
+from covalt_git.catalog.prompt_content import prompt_messages
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import tool_names, toolset_resources
 from covalt_git.gateway.toolset_resources import contents, title
@@ -17,7 +17,7 @@ from covalt_git.gateway.toolset_resources import contents, title
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from covalt_git.catalog.prompt_content import Said
+    from covalt_git.catalog.prompt_content import PromptText
     from covalt_git.models.prompts import Given, Prompt
     from covalt_git.project import Project
 
@@ -44,7 +44,10 @@ class Prompts:
 
     def listed(self) -> dict[str, Callable[[], types.Prompt]]:
         """Return what lists have, sorted by the keys, each as what describes it."""
-        return {given.id: partial(_described, name, given) for name, given in self._known().items()}
+        return {
+            given.id: partial(_described, name, given)
+            for name, given in self._visible_prompts().items()
+        }
 
     def find(self, name: str) -> Given[Prompt]:
         """Return the prompt of a name.
@@ -52,7 +55,7 @@ class Prompts:
         Raises:
             NoSuchPromptError: when none of that name exists for the client.
         """
-        given = self._known().get(name)
+        given = self._visible_prompts().get(name)
         if given is None:
             raise NoSuchPromptError(f"unknown prompt {name!r}")
         return given
@@ -69,10 +72,10 @@ class Prompts:
         if missing:
             raise MissingArgumentError(f"the prompt {given.id!r} needs {', '.join(missing)}")
         with self.project.index() as index:
-            told = [_message(one) for one in said(self.project.root, index, given, args)]
+            told = [_message(one) for one in prompt_messages(self.project.root, index, given, args)]
         return types.GetPromptResult(description=given.what.description or None, messages=told)
 
-    def _known(self) -> dict[str, Given[Prompt]]:
+    def _visible_prompts(self) -> dict[str, Given[Prompt]]:
         with self.project.index() as index:
             index.sync_toolsets()
             known = {given.id: given for given in self.project.catalog.prompts(index)}
@@ -93,11 +96,11 @@ def _described(name: str, given: Given[Prompt]) -> types.Prompt:
     )
 
 
-def _message(one: Said) -> types.PromptMessage:
+def _message(one: PromptText) -> types.PromptMessage:
     return types.PromptMessage(role=one.message.role, content=_block(one))
 
 
-def _block(one: Said) -> types.ContentBlock:
+def _block(one: PromptText) -> types.ContentBlock:
     content = one.content
     if one.uri is not None:
         return types.EmbeddedResource(resource=contents(one.uri, content))

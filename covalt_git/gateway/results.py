@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.errors import CovaltError
     from covalt_git.gateway.client_chats import ClientChat
-    from covalt_git.gateway.workspace_tools import Done
+    from covalt_git.gateway.workspace_tools import ToolOutcome
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ToolCall
     from covalt_git.models.chats import FileChange
@@ -68,7 +68,7 @@ def of_outcome(
     else:
         parts = blocks(call.result, call, read)
         if parts is None:
-            told = _shown(call.result, outcome.output)
+            told = _text_blocks(call.result, outcome.output)
         else:
             told = [*parts, *_printed(outcome.output)]
         structured = call.result
@@ -91,15 +91,15 @@ def of_outcome(
 
 def of_value(value: Any) -> types.CallToolResult:
     """Return a result that is an object and nothing else."""
-    return types.CallToolResult(content=_shown(value, ""), structured_content=value)
+    return types.CallToolResult(content=_text_blocks(value, ""), structured_content=value)
 
 
-def of_workspace(done: Done, chat: ClientChat) -> types.CallToolResult:
+def of_workspace(done: ToolOutcome, chat: ClientChat) -> types.CallToolResult:
     """Return what a built-in tool returns, and the files that it changed; a file's text as it is."""
     content = done.value.get("content")
     facts = {CHAT: chat.id, MANIFEST: done.manifest_id}
     links = _links(chat.id, done.manifest_id, done.changes)
-    told = [*_shown(done.value if content is None else content, ""), *links, *_about(chat)]
+    told = [*_text_blocks(done.value if content is None else content, ""), *links, *_about(chat)]
     return _result(told, done.value, facts, modern=True, failed=False)
 
 
@@ -160,7 +160,7 @@ def _result(
     return types.CallToolResult(content=content, is_error=failed, _meta=meta)
 
 
-def _shown(value: Any, output: str) -> list[types.ContentBlock]:
+def _text_blocks(value: Any, output: str) -> list[types.ContentBlock]:
     """Return a value in words, and what was printed on the way to it."""
     told: list[types.ContentBlock] = []
     if isinstance(value, str):

@@ -155,7 +155,7 @@ class Gateway:
         shown = mcp_apps.with_page if apps else mcp_apps.without_page
         how = {"modern": modern, "chat_asked": chat_asked}
         listed: dict[str, Callable[[], types.Tool]] = {}
-        for name, own in self._own().items():
+        for name, own in self._gateway_tools().items():
             # Before the first of the ids.
             described = partial(meta_tools.described, own, chat_asked=chat_asked)
             listed[f"!{name}"] = partial(shown, described)
@@ -172,7 +172,7 @@ class Gateway:
             NoSuchToolError: when no tool of that name exists for the client.
         """
         project = self.project()
-        own = self._own().get(asked.name)
+        own = self._gateway_tools().get(asked.name)
         if own is None and self.mode == "search":
             raise _no_such_tool(asked.name)
         named = None if own else self._find(project, asked.name)
@@ -181,17 +181,17 @@ class Gateway:
                 if own.name == meta_tools.CALL.name:
                     asked = _with_its_chat(asked, own.input_schema)
                 args = meta_tools.check(own, asked.args)
-                return self._own_called(project, own.name, args, asked, follower)
+                return self._call_gateway_tool(project, own.name, args, asked, follower)
             assert named is not None
             asked = _with_its_chat(asked, named.tool.input_schema)
             return self._called(project, named, asked, follower)
         except CovaltError as error:
             return results.of_error(error)
 
-    def _own(self) -> dict[str, types.Tool]:
+    def _gateway_tools(self) -> dict[str, types.Tool]:
         return meta_tools.own_tools(self.mode)
 
-    def _own_called(
+    def _call_gateway_tool(
         self, project: Project, name: str, args: JsonObject, asked: ClientCall, follower: Follower
     ) -> types.CallToolResult:
         match name:
@@ -303,7 +303,11 @@ def _no_such_tool(name: str) -> NoSuchToolError:
 def _with_its_chat(asked: ClientCall, schema: JsonObject) -> ClientCall:
     """Return a call whose chat is named among its arguments as one of that chat."""
     named = asked.args.get(tool_listing.CHAT_ARGUMENT)
-    apart = asked.client.key is None and asked.chat_id is None and tool_listing.takes_chat(schema)
+    apart = (
+        asked.client.key is None
+        and asked.chat_id is None
+        and tool_listing.has_room_for_chat(schema)
+    )
     if not apart or not isinstance(named, str):
         return asked
     rest = {name: one for name, one in asked.args.items() if name != tool_listing.CHAT_ARGUMENT}

@@ -41,7 +41,7 @@ MOST_SUBSCRIPTIONS = 1000
 
 
 @dataclass(slots=True)
-class _Known:
+class _LegacyClient:
     """A client of the first era."""
 
     session: ServerSession
@@ -55,11 +55,11 @@ class Listeners:
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
         self.streams = ListenHandler(self._bus)
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[str, _LegacyClient] = OrderedDict()
 
     def seen(self, key: str, session: ServerSession) -> None:
         """Take note of a session; the one that was longest silent is forgotten."""
-        known = self._known.setdefault(key, _Known(session))
+        known = self._known.setdefault(key, _LegacyClient(session))
         known.session = session
         self._known.move_to_end(key)
         if len(self._known) > MOST_CLIENTS:
@@ -153,7 +153,7 @@ async def tell(
     ctx: ServerRequestContext[Any, Any], log: Log, session_level: types.LoggingLevel | None
 ) -> None:
     """Tell the client of a request what its tool logs, where it wants to hear of that level."""
-    if log.level not in _wanted(ctx, session_level):
+    if log.level not in _wanted_levels(ctx, session_level):
         return
     params = types.LoggingMessageNotificationParams(level=log.level, data=log.message)
     await ctx.session.send_notification(
@@ -161,7 +161,7 @@ async def tell(
     )
 
 
-def _wanted(
+def _wanted_levels(
     ctx: ServerRequestContext[Any, Any], session_level: types.LoggingLevel | None
 ) -> frozenset[types.LoggingLevel]:
     if is_modern(ctx):

@@ -79,12 +79,12 @@ def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
 def with_chat(schema: JsonObject) -> JsonObject:
     """Return a schema of arguments among which a chat may be named; not where one is so called."""
     properties = schema.get("properties", {})
-    if not takes_chat(schema):
+    if not has_room_for_chat(schema):
         return _of_object(schema)
     return _of_object({**schema, "properties": {**properties, CHAT_ARGUMENT: _CHAT_SCHEMA}})
 
 
-def takes_chat(schema: JsonObject) -> bool:
+def has_room_for_chat(schema: JsonObject) -> bool:
     """Tell whether a chat may be named among the arguments: the tool has none of that name."""
     return CHAT_ARGUMENT not in schema.get("properties", {})
 

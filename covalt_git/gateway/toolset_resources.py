@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import mcp_types as types
 
-from covalt_git.catalog.prompt_content import held
+from covalt_git.catalog.prompt_content import read_resource
 from covalt_git.templating.uri_templates import UriTemplate
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def read(
     """Return what is at an address, or None where nothing is."""
     for given, args in _at(project, uri):
         with project.index() as index:
-            found = held(project.root, index, given, args)
+            found = read_resource(project.root, index, given, args)
         if found is not None:
             return contents(uri, found)
     return None

@@ -53,7 +53,7 @@ class UnreadableError(CovaltError):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ToolOutcome:
     """What a tool returns, and which files it changed on the way to which manifest."""
 
     value: JsonObject
@@ -84,15 +84,15 @@ _CHANGES: JsonObject = {
 }
 
 
-def list_files(context: Context, chat_id: str, args: JsonObject) -> Done:
+def list_files(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Return the paths of the files, and git's ids of their contents."""
     manifest = args.get("manifest", "")
     found = files.get_workspace_files(context, chat_id=chat_id, manifest=manifest)
     listed = [{"path": one.path, "oid": one.oid} for one in found.files]
-    return Done({"files": listed, "empty_folders": [*found.empty_folders]})
+    return ToolOutcome({"files": listed, "empty_folders": [*found.empty_folders]})
 
 
-def read_file(context: Context, chat_id: str, args: JsonObject) -> Done:
+def read_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Return the text of a file."""
     path, manifest = args["path"], args.get("manifest", "")
     try:
@@ -106,10 +106,10 @@ def read_file(context: Context, chat_id: str, args: JsonObject) -> Done:
     if is_binary_content(content):
         raise UnreadableError(f"{path!r} is no text", hint="read it as a resource")
     text = content.decode("utf-8", "replace")
-    return Done({"path": path, "oid": file.etag, "content": text})
+    return ToolOutcome({"path": path, "oid": file.etag, "content": text})
 
 
-def write_file(context: Context, chat_id: str, args: JsonObject) -> Done:
+def write_file(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Write a file as a manifest of its own."""
     done = edits.update_workspace_file(
         context,
@@ -120,10 +120,10 @@ def write_file(context: Context, chat_id: str, args: JsonObject) -> Done:
         overwrite="base" not in args,
     )
     facts = done.model_dump(include={"oid", "manifest_id", "changed"})
-    return Done({"path": args["path"], **facts}, done.changes, done.manifest_id)
+    return ToolOutcome({"path": args["path"], **facts}, done.changes, done.manifest_id)
 
 
-def diff(context: Context, chat_id: str, args: JsonObject) -> Done:
+def diff(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Return what differs between two states, with patches."""
     old, new = args.get("old"), args.get("new", "")
     if old is None and new:
@@ -131,10 +131,10 @@ def diff(context: Context, chat_id: str, args: JsonObject) -> Done:
         old = shown.parents[0] if shown.parents else ""
     old = "HEAD" if old is None else old
     found = files.get_workspace_diff(context, chat_id=chat_id, old=old, new=new)
-    return Done({"changes": [*_with_patches(found.changes)]})
+    return ToolOutcome({"changes": [*_with_patches(found.changes)]})
 
 
-def log(context: Context, chat_id: str, args: JsonObject) -> Done:
+def log(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Return the newest manifests of a branch."""
     page = manifests.list_manifests(
         context,
@@ -144,7 +144,7 @@ def log(context: Context, chat_id: str, args: JsonObject) -> Done:
         changes=True,
     )
     heads = branches.list_branches(context, chat_id=chat_id).branches
-    return Done(
+    return ToolOutcome(
         {
             "manifests": [manifest_facts(one) for one in page.manifests],
             "branches": [{"name": one.name, "manifest_id": one.manifest_id} for one in heads],
@@ -153,20 +153,20 @@ def log(context: Context, chat_id: str, args: JsonObject) -> Done:
     )
 
 
-def branch(context: Context, chat_id: str, args: JsonObject) -> Done:
+def branch(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Make a branch; the files stay as they are."""
     name, start = args["name"], args.get("start")
     made = branches.create_branch(context, chat_id=chat_id, name=name, from_manifest=start)
-    return Done({"name": made.name, "manifest_id": made.manifest_id})
+    return ToolOutcome({"name": made.name, "manifest_id": made.manifest_id})
 
 
-def checkout(context: Context, chat_id: str, args: JsonObject) -> Done:
+def checkout(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Bring the files to a branch."""
     done = branches.switch_branch(context, chat_id=chat_id, branch=args["branch"])
     return _moved(done.branch, done.manifest_id, done.changes)
 
 
-def restore(context: Context, chat_id: str, args: JsonObject) -> Done:
+def restore(context: Context, chat_id: str, args: JsonObject) -> ToolOutcome:
     """Bring files back to what they were."""
     manifest, paths = args["manifest"], args.get("paths", ())
     done = edits.restore_workspace(context, chat_id=chat_id, manifest=manifest, paths=paths)
@@ -185,9 +185,9 @@ def manifest_facts(manifest: ManifestRow) -> JsonObject:
     }
 
 
-def _moved(branch: str, manifest_id: str | None, changes: Sequence[Change]) -> Done:
+def _moved(branch: str, manifest_id: str | None, changes: Sequence[Change]) -> ToolOutcome:
     facts = {"branch": branch, "manifest_id": manifest_id, "changes": _named(changes)}
-    return Done(facts, changes, manifest_id)
+    return ToolOutcome(facts, changes, manifest_id)
 
 
 def _named(changes: Sequence[Change]) -> list[JsonObject]:
@@ -236,7 +236,7 @@ _FILES: JsonObject = {
 }
 _MOVED: JsonObject = {"branch": {"type": "string"}, "manifest_id": _OR_NULL, "changes": _CHANGES}
 
-_TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], Done]], ...] = (
+_TOOLS: tuple[tuple[Tool, Callable[[Context, str, JsonObject], ToolOutcome]], ...] = (
     (
         _builtin(
             "branch",
@@ -362,7 +362,7 @@ BUILTINS = {tool.tool_id: tool for tool, _ in _TOOLS}
 _RUNS = {tool.tool_id: run for tool, run in _TOOLS}
 
 
-def run(context: Context, chat_id: str, tool: Tool, args: JsonObject) -> Done:
+def run(context: Context, chat_id: str, tool: Tool, args: JsonObject) -> ToolOutcome:
     """Run a built-in tool on a chat.
 
     Raises:

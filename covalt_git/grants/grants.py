@@ -26,7 +26,7 @@ from covalt_git.toolsets.state_store import (
 )
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import one_at_a_time
-from covalt_git.toolsets.version_store import keep_as_it_is
+from covalt_git.toolsets.version_store import store_current_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ def grant_network(root: Path, toolset_id: str, hosts: Sequence[str], *, by: str)
     grant = NetworkGrant(
         kind="network", hosts=_with(kept, hosts), digest=toolset.digest, **_now(by)
     )
-    _put_grant(root, toolset, "network", grant)
+    _write_grant(root, toolset, "network", grant)
     return grant
 
 
@@ -115,7 +115,7 @@ def grant_secret(
     grant = SecretGrant(
         kind="secret", name=name, hosts=_with(kept, hosts), digest=toolset.digest, **_now(by)
     )
-    _put_grant(root, toolset, key, grant)
+    _write_grant(root, toolset, key, grant)
     return grant
 
 
@@ -130,7 +130,7 @@ def grant_unsandboxed(root: Path, toolset_id: str, *, by: str) -> UnsandboxedGra
     if not toolset.state.imported:
         raise CovaltError(f"the toolset {toolset_id!r} is the project's own: it runs at any level")
     grant = UnsandboxedGrant(kind="unsandboxed", digest=toolset.digest, **_now(by))
-    _put_grant(root, toolset, "unsandboxed", grant)
+    _write_grant(root, toolset, "unsandboxed", grant)
     return grant
 
 
@@ -150,7 +150,7 @@ def grant_process(root: Path, toolset_id: str, server_id: str, *, by: str) -> Pr
             hint=f"covalt-git grant add {toolset_id} server {server_id}",
         )
     grant = ProcessGrant(**process_facts(server, toolset.files.hashes), **_now(by))
-    _put_grant(root, toolset, server_key("process", server_id), grant)
+    _write_grant(root, toolset, server_key("process", server_id), grant)
     return grant
 
 
@@ -170,7 +170,7 @@ def grant_server(root: Path, toolset_id: str, server_id: str, *, by: str) -> Ser
             hint=f"covalt-git grant add {toolset_id} process {server_id}",
         )
     grant = ServerGrant(**server_facts(server), **_now(by))
-    _put_grant(root, toolset, server_key("server", server_id), grant)
+    _write_grant(root, toolset, server_key("server", server_id), grant)
     return grant
 
 
@@ -245,7 +245,7 @@ def _now(by: str) -> _GivenBy:
     return {"granted_at": timestamps.now(), "granted_by": by}
 
 
-def _put_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
+def _write_grant(root: Path, toolset: Toolset, key: str, grant: Grant) -> None:
     if grant.digest == toolset.digest:  # else it is for one server, and says itself what that is
-        keep_as_it_is(root, toolset)
+        store_current_version(root, toolset)
     update_state(root, toolset, {"grants": toolset.state.grants | {key: grant}})

@@ -46,7 +46,7 @@ def changes(toolset: Toolset, grant: Grant) -> tuple[str, ...]:
     return told or (f"what {what} says has changed",)
 
 
-def lacking(toolset: Toolset) -> list[MissingGrant]:
+def missing_grants(toolset: Toolset) -> list[MissingGrant]:
     """Return the MCP servers of a toolset that its grants do not cover, in their order."""
     may = granted(toolset.id, toolset.state, toolset.digest)
     found = []

@@ -22,7 +22,7 @@ from covalt_git.http_client.transport import (
     system_trust,
     why_broken,
 )
-from covalt_git.templating.url_templates import lies_in
+from covalt_git.templating.url_templates import is_within_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -109,10 +109,10 @@ class HttpClient:
         """
         trust = self.trust or (system_trust() if request.url.startswith("https:") else None)
         transport = Transport(self.reach, resolve=self.resolve, trust=trust, max_idle=0)
-        work = self._sent(transport, request)
+        work = self._send(transport, request)
         return asyncio.run(patience.wait(work, lambda: transport.network.waits_for))
 
-    async def _sent(self, transport: Transport, request: Request) -> Answer:
+    async def _send(self, transport: Transport, request: Request) -> Answer:
         async with transport:
             for followed in range(self.redirects + 1):
                 answer = await self._exchange(transport, request)
@@ -289,7 +289,7 @@ def _redirected(request: Request, status: int, location: str) -> Request:
 
 def _stays(url: str, within: str) -> bool:
     """Tell whether a redirect keeps to a folder; of another origin the folder says nothing."""
-    return origin_of(url)[0] != origin_of(within)[0] or lies_in(url, within)
+    return origin_of(url)[0] != origin_of(within)[0] or is_within_folder(url, within)
 
 
 def _why(error: Exception) -> str:

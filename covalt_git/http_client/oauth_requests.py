@@ -124,14 +124,14 @@ class CheckedAuth(httpx2.Auth):
                     outgoing.extensions = {**outgoing.extensions, "timeout": timeouts}
                     response = _small((yield outgoing))
                     await response.aread()
-                    self._look_at(response)
+                    self._check_response(response)
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             return
         finally:
             await flow.aclose()
 
-    def _look_at(self, response: httpx2.Response) -> None:
+    def _check_response(self, response: httpx2.Response) -> None:
         if response.status_code != httpx2.codes.OK or response.request.method != "GET":
             return
         try:

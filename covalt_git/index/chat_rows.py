@@ -67,11 +67,11 @@ def sync_chat(connection: sqlite3.Connection, chat: ChatStore) -> None:
         if new is None:
             connection.execute("DELETE FROM chats WHERE id = ?", (chat.id,))
             new = _new_manifests(connection, chat, refs, {}) or []
-        _put_chat(connection, chat, refs)
+        _write_chat(connection, chat, refs)
         for manifest in reversed(new):
-            _put_manifest(connection, chat, manifest)
-        _put_leaf(connection, chat)
-        _put_waiting(connection, chat)
+            _write_manifest(connection, chat, manifest)
+        _write_leaf(connection, chat)
+        _write_waiting_calls(connection, chat)
 
 
 def _running(chat: ChatStore) -> dict[str, str]:
@@ -145,7 +145,7 @@ def _children_first(found: dict[str, WorkspaceManifest]) -> list[WorkspaceManife
     return ordered
 
 
-def _put_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str]) -> None:
+def _write_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, str]) -> None:
     card = chat.card()
     row: Row = {
         "id": chat.id,
@@ -167,7 +167,7 @@ def _put_chat(connection: sqlite3.Connection, chat: ChatStore, refs: dict[str, s
     )
 
 
-def _put_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
+def _write_leaf(connection: sqlite3.Connection, chat: ChatStore) -> None:
     """Write the message that the chat goes on from, once the manifest that knows it is there."""
     connection.execute(
         """
@@ -223,7 +223,7 @@ def _leaf(
     return None if row is None else row["leaf_message_id"]
 
 
-def _put_manifest(
+def _write_manifest(
     connection: sqlite3.Connection, chat: ChatStore, manifest: WorkspaceManifest
 ) -> None:
     position = _place(connection, chat, manifest)
@@ -251,10 +251,10 @@ def _put_manifest(
     )
     for change in changes:
         if change.new is not None:
-            _put_blob(connection, chat, change.new.oid)
+            _write_blob(connection, chat, change.new.oid)
     call = finished_call(manifest)
     if call is not None and not _has_earlier(connection, call, position):
-        _put_call(connection, call)
+        _write_call(connection, call)
 
 
 def _has_earlier(connection: sqlite3.Connection, call: ToolCall, position: Position) -> bool:
@@ -270,14 +270,14 @@ def _has_earlier(connection: sqlite3.Connection, call: ToolCall, position: Posit
     return row is not None and Position(*row) < position
 
 
-def _put_call(connection: sqlite3.Connection, call: ToolCall) -> None:
+def _write_call(connection: sqlite3.Connection, call: ToolCall) -> None:
     row = call.as_json()
     for name in ("args", "result", "render_plan"):
         row[name] = None if row[name] is None else as_text(row[name])
     put(connection, "tool_calls", row)
 
 
-def _put_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> None:
+def _write_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> None:
     query = "SELECT 1 FROM blobs WHERE chat_id = ? AND oid = ?"
     if connection.execute(query, (chat.id, oid)).fetchone():
         return
@@ -287,7 +287,7 @@ def _put_blob(connection: sqlite3.Connection, chat: ChatStore, oid: str) -> None
     put(connection, "blobs", row)
 
 
-def _put_waiting(connection: sqlite3.Connection, chat: ChatStore) -> None:
+def _write_waiting_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
     """Write the calls that wait or run, and all approvals, in place of those that were there."""
     connection.execute(
         "DELETE FROM tool_calls WHERE chat_id = ? AND status IN ('pending', 'running')", (chat.id,)
@@ -297,7 +297,7 @@ def _put_waiting(connection: sqlite3.Connection, chat: ChatStore) -> None:
     for call in chat.calls():
         if connection.execute(done, (chat.id, call.id)).fetchone():
             continue  # its commit is there, only the process died before it forgot the ref
-        _put_call(connection, waiting_call(call))
+        _write_call(connection, waiting_call(call))
     for approval in chat.approvals():
         put(
             connection,

@@ -62,7 +62,7 @@ def _queries(connection: sqlite3.Connection, words: list[str]) -> Iterator[str]:
     few = len(words) <= _FEW_WORDS
     groups = list(map(_exactly, words))
     if few:
-        meant = {word: _meant(connection, word) for word in dict.fromkeys(words)}
+        meant = {word: _corrected_word(connection, word) for word in dict.fromkeys(words)}
         groups = [meant[word] for word in words if meant[word]]
     if not groups:
         return
@@ -72,7 +72,7 @@ def _queries(connection: sqlite3.Connection, words: list[str]) -> Iterator[str]:
     yield " OR ".join(groups)
 
 
-def _meant(connection: sqlite3.Connection, word: str) -> str:
+def _corrected_word(connection: sqlite3.Connection, word: str) -> str:
     """Return what to look for where somebody wrote ``word``; nothing where no tool has the like."""
     for query in (_exactly(word), _beginning(word)):
         if _matches(connection, query):

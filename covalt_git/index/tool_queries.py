@@ -100,13 +100,13 @@ class ToolQueries(SyncedIndex):
 
     def prompts(self) -> list[Given[Prompt]]:
         """Return the prompts of the toolsets that are on and sound, by their ids."""
-        return self._given("toolset_prompts", Prompt)
+        return self._read_given("toolset_prompts", Prompt)
 
     def resources(self) -> list[Given[Resource]]:
         """Return the resources of the toolsets that are on and sound, by their ids."""
-        return self._given("toolset_resources", Resource)
+        return self._read_given("toolset_resources", Resource)
 
-    def _given(self, table: str, model: type[What]) -> list[Given[What]]:
+    def _read_given(self, table: str, model: type[What]) -> list[Given[What]]:
         return self.read(
             f"""
             SELECT g.*, t.digest FROM {table} AS g

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.index.database import Row, as_text, put, put_new, transaction
 from covalt_git.index.search_text import searched_text
-from covalt_git.index.toolset_signatures import Seen, is_as_seen, read_seen
+from covalt_git.index.toolset_signatures import ToolsetSignature, is_unchanged, read_with_signature
 from covalt_git.manifests.override_keys import overridden_tool, override_key
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.toolset_manifest import ToolOverride
@@ -42,7 +42,7 @@ def sync_toolsets(
     ``told`` hears how many of those that changed have been read, and how many there are.
     """
     known = {
-        row["toolset_id"]: Seen(row["paths"], row["signature"])
+        row["toolset_id"]: ToolsetSignature(row["paths"], row["signature"])
         for row in connection.execute("SELECT toolset_id, paths, signature FROM toolset_readings")
     }
     ids = toolset_ids(root / "toolsets")
@@ -63,16 +63,16 @@ def sync_toolsets(
 
 
 def _read(root: Path, toolset_id: str) -> Reading:
-    seen, toolset = read_seen(root, toolset_id)
+    seen, toolset = read_with_signature(root, toolset_id)
     return _reading_row(toolset, seen), _rows(toolset) if toolset.sound else []
 
 
-def _changed(toolsets: Path, ids: list[str], known: dict[str, Seen]) -> list[str]:
+def _changed(toolsets: Path, ids: list[str], known: dict[str, ToolsetSignature]) -> list[str]:
     if not ids:
         return []
     folder = os.open(toolsets, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return [name for name in ids if name not in known or not is_as_seen(folder, known[name])]
+        return [name for name in ids if name not in known or not is_unchanged(folder, known[name])]
     finally:
         os.close(folder)
 
@@ -95,7 +95,7 @@ def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) ->
         row_id = put_new(connection, table, found_by | row)
 
 
-def _reading_row(toolset: Toolset, seen: Seen) -> Row:
+def _reading_row(toolset: Toolset, seen: ToolsetSignature) -> Row:
     return {
         "toolset_id": toolset.id,
         "signature": seen.signature,

@@ -27,7 +27,7 @@ _MOST_LOOKS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ToolsetSignature:
     """A toolset as the file system tells of it.
 
     ``paths`` are those it is read from, relative to ``toolsets/`` and with a NUL between them: names
@@ -38,7 +38,7 @@ class Seen:
     signature: str
 
 
-def see(toolsets: Path, toolset_id: str, beside: Iterable[str] = ()) -> Seen:
+def signature_of(toolsets: Path, toolset_id: str, beside: Iterable[str] = ()) -> ToolsetSignature:
     """Return what the file system says of a toolset now, and of the paths ``beside`` it.
 
     File systems keep time in ticks of some milliseconds: of what changed in this very tick, nothing
@@ -47,33 +47,33 @@ def see(toolsets: Path, toolset_id: str, beside: Iterable[str] = ()) -> Seen:
     looks = 0
     while True:
         started = time.time_ns()
-        found = _look(toolsets, toolset_id, beside)
+        found = _scan(toolsets, toolset_id, beside)
         newest = max((facts[CHANGED] for facts in found.values() if facts), default=0)
         now = time.time_ns()
         looks += 1
         # What changed in the future did so by another clock than ours, and no waiting helps.
         if looks == _MOST_LOOKS or newest <= started - TICK_NS or newest > now:
             paths = sorted(found)
-            return Seen(b"\0".join(paths), digest([found[path] for path in paths]))
+            return ToolsetSignature(b"\0".join(paths), digest([found[path] for path in paths]))
         time.sleep(max(0, newest + TICK_NS - now) / 1e9)
 
 
-def read_seen(root: Path, toolset_id: str) -> tuple[Seen, Toolset]:
+def read_with_signature(root: Path, toolset_id: str) -> tuple[ToolsetSignature, Toolset]:
     """Read a toolset of a project, after a look at all that it is read from.
 
     So what changes while it is read changes its signature too.
     """
-    seen = see(root / "toolsets", toolset_id)
+    seen = signature_of(root / "toolsets", toolset_id)
     from covalt_git.toolsets.toolset import read_toolset  # noqa: PLC0415 - mostly nothing changed
 
     toolset = read_toolset(root, toolset_id)
-    if toolset.beside:  # which only its manifest could tell
-        seen = see(root / "toolsets", toolset_id, toolset.beside)
+    if toolset.related_files:  # which only its manifest could tell
+        seen = signature_of(root / "toolsets", toolset_id, toolset.related_files)
         toolset = read_toolset(root, toolset_id)
     return seen, toolset
 
 
-def is_as_seen(toolsets: int, before: Seen) -> bool:
+def is_unchanged(toolsets: int, before: ToolsetSignature) -> bool:
     """Tell whether nothing of a toolset changed; ``toolsets`` is the folder, open."""
     facts: list[Facts | None] = []
     for path in before.paths.split(b"\0"):
@@ -84,7 +84,7 @@ def is_as_seen(toolsets: int, before: Seen) -> bool:
     return digest(facts) == before.signature
 
 
-def _look(toolsets: Path, toolset_id: str, beside: Iterable[str]) -> dict[bytes, Facts | None]:
+def _scan(toolsets: Path, toolset_id: str, beside: Iterable[str]) -> dict[bytes, Facts | None]:
     """Return the facts of every path, those of a folder from before it was listed.
 
     So whatever comes into a folder while this looks makes the facts old.

@@ -85,7 +85,7 @@ def import_toolset(
         else:
             _check_free(root, found.toolset.id)
             if not dry_run:
-                _put(root, found)
+                _write_files(root, found)
         return Imported(found.toolset, found.source_type, found.source_ref, found.signer, update)
 
 
@@ -103,7 +103,7 @@ def _check_free(root: Path, toolset_id: str) -> None:
             raise InstalledError(f"there is a toolset {other!r}, which agents take for the same")
 
 
-def _put(root: Path, found: Incoming) -> None:
+def _write_files(root: Path, found: Incoming) -> None:
     folder = root / "toolsets"
     keep(root, found.toolset.id, found.entries)
     fsync_all(found.toolset.folder)

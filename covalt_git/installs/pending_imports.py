@@ -17,7 +17,7 @@ from uuid import UUID
 
 from covalt_git.bundles.archive_reader import read_archive
 from covalt_git.errors import CovaltError
-from covalt_git.installs.signatures import beside, read_signature
+from covalt_git.installs.signatures import read_signature, signature_path
 from covalt_git.names import new_id
 from covalt_git.text import display
 from covalt_git.toolsets.update_lock import STAGED, changing
@@ -62,8 +62,8 @@ class Bundle:
         Raises:
             CovaltError: when one of them cannot be read.
         """
-        if signature is None and os.path.lexists(beside(path)):
-            signature = beside(path)
+        if signature is None and os.path.lexists(signature_path(path)):
+            signature = signature_path(path)
         signed = read_signature(signature) if signature else None
         return cls(read_archive(path), path.name, "zip", shown_source(path), signed)
 
@@ -104,7 +104,7 @@ def stage_bundle(root: Path, bundle: Bundle) -> UUID:
         folder.mkdir(parents=True)
         (folder / _ARCHIVE).write_bytes(bundle.content)
         if bundle.signature is not None:
-            beside(folder / _ARCHIVE).write_bytes(bundle.signature)
+            signature_path(folder / _ARCHIVE).write_bytes(bundle.signature)
         (folder / _SOURCE).write_text(json.dumps(source))
     return bundle_id
 

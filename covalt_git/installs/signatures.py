@@ -118,7 +118,7 @@ def verify(content: bytes, signature: bytes, signers: Sequence[str]) -> Signer:
     if said.namespace != NAMESPACE.encode():
         raise SignatureError(
             "wrong_namespace",
-            f"the signature is for {_shown(said.namespace)}, not for {NAMESPACE!r}",
+            f"the signature is for {_one_line(said.namespace)}, not for {NAMESPACE!r}",
             hint=f"whoever made it signs again: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
         )
     if not signers:
@@ -162,13 +162,13 @@ def sign(content: bytes, key: Path) -> bytes:
     if done.returncode:
         raise SignatureError(
             "not_signed",
-            f"{str(key)!r} signs nothing: {_shown(done.stderr)}",
+            f"{str(key)!r} signs nothing: {_one_line(done.stderr)}",
             hint="name a private key of ssh-keygen, or a .pub whose private key an agent holds",
         )
     return done.stdout
 
 
-def beside(file: Path) -> Path:
+def signature_path(file: Path) -> Path:
     """Return where the signature of a bundle lies, if it has one."""
     return file.with_name(f"{file.name}{SUFFIX}")
 
@@ -265,6 +265,6 @@ def _ssh_keygen(
         raise SignatureError("ssh_keygen_failed", f"ssh-keygen cannot be run: {why}") from None
 
 
-def _shown(said: bytes) -> str:
+def _one_line(said: bytes) -> str:
     """Return what somebody else wrote, in one short line without anything that a terminal obeys."""
     return repr(said[:_MAX_SAID].decode("utf-8", "replace").strip())

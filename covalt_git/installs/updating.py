@@ -144,7 +144,7 @@ def merge_incoming(
             steps=tuple(steps),
             before=old,
             toolset=toolset,
-            ended_grants=_ended(old, toolset),
+            ended_grants=_ended_grants(old, toolset),
             base_known=base is not None or force,
             replaced=replaced,
         )
@@ -198,7 +198,7 @@ def _has_conflict(content: bytes) -> bool:
     return False
 
 
-def _ended(old: Toolset, new: Toolset) -> tuple[str, ...]:
+def _ended_grants(old: Toolset, new: Toolset) -> tuple[str, ...]:
     """Return the keys of the grants that held for the old files and do not for the new ones."""
     given = sorted(old.state.grants.items())
     return tuple(key for key, grant in given if not changes(old, grant) and changes(new, grant))

@@ -40,17 +40,19 @@ def same(one: Any, other: Any) -> bool:
 
 def differences(then: Any, now: Any) -> tuple[Difference, ...]:
     """Return where two values differ, as deep inside as possible; at most a hundred parts."""
-    return tuple(itertools.islice(_within((), then, now), _MOST))
+    return tuple(itertools.islice(_differences((), then, now), _MOST))
 
 
-def _within(place: Loc, then: Any, now: Any) -> Iterator[Difference]:
+def _differences(place: Loc, then: Any, now: Any) -> Iterator[Difference]:
     if isinstance(then, dict) and isinstance(now, dict):
         for name in sorted(then.keys() | now.keys()):
-            yield from _within((*place, name), then.get(name, _NOTHING), now.get(name, _NOTHING))
+            yield from _differences(
+                (*place, name), then.get(name, _NOTHING), now.get(name, _NOTHING)
+            )
     elif isinstance(then, list) and isinstance(now, list):
         pairs = itertools.zip_longest(then, now, fillvalue=_NOTHING)
         for at, (was, is_now) in enumerate(pairs):
-            yield from _within((*place, at), was, is_now)
+            yield from _differences((*place, at), was, is_now)
     elif not same(then, now):
         yield Difference(json_path(place), _text(then), _text(now))
 

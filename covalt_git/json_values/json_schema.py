@@ -145,9 +145,9 @@ def _in_schema_words(error: jsonschema_rs.ValidationError) -> str:
     names = value if isinstance(value, list) else [value]
     wrong = [one for one in names if not isinstance(one, str) or one not in _NAMES]
     if not wrong:
-        return f"{_shown(value)} names no type, or one of them twice"
+        return f"{_shortened(value)} names no type, or one of them twice"
     if not isinstance(wrong[0], str):
-        return f"{_shown(value)} is no type; one of: {', '.join(_NAMES)}"
+        return f"{_shortened(value)} is no type; one of: {', '.join(_NAMES)}"
     near = _TYPE_SLIPS.get(wrong[0].lower()) or nearest_name(wrong[0], _NAMES)
     meant = f", did you mean {near!r}?" if near else f"; one of: {', '.join(_NAMES)}"
     return f"{wrong[0]!r} is no type{meant}"
@@ -158,14 +158,14 @@ def _unusable(error: jsonschema_rs.ValidationError, schema: JsonObject) -> tuple
     if type(error.kind).__name__ == "Format":
         pattern = error.instance_path[-1] if _is_key(error.instance_path) else error.instance
         why = "is no regular expression, or looks around or back, which is not supported"
-        return tuple(error.instance_path), f"the pattern {_shown(pattern)} {why}"
+        return tuple(error.instance_path), f"the pattern {_shortened(pattern)} {why}"
     reason = str(error).splitlines()[0]
     quoted = re.search(r"'(.*?)'", reason)
     if quoted is None:
         return (), reason
     named = quoted[1]
     if "retrieving it failed" in reason:
-        place = _reference(schema, lambda ref: _leads_to(ref, named))
+        place = _reference(schema, lambda ref: _refers_to(ref, named))
         return place, f"{named!r} is outside this schema, and nothing is fetched"
     place = _reference(schema, lambda ref: ref.endswith((f"#{named}", named)))
     if "does not exist" not in reason:
@@ -185,7 +185,7 @@ def _is_key(path: Sequence[str | int]) -> bool:
     return len(path) > 1 and path[-2] == "patternProperties"
 
 
-def _leads_to(ref: str, uri: str) -> bool:
+def _refers_to(ref: str, uri: str) -> bool:
     """Tell whether a reference means the document that the engine looked for."""
     document = ref.partition("#")[0].removeprefix("./").removeprefix("../")
     return bool(document) and (uri == document or uri.endswith(f"/{document.lstrip('/')}"))
@@ -225,7 +225,9 @@ def _of_only_branch(
 
 
 def _in_words(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
-    words = _explained(error, schema) or str(error.message).replace(_MASK, _shown(error.instance))
+    words = _explained(error, schema) or str(error.message).replace(
+        _MASK, _shortened(error.instance)
+    )
     return shorten(words, _MAX_MESSAGE)
 
 
@@ -241,18 +243,20 @@ def _explained(error: jsonschema_rs.ValidationError, schema: JsonObject) -> str:
         case "Enum":
             return _none_of(kind.options, error.instance)
         case "Constant":
-            return f"must be {_shown(kind.expected_value)}, not {_shown(error.instance)}"
+            return f"must be {_shortened(kind.expected_value)}, not {_shortened(error.instance)}"
         case "AnyOf" | "OneOfNotValid":
             types = _types_of(kind.context, error)
             if types:
                 return _wrong_type(types, error.instance)
-            return f"{_shown(error.instance)} is none of what is allowed here"
+            return f"{_shortened(error.instance)} is none of what is allowed here"
         case "OneOfMultipleValid":
-            return f"{_shown(error.instance)} fits several of what is allowed here, not just one"
+            return (
+                f"{_shortened(error.instance)} fits several of what is allowed here, not just one"
+            )
         case "FalseSchema" | "Not":
-            return f"{_shown(error.instance)} is not allowed here"
+            return f"{_shortened(error.instance)} is not allowed here"
         case "Contains":
-            return f"{_shown(error.instance)} lacks an item that has to be there"
+            return f"{_shortened(error.instance)} lacks an item that has to be there"
         case "PropertyNames":
             return f"the key {_in_words(kind.error, schema)}"
         case _:
@@ -268,8 +272,8 @@ def _wrong_type(types: Sequence[str], value: Any) -> str:
 def _none_of(options: Sequence[Any], value: Any) -> str:
     texts = [option for option in options if isinstance(option, str)]
     near = nearest_name(value, texts) if isinstance(value, str) else None
-    meant = f", did you mean {_shown(near)}?" if near else ""
-    return f"{_shown(value)} is none of {', '.join(map(_shown, options))}{meant}"
+    meant = f", did you mean {_shortened(near)}?" if near else ""
+    return f"{_shortened(value)} is none of {', '.join(map(_shortened, options))}{meant}"
 
 
 def _types_of(
@@ -301,7 +305,7 @@ def _unknown(names: Sequence[str], error: jsonschema_rs.ValidationError, schema:
     return "; ".join(words)
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     """Return a value as JSON, as much of it as a message should show."""
     try:
         return shorten(canonical_json.dumps(value).decode())

@@ -78,7 +78,7 @@ def fix_text(text: str, path: str) -> Fixed:
         body, done = _proved(document, _renames(document, _unknown_keys(document)))
         if not done:
             break
-        mended += [_told(document, one) for one in done]
+        mended += [_problem(document, one) for one in done]
     if not text.endswith("\n"):
         body = body.removesuffix("\n")  # which the loader adds
     return Fixed(mark + body, tuple(mended))
@@ -230,7 +230,7 @@ def _copied(value: Any) -> Any:
     return value
 
 
-def _told(document: yaml_text.Document, rename: _Rename) -> Problem:
+def _problem(document: yaml_text.Document, rename: _Rename) -> Problem:
     line, col = document.locate(rename.loc, key=True)
     item = name_place(document.data, rename.loc[:-1])
     words = f"{item}: " if item else ""

@@ -83,7 +83,7 @@ def model_errors(error: ValidationError, data: Any, model: type[StrictModel]) ->
 def _no_choice(loc: Loc, failed: list[ErrorDetails]) -> ModelError:
     """Return one problem for a value that is of none of several types."""
     kinds = dict.fromkeys(_KINDS.get(_kind(details), "something else") for details in failed)
-    message = f"must be {' or '.join(reversed(kinds))}, not {_shown(failed[0]['input'])}"
+    message = f"must be {' or '.join(reversed(kinds))}, not {_shortened(failed[0]['input'])}"
     return ModelError(loc, codes.BAD_VALUE, message)
 
 
@@ -114,18 +114,20 @@ def _in_words(details: ErrorDetails, data: Any, schema: JsonObject) -> ModelErro
         where = (*place, *context.get("at", ()))
         return ModelError(where, code, details["msg"], context["hint"], at_key=at_key)
     if _kind(details) in _KINDS:
-        message = f"must be {_KINDS[_kind(details)]}, not {_shown(value)}"
+        message = f"must be {_KINDS[_kind(details)]}, not {_shortened(value)}"
         if not loc:
             message = "the file is empty" if value is None else f"the file {message}"
         return ModelError(place, codes.BAD_VALUE, message, _as_type(kind, value, schema, loc))
     if kind == "string_pattern_mismatch":
         what, example = FORMS[str(context["pattern"])]
-        message = f"must be {what}, not {_shown(value)}"
+        message = f"must be {what}, not {_shortened(value)}"
         return ModelError(place, codes.BAD_VALUE, message, f"such as {example}", at_key=at_key)
     rule = details["msg"].removeprefix("Input should ").removeprefix("String should ")
     for said, plain in _PLAIN_RULES.items():
         rule = rule.replace(said, plain)
-    return ModelError(place, codes.BAD_VALUE, f"must {rule}, not {_shown(value)}", at_key=at_key)
+    return ModelError(
+        place, codes.BAD_VALUE, f"must {rule}, not {_shortened(value)}", at_key=at_key
+    )
 
 
 def _kind(details: ErrorDetails) -> str:
@@ -152,7 +154,7 @@ def _missing_key(schema: JsonObject, loc: Loc) -> tuple[str, str, str]:
 def _not_allowed(value: Any, expected: str) -> tuple[str, str, str]:
     """Return the words for a value that is none of those that pydantic lists as ``expected``."""
     options = re.findall(r"'([^']*)'", expected) or [expected]
-    message = f"{_shown(value)} is not allowed"
+    message = f"{_shortened(value)} is not allowed"
     if len(options) == 1:
         only = f'"{options[0]}"' if expected.startswith("'") else options[0]
         bare = ", without quotes" if value == only else ""
@@ -193,7 +195,7 @@ def _quoted(value: Any) -> str:
     return f'"{shorten(text)}"'
 
 
-def _shown(value: Any) -> str:
+def _shortened(value: Any) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -210,7 +210,7 @@ def _tidy(schema: Any) -> Any:
             tidied[key] = {name: _tidy(part) for name, part in value.items()}
         elif key in {"const", "enum", "examples"}:
             tidied[key] = value
-        elif key != "discriminator" and not (key == "default" and _says_little(value)):
+        elif key != "discriminator" and not (key == "default" and _is_trivial(value)):
             tidied[key] = _tidy(value)
     if "patternProperties" in tidied:
         tidied.setdefault("additionalProperties", False)
@@ -221,6 +221,6 @@ def _tidy(schema: Any) -> Any:
     return tidied
 
 
-def _says_little(default: Any) -> bool:
+def _is_trivial(default: Any) -> bool:
     """Tell a default that a person would not write: nothing, or the whole of an inner model."""
     return default is None or isinstance(default, dict)

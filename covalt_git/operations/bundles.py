@@ -13,7 +13,7 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.installs import verify
 from covalt_git.installs.local_changes import differences
-from covalt_git.installs.signatures import beside, sign
+from covalt_git.installs.signatures import sign, signature_path
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context, ForbiddenError
 from covalt_git.operations.registry import File, Request, Result, operation
@@ -141,7 +141,7 @@ class ToolsetVerified(Result):
 @operation(errors=(404, 409, 422))
 def diff_toolset(context: Context, request: DiffToolset) -> ToolsetDifference:
     """Compare a toolset with the version that was imported, or that was granted something."""
-    toolset = _whole(context, request.toolset_id)
+    toolset = _find_visible_toolset(context, request.toolset_id)
     found = differences(context.project.root, toolset.id, request.grant)
     return ToolsetDifference(
         toolset_id=toolset.id,
@@ -173,7 +173,7 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
         made.enter_context(atomic_write.create(path)).write(content)
         if key:
             # Last in, first out: the bundle is never there without its signature.
-            made.enter_context(atomic_write.create(beside(path))).write(sign(content, key))
+            made.enter_context(atomic_write.create(signature_path(path))).write(sign(content, key))
     return BundleWritten(
         toolset_id=toolset.id,
         version=toolset.manifest.version if toolset.manifest else "",
@@ -182,7 +182,7 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
         bytes=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
         digest=toolset.digest,
-        signature=beside(path) if key else None,
+        signature=signature_path(path) if key else None,
     )
 
 
@@ -221,7 +221,7 @@ def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
     )
 
 
-def _whole(context: Context, toolset_id: str) -> Toolset:
+def _find_visible_toolset(context: Context, toolset_id: str) -> Toolset:
     """Return a toolset of which nothing is hidden from the role."""
     catalog = context.catalog
     toolset = catalog.find_toolset(toolset_id)
@@ -233,7 +233,7 @@ def _whole(context: Context, toolset_id: str) -> Toolset:
 
 
 def _packed(context: Context, request: ExportToolset) -> tuple[Toolset, bytes]:
-    toolset = _whole(context, request.toolset_id)
+    toolset = _find_visible_toolset(context, request.toolset_id)
     content = pack_bundle(
         context.project.root,
         toolset,

@@ -217,7 +217,7 @@ def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
     chat = context.chat(request.chat_id)
     if not _is_going_on(context, chat, request.call_id):
         context.index().sync_chat(chat)
-        _known_call(context, chat, request.call_id)
+        _find_call(context, chat, request.call_id)
     RUNNING.cancel(request.call_id)
     return CallCancelled(call_id=request.call_id)
 
@@ -229,7 +229,7 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
     index, catalog = context.index(), context.catalog
     index.sync_chat(chat)
     if request.before is not None:
-        _known_call(context, chat, request.before)
+        _find_call(context, chat, request.before)
     before, rest, calls = request.before, True, list[ToolCall]()
     while rest and len(calls) <= request.limit:
         found = index.calls(chat.id, limit=request.limit + 1, before=before)
@@ -245,7 +245,7 @@ def get_call(context: Context, request: GetCall) -> CallAnswer:
     """Tell all about one call."""
     chat = context.chat(request.chat_id)
     context.index().sync_chat(chat)
-    call = _known_call(context, chat, request.call_id)
+    call = _find_call(context, chat, request.call_id)
     return answer(chat, call)
 
 
@@ -254,7 +254,7 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     told_of = {name: getattr(call, name) for name in ToolCall.model_fields}
     told_of["active_branch"] = chat.active_branch()
     if call.post_manifest_id is not None:
-        return CallAnswer(**told_of, **_ended(chat, call.post_manifest_id))
+        return CallAnswer(**told_of, **_finished(chat, call.post_manifest_id))
     waits = next((one for one in chat.calls() if one.id == call.id), None)
     approval = chat.approval(waits.execution_id) if waits and waits.execution_id else None
     return CallAnswer(
@@ -276,7 +276,7 @@ def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
     return answer(chat, outcome.call).model_copy(update={"repeated": outcome.repeated})
 
 
-def _ended(chat: ChatStore, manifest_id: str) -> JsonObject:
+def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     manifest = chat.manifest(manifest_id)
     record = manifest.record.call
     assert record is not None  # the manifest is one of a call
@@ -301,7 +301,7 @@ def _is_going_on(context: Context, chat: ChatStore, call_id: str) -> bool:
     return tool_id is not None and context.catalog.sees(tool_id)
 
 
-def _known_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
+def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
     """Return a call of a tool that exists for the role; the chat is in the index already."""
     call = context.index().call(chat.id, call_id)
     if call is None or not context.catalog.sees(call.tool_id):

@@ -195,8 +195,8 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     if isinstance(request, ImportFetched):
         bundle = Bundle.fetched(request.url)
     else:
-        bundle = sent(request.file[0], *request.signature)
-    return brought(
+        bundle = uploaded_bundle(request.file[0], *request.signature)
+    return import_bundle(
         context,
         bundle,
         dry_run=request.dry_run,
@@ -208,7 +208,7 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
 @operation(changes=True, admin="import toolsets", local=True)
 def import_toolset_from(context: Context, request: ImportToolsetFrom) -> ToolsetImported:
     """Import the toolset of a ZIP, a folder or an https URL, as import_toolset does."""
-    return brought(
+    return import_bundle(
         context,
         _source(context, request.source),
         signature=request.signature,
@@ -250,13 +250,13 @@ def uninstall_toolset(context: Context, request: UninstallToolset) -> ToolsetUni
     )
 
 
-def sent(file: Upload, signature: Upload | None = None) -> Bundle:
+def uploaded_bundle(file: Upload, signature: Upload | None = None) -> Bundle:
     """Return the file of a form; one byte more than a bundle may have is enough to refuse it."""
     signed = signature.stream.read(MAX_SIGNATURE + 1) if signature else None
     return Bundle.sent(file.stream.read(MAX_ARCHIVE + 1), file.name, signed)
 
 
-def brought(
+def import_bundle(
     context: Context,
     bundle: Bundle | Path | str,
     *,
@@ -280,7 +280,7 @@ def brought(
     )
     if not dry_run:
         context.index().sync_toolsets()
-    return _told(context, found, dry_run=dry_run)
+    return _import_result(context, found, dry_run=dry_run)
 
 
 def _source(context: Context, text: str) -> Path | str:
@@ -310,7 +310,7 @@ def _update(
     )
     if not request.dry_run:
         context.index().sync_toolsets()
-    return _updated(context, found, dry_run=request.dry_run)
+    return _update_result(context, found, dry_run=request.dry_run)
 
 
 def _wants(toolset: Toolset) -> dict[str, tuple[str, ...]]:
@@ -337,7 +337,7 @@ def _newly_wants(found: Update) -> dict[str, tuple[str, ...]]:
     return {title: names for title, names in new.items() if names}
 
 
-def _told(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImported:
+def _import_result(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImported:
     toolset = found.toolset
     manifest = toolset.manifest
     assert manifest is not None  # else it is refused
@@ -357,12 +357,14 @@ def _told(context: Context, found: Imported, *, dry_run: bool) -> ToolsetImporte
         asks=grants_asked(toolset),
         wants=_wants(toolset),
         warnings=tuple(one for one in toolset.problems if one.severity == "warning"),
-        update=None if found.update is None else _updated(context, found.update, dry_run=dry_run),
+        update=None
+        if found.update is None
+        else _update_result(context, found.update, dry_run=dry_run),
         dry_run=dry_run,
     )
 
 
-def _updated(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdated:
+def _update_result(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdated:
     root = context.project.root
     return ToolsetUpdated(
         toolset_id=found.toolset.id,

@@ -9,7 +9,7 @@ from pydantic import Field, JsonValue
 
 from covalt_git.errors import Problem
 from covalt_git.grants.requested import requested
-from covalt_git.grants.status import changes, lacking
+from covalt_git.grants.status import changes, missing_grants
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
@@ -184,7 +184,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
         everything = tools == row["tools"]
         if not row["sound"]:  # the index has its tools as they were
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
-        rows.append(ToolsetRow(**_told(row, everything=everything), tools=tools))
+        rows.append(ToolsetRow(**_shared_fields(row, everything=everything), tools=tools))
     return ToolsetList(toolsets=tuple(rows))
 
 
@@ -198,16 +198,16 @@ def get_toolset(context: Context, request: GetToolset) -> ToolsetDetail:
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     everything = catalog.sees_all_of(toolset.id, toolset.tool_ids)
     return ToolsetDetail(
-        **_told(row, everything=everything),
-        came=_came(toolset),
+        **_shared_fields(row, everything=everything),
+        came=_import_facts(toolset),
         tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(toolset.tools)),
         files=file_rows(toolset) if everything else (),
         mcp_servers=_servers(context, toolset) if everything else (),
         python_packages=packages(toolset) if everything else (),
         asks=grants_asked(toolset) if everything else (),
         grants=_grants(context, toolset) if everything else {},
-        ended=_ended(context, toolset) if everything else {},
-        lacking=_lacking(toolset) if everything else (),
+        ended=_ended_grants(context, toolset) if everything else {},
+        lacking=_ungranted_servers(toolset) if everything else (),
         manifest=_manifest(toolset) if everything else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
         problems=toolset.problems if everything else (),
@@ -236,7 +236,7 @@ def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
     return ToolsetSwitched(toolset_id=request.toolset_id, enabled=request.enabled, changed=changed)
 
 
-def _told(row: JsonObject, *, everything: bool) -> JsonObject:
+def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
     """Return the fields that lists and details share, from the toolset's row in the index."""
     names = ("sound", "enabled", "source_type", "source_ref", "installed_at", "digest")
     return {name: row.get(name) for name in names} | {
@@ -250,8 +250,8 @@ def _told(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
-def _lacking(toolset: Toolset) -> tuple[UngrantedServer, ...]:
-    return tuple(UngrantedServer(**one._asdict()) for one in lacking(toolset))
+def _ungranted_servers(toolset: Toolset) -> tuple[UngrantedServer, ...]:
+    return tuple(UngrantedServer(**one._asdict()) for one in missing_grants(toolset))
 
 
 def _manifest(toolset: Toolset) -> JsonObject | None:
@@ -260,12 +260,12 @@ def _manifest(toolset: Toolset) -> JsonObject | None:
     return toolset.manifest.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
-def _ended(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:
+def _ended_grants(context: Context, toolset: Toolset) -> dict[str, tuple[str, ...]]:
     told = {key: changes(toolset, grant) for key, grant in _grants(context, toolset).items()}
     return {key: changed for key, changed in told.items() if changed}
 
 
-def _came(toolset: Toolset) -> JsonObject:
+def _import_facts(toolset: Toolset) -> JsonObject:
     """Return where an imported toolset came from, as its state has it."""
     if not toolset.state.imported:
         return {}

@@ -13,7 +13,7 @@ from covalt_git.manifests.project_root import CONFIG
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
 from covalt_git.operations.server_results import UngrantedServer
-from covalt_git.problems.baseline import Known, baseline_text, compare, read_baseline, updated
+from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, updated
 from covalt_git.system import atomic_write
 from covalt_git.text import line_diff
 from covalt_git.toolsets.project_files import read_project
@@ -97,10 +97,10 @@ class FilesFixed(Result):
 @operation(local=True)
 def validate(context: Context, request: Validate) -> Validation:
     """Check covalt.yaml, every toolset and the state files; run nothing of them."""
-    wanted = _within(context.root, request.paths)
+    wanted = _path_filter(context.root, request.paths)
     reading = read_project(context.root, context.progress)
     found = _problems(reading, wanted)
-    known: Counter[Known] = Counter()
+    known: Counter[ProblemKey] = Counter()
     if request.baseline is not None:
         entries = read_baseline(request.baseline)
         known = Counter({entry: entries[entry] for entry in entries if wanted(entry.path)})
@@ -122,9 +122,9 @@ def validate(context: Context, request: Validate) -> Validation:
 @operation(changes=True, local=True)
 def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
     """Write the problems of a project into a baseline; entries of other files stay."""
-    wanted = _within(context.root, request.paths)
+    wanted = _path_filter(context.root, request.paths)
     found = _problems(read_project(context.root, context.progress), wanted)
-    before = read_baseline(request.baseline) if request.baseline.exists() else Counter[Known]()
+    before = read_baseline(request.baseline) if request.baseline.exists() else Counter[ProblemKey]()
     entries = updated(found, before, wanted)
     atomic_write.replace(request.baseline, baseline_text(entries))
     return BaselineWritten(problems=entries.total())
@@ -134,7 +134,7 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
 def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     """Rename misspelt keys in the files."""
     root = context.root
-    found = _problems(read_project(root, context.progress), _within(root, request.paths))
+    found = _problems(read_project(root, context.progress), _path_filter(root, request.paths))
     fixed: list[FixedProblem] = []
     diffs: list[str] = []
     for path, before, after in _fixes(root, found):
@@ -154,7 +154,7 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     return FilesFixed(fixed=tuple(fixed), diff="".join(diffs))
 
 
-def _within(root: Path, paths: Sequence[Path]) -> Wanted:
+def _path_filter(root: Path, paths: Sequence[Path]) -> Wanted:
     """Return a function that tells whether to report on a file, by its path in the project."""
     if not paths:
         return lambda _path: True
@@ -180,12 +180,12 @@ def _ungranted(reading: ProjectReading) -> tuple[UngrantedServer, ...]:
     used = [one for one in reading.toolsets if one.sound and one.enabled and one.has_servers]
     if not used:
         return ()
-    from covalt_git.grants.status import lacking  # noqa: PLC0415 - few projects have servers
+    from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few projects have servers
 
     return tuple(
         UngrantedServer(**one._asdict())
         for toolset in used
-        for one in lacking(read_toolset(reading.root, toolset.id))
+        for one in missing_grants(read_toolset(reading.root, toolset.id))
     )
 
 

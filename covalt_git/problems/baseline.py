@@ -24,7 +24,7 @@ _LINE = re.compile(r"\bin line \d+")
 _MAX_BYTES = 64 << 20
 
 
-class Known(NamedTuple):
+class ProblemKey(NamedTuple):
     """What a problem is recognised by."""
 
     path: str
@@ -46,22 +46,22 @@ class Compared:
 
     new: list[Problem]
     hidden: int
-    stale: list[Known]
+    stale: list[ProblemKey]
 
 
-def known(problem: Problem) -> Known:
+def problem_key(problem: Problem) -> ProblemKey:
     """Return what a problem is recognised by, whatever moves."""
     message = _LINE.sub("in line ...", problem.message)
-    return Known(problem.path, problem.code, problem.item, message)
+    return ProblemKey(problem.path, problem.code, problem.item, message)
 
 
-def compare(problems: Iterable[Problem], baseline: Counter[Known]) -> Compared:
+def compare(problems: Iterable[Problem], baseline: Counter[ProblemKey]) -> Compared:
     """Return what is new; the first ones in a file are those that the baseline has."""
     left = Counter(baseline)
     new = []
     hidden = 0
     for problem in problems:
-        entry = known(problem)
+        entry = problem_key(problem)
         if left[entry] > 0:
             left[entry] -= 1
             hidden += 1
@@ -71,14 +71,14 @@ def compare(problems: Iterable[Problem], baseline: Counter[Known]) -> Compared:
 
 
 def updated(
-    problems: Iterable[Problem], baseline: Counter[Known], looked_at: Callable[[str], bool]
-) -> Counter[Known]:
+    problems: Iterable[Problem], baseline: Counter[ProblemKey], looked_at: Callable[[str], bool]
+) -> Counter[ProblemKey]:
     """Return the baseline of these problems; entries of files that were not looked at stay."""
     kept = {entry: count for entry, count in baseline.items() if not looked_at(entry.path)}
-    return Counter(known(problem) for problem in problems) + Counter(kept)
+    return Counter(problem_key(problem) for problem in problems) + Counter(kept)
 
 
-def read_baseline(file: Path) -> Counter[Known]:
+def read_baseline(file: Path) -> Counter[ProblemKey]:
     """Return the entries of a baseline file, each with how often it may stand.
 
     Raises:
@@ -98,7 +98,7 @@ def read_baseline(file: Path) -> Counter[Known]:
         raise BrokenBaselineError(f"{str(file)!r} is not a baseline", hint=hint) from None
 
 
-def baseline_text(entries: Counter[Known]) -> str:
+def baseline_text(entries: Counter[ProblemKey]) -> str:
     """Return a baseline as JSON, sorted, one entry a line, so that branches merge."""
     lines = [
         json.dumps(entry._asdict() | {"count": entries[entry]}, ensure_ascii=False)
@@ -108,9 +108,9 @@ def baseline_text(entries: Counter[Known]) -> str:
     return f'{{\n  "version": 1,\n  "problems": [{listed}\n  ]\n}}\n'
 
 
-def _entry(written: Any) -> tuple[Known, int]:
-    texts = [written[name] for name in Known._fields]
+def _entry(written: Any) -> tuple[ProblemKey, int]:
+    texts = [written[name] for name in ProblemKey._fields]
     count = written["count"]
     if not all(isinstance(text, str) for text in texts) or type(count) is not int or count < 1:
         raise ValueError
-    return Known(*texts), count
+    return ProblemKey(*texts), count

@@ -77,7 +77,7 @@ def excerpt(number: int, line: str, col: int, room: int) -> Excerpt:
     cells: list[str] = []
     edges = [0]
     for character in line:
-        cells.append(_shown(character, edges[-1]))
+        cells.append(_cell_text(character, edges[-1]))
         edges.append(edges[-1] + width(cells[-1]))
     first, after = 0, len(line)
     if edges[-1] > room:
@@ -106,7 +106,7 @@ def _cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _shown(character: str, at: int) -> str:
+def _cell_text(character: str, at: int) -> str:
     """Return a character as it is shown at a cell."""
     if character == "\t":
         return " " * (_TAB - at % _TAB)

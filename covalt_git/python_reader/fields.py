@@ -64,7 +64,7 @@ def read_parameter(
         if "default_factory" in keywords or (inner is not None and not _is(inner, ...)):
             required, shown = False, shown or inner
     schema = schema | ({"description": text} if text else {})
-    return Parameter(name, schema | _shown_default(reader, shown), required)
+    return Parameter(name, schema | _default_schema(reader, shown), required)
 
 
 def _annotated_fields(reader: SchemaReader, annotation: ast.expr | None) -> list[ast.expr]:
@@ -124,7 +124,7 @@ def _is_made_by_own_class(reader: SchemaReader, default: ast.expr) -> bool:
     return isinstance(known, ast.ClassDef)
 
 
-def _shown_default(reader: SchemaReader, default: ast.expr | None) -> JsonObject:
+def _default_schema(reader: SchemaReader, default: ast.expr | None) -> JsonObject:
     if default is None:
         return {}
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
@@ -77,7 +77,7 @@ def prepare(
         CovaltError: when it cannot be started or reached.
         CancelledError: when ``cancel`` was set meanwhile.
     """
-    CONNECTIONS.begin(definition, hears=Hears(starting=tell), wanted=wanted, cancel=cancel)
+    CONNECTIONS.begin(definition, hears=EventHandlers(starting=tell), wanted=wanted, cancel=cancel)
 
 
 def run(job: McpJob) -> Outcome:
@@ -96,7 +96,7 @@ def run(job: McpJob) -> Outcome:
         log.append(message)
         job.tell(Log(_LEVELS.get(level, "error"), message))
 
-    hears = Hears(
+    hears = EventHandlers(
         starting=lambda line: heard("info", line),
         progress=lambda done, total, message: job.tell(Progress(done, total, message)),
         log=heard,

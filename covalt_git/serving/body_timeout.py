@@ -71,7 +71,7 @@ class _Request:
             async with asyncio.timeout(self._left):
                 message = await self._receive()
         except TimeoutError:
-            await self._give_up()
+            await self._time_out()
             return {"type": "http.disconnect"}
         self._more_body = message.get("more_body", False)
         self._left += len(message.get("body", b"")) / MIN_BYTES_PER_S - (loop.time() - began)
@@ -83,7 +83,7 @@ class _Request:
             self._answered = True
             await self._send(message)
 
-    async def _give_up(self) -> None:
+    async def _time_out(self) -> None:
         self._over = True
         if not self._answered:
             error = RequestTimeoutError(

@@ -95,13 +95,13 @@ class Agents:
         """Answer a request with the MCP server of its token."""
         server = await self._server_of(scope[CHECKED])
         with suppress(ClientDisconnect):
-            await server.app(scope, _whole_body(receive), send)
+            await server.app(scope, _with_whole_body(receive), send)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Answer requests until the block ends; the MCP servers end with it."""
         await self._server_of(None)
-        looks = asyncio.create_task(self._look())
+        looks = asyncio.create_task(self._end_stale_servers())
         yield
         looks.cancel()
         await self._end({*self._servers})
@@ -130,7 +130,7 @@ class Agents:
             self._by_role[role] = Gateway(persons.root, role, pages=persons.pages)
         return self._by_role[role]
 
-    async def _look(self) -> None:
+    async def _end_stale_servers(self) -> None:
         """End the MCP servers of tokens that were revoked or have expired, with their open streams."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -221,7 +221,7 @@ def _headers(scope: Scope) -> dict[str, str]:
     return headers
 
 
-def _whole_body(receive: Receive) -> Receive:
+def _with_whole_body(receive: Receive) -> Receive:
     """Return a ``receive`` that raises ClientDisconnect if the client leaves within its request's body.
 
     The SDK reads the body before it does anything else; later it would log that with a traceback.

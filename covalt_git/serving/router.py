@@ -43,7 +43,7 @@ def router(
     return routing
 
 
-def told(app: ASGIApp, tell: Callable[[str], None]) -> ASGIApp:
+def with_access_log(app: ASGIApp, tell: Callable[[str], None]) -> ASGIApp:
     """Return ``app`` with an access log: ``tell`` receives the method, path and status of each request.
 
     The query is left out, as it may hold the token.

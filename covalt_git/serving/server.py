@@ -18,7 +18,7 @@ from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, BodyTimeout
 from covalt_git.serving.listen_socket import OWN_HOSTS, Listener, listen
 from covalt_git.serving.mcp_endpoint import WELL_KNOWN, Agents, Guarded, resource_metadata
-from covalt_git.serving.router import router, told
+from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.server_registry import announced
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
@@ -74,7 +74,7 @@ def serve(
 ) -> None:
     """Serve the project that ``start`` is in until Ctrl-C or SIGTERM, which end the calls that run.
 
-    ``on_ready`` is told once requests are answered, ``on_request`` a line for each of them.  The pages
+    ``on_ready`` is called once the server accepts requests, ``on_request`` a line for each of them.  The pages
     of a ``followed`` project tell what is wrong with it, and load again when it changes.
 
     Raises:
@@ -101,7 +101,8 @@ def serve(
             host=listener.host,
         )
         server = Server(
-            app if on_request is None else told(app, on_request), lambda: on_ready(serving)
+            app if on_request is None else with_access_log(app, on_request),
+            lambda: on_ready(serving),
         )
         project.chats.finish_left()
         watches.begin()

@@ -58,7 +58,7 @@ def pages_address(root: Path) -> str | None:
         files = sorted(_folder(root).iterdir())
     except OSError:
         return None
-    return next((told for told in map(_told, files) if told is not None), None)
+    return next((told for told in map(_read_record, files) if told is not None), None)
 
 
 def approval_page(root: Path, execution_id: str) -> str | None:
@@ -71,7 +71,7 @@ def _folder(root: Path) -> Path:
     return root / "data" / "serving"
 
 
-def _told(file: Path) -> str | None:
+def _read_record(file: Path) -> str | None:
     """Return what a file says whose maker is alive."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

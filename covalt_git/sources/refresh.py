@@ -194,11 +194,11 @@ def refresh(root: Path, source: ToolSource, listed: Listed, *, write: bool = Tru
             hint=f"write enabled: true of it under mcp_servers in toolsets/{source.toolset.id}/toolset.yaml",
         )
     given = _named(source.server, listed(source.toolset, source.server))
-    return _put(root, source, given) if write else _compared(source, given)
+    return _write_lock(root, source, given) if write else _compared(source, given)
 
 
 @one_at_a_time
-def _put(root: Path, source: ToolSource, given: dict[str, LockedTool]) -> Refreshed:
+def _write_lock(root: Path, source: ToolSource, given: dict[str, LockedTool]) -> Refreshed:
     changeable(root, source.toolset.id)
     file = lock_file(root, source.namespace)
     there = read_lock(file, shown_path(file, root)).value if file.exists() else None

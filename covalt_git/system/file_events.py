@@ -7,7 +7,7 @@ missing; the queue holds so many, and the kernel tells when it was full.
 
 What no event tells, whoever believes them has to know: stores through a mapping of a file that is
 still mapped; changes by another name of the same file (a hard link) outside the watched folders;
-and what other machines do to a file system of the network (see :func:`tells_all`).
+and what other machines do to a file system of the network (see :func:`reports_all_changes`).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class FolderEvents:
         return kind
 
 
-def tells_all(device: int) -> bool:
+def reports_all_changes(device: int) -> bool:
     """Tell whether the kernel sees all that happens on a device's file system (``st_dev``).
 
     It does not where other machines write, too, or where what is written there does not pass it.

@@ -187,7 +187,7 @@ class UrlTemplate(NamedTuple):
         self._check_segment(named, before)
 
 
-def lies_in(url: str, folder: str) -> bool:
+def is_within_folder(url: str, folder: str) -> bool:
     """Tell whether an address lies in a folder of an origin, for whatever server reads it."""
     origin, rest = origin_of(url)
     within, begins = origin_of(folder)
@@ -350,5 +350,5 @@ def _pair(
 
 def _check_held(url: str, prefix: str) -> None:
     """Make sure once more, of the whole address, that it lies where the template says."""
-    if not url.startswith(prefix) or not lies_in(url, prefix) or not url.isascii():
+    if not url.startswith(prefix) or not is_within_folder(url, prefix) or not url.isascii():
         raise BadTemplateError("the address would not lie where the template says")

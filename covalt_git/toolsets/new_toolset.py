@@ -57,7 +57,7 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
         BadNameError: when the id is none, or the name; with the nearest legal id that is free.
         ToolsetExistsError: when it is taken, with the nearest that is free.
     """
-    taken = _taken_ids(root)
+    taken = _existing_ids(root)
     _check_free(toolset_id, taken)
     if len(name) > _MOST_NAME:
         raise BadNameError(f"a name of {len(name)} characters is too long", hint="200 at most")
@@ -77,7 +77,7 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
         try:
             atomic_write.rename(unfinished, toolsets / toolset_id)
         except OSError:  # somebody was faster: a folder with something in it is never replaced
-            raise _taken(toolset_id, taken) from None
+            raise _exists_error(toolset_id, taken) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     if not (root / SCHEMAS).is_dir():
@@ -110,16 +110,16 @@ def _check_free(toolset_id: str, taken: dict[str, str]) -> None:
         raise BadNameError(f"{toolset_id!r} cannot be a toolset id", hint=hint)
     check_id(toolset_id, "toolset")
     if id_key(toolset_id) in taken:
-        raise _taken(toolset_id, taken)
+        raise _exists_error(toolset_id, taken)
 
 
-def _taken(toolset_id: str, taken: dict[str, str]) -> ToolsetExistsError:
+def _exists_error(toolset_id: str, taken: dict[str, str]) -> ToolsetExistsError:
     what = taken.get(id_key(toolset_id), "somebody made it just now")
     hint = f"try {_free_id(toolset_id, taken)!r}"
     return ToolsetExistsError(f"the id {toolset_id!r} is taken: {what}", hint=hint)
 
 
-def _taken_ids(root: Path) -> dict[str, str]:
+def _existing_ids(root: Path) -> dict[str, str]:
     """Return what has an id, by the key that ids are compared by.
 
     A state file stays when its toolset is removed by hand: what it grants is not for another one.

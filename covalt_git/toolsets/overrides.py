@@ -59,7 +59,7 @@ def overrides(root: Path, tool_id: str) -> Overrides:
         UnknownNameError: naming the nearest tool.
     """
     toolset, name = _find(root, tool_id)
-    return Overrides(tool_id, _own(toolset, name), _local(toolset, name))
+    return Overrides(tool_id, _own_override(toolset, name), _local(toolset, name))
 
 
 @one_at_a_time
@@ -88,12 +88,12 @@ def override_tool(
     if after.get("enabled") is True and _on_by_itself(toolset, name):
         del after["enabled"]
     if after == before:
-        return Overrides(tool_id, _own(toolset, name), before)
+        return Overrides(tool_id, _own_override(toolset, name), before)
     reading = _read_as_if(root, toolset, name, after)
     warnings = _refuse_new_errors(root, toolset, reading)
     assert reading.value is not None
     write_state(state_file(root, toolset.id), reading.value)
-    return Overrides(tool_id, _own(toolset, name), after, changed=True, warnings=warnings)
+    return Overrides(tool_id, _own_override(toolset, name), after, changed=True, warnings=warnings)
 
 
 def _find(root: Path, tool_id: str) -> tuple[Toolset, str]:
@@ -122,7 +122,7 @@ def _names(toolset: Toolset) -> set[str]:
     return {tool.id for tool in declared} | given | toolset.state.overrides.keys()
 
 
-def _own(toolset: Toolset, name: str) -> JsonObject:
+def _own_override(toolset: Toolset, name: str) -> JsonObject:
     """Return what the toolset's own override of a tool says."""
     for one in toolset.manifest.tool_overrides if toolset.manifest else ():
         named = overridden_tool(toolset.id, one.tool_id, toolset.state)
@@ -139,7 +139,7 @@ def _local(toolset: Toolset, name: str) -> JsonObject:
 def _on_by_itself(toolset: Toolset, name: str) -> bool:
     if toolset.manifest is None:
         return False
-    own = ToolOverride(tool_id=name, **_own(toolset, name))
+    own = ToolOverride(tool_id=name, **_own_override(toolset, name))
     declared = next((tool for tool in toolset.manifest.tools if tool.id == name), None)
     if declared is None and toolset.tool(name) is None:
         return False

@@ -93,7 +93,7 @@ class Toolset:
         return is_on(self.state)
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def related_files(self) -> tuple[str, ...]:
         """What else below ``toolsets/`` says which tools its servers have: locks, and who has a name."""
         found: list[str] = []
         for server in self.manifest.mcp_servers if self.manifest else ():

@@ -48,7 +48,7 @@ def keep(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path:
     return path
 
 
-def keep_as_it_is(root: Path, toolset: Toolset) -> None:
+def store_current_version(root: Path, toolset: Toolset) -> None:
     """Keep a toolset of the project as it is now, unless it could be no bundle."""
     with contextlib.suppress(BadBundleError):
         keep(root, toolset.id, read_folder(toolset.folder))

@@ -35,7 +35,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git.system.file_events import CannotWatchError, FolderEvents, tells_all
+from covalt_git.system.file_events import CannotWatchError, FolderEvents, reports_all_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -184,7 +184,9 @@ class Watch:
         if not path:
             self._identity = (status.st_dev, status.st_ino)
         try:
-            if status.st_dev != self._identity[0] or not (path or tells_all(status.st_dev)):
+            if status.st_dev != self._identity[0] or not (
+                path or reports_all_changes(status.st_dev)
+            ):
                 raise CannotWatchError(
                     "the kernel does not see all that happens on its file system"
                 )

@@ -366,7 +366,7 @@ def test_a_manifest_that_is_just_being_written_ends_no_server(world: World, fold
     found = project.catalog.find("first:add")
     with project.chats.open("c1") as chat:
         defined = mcp_calls._of_call(found, chat, world.root, None)
-    wanted = mcp_calls._wanted(world.root, found, defined)
+    wanted = mcp_calls._still_granted(world.root, found, defined)
     assert wanted()
     for _ in range(2):
         world.write("demo/toolset.yaml", "")

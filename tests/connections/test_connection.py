@@ -20,7 +20,7 @@ from covalt_git.connections.connection import PAUSES_S, ChangedError, ServerCall
 from covalt_git.connections.definition import Definition
 from covalt_git.connections.errors import ServerEndedError, ServerFailedError, ServerRefusedError
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.models.tool_lock import locked_tool
 
 
@@ -143,7 +143,7 @@ def test_progress_and_logs_are_heard_in_the_thread_that_waits(
         if done == 2:
             cancel.set()
 
-    hears = Hears(progress=progress, log=lambda *told: heard.append(told))
+    hears = EventHandlers(progress=progress, log=lambda *told: heard.append(told))
     with pytest.raises(CancelledError):
         call(connections, first_era, "slow", hears=hears, cancel=cancel)
 
@@ -178,7 +178,9 @@ def test_a_question_of_the_server_reaches_whoever_waits_and_the_clock_stands_sti
         time.sleep(0.6)
         return {"action": "accept", "content": {"name": "Ann"}}
 
-    result = call(connections, first_era, "name_person", hears=Hears(ask=ask), timeout_s=0.5)
+    result = call(
+        connections, first_era, "name_person", hears=EventHandlers(ask=ask), timeout_s=0.5
+    )
 
     assert asked == [("elicitation/create", "Who?")]
     assert json.loads(text(result)) == {"action": "accept", "content": {"name": "Ann"}}
@@ -293,7 +295,7 @@ def test_what_a_program_prints_that_is_no_message_is_told(
     heard: list[str] = []
 
     with pytest.raises(ServerFailedError) as caught:
-        connections.begin(wrong, hears=Hears(starting=heard.append))
+        connections.begin(wrong, hears=EventHandlers(starting=heard.append))
 
     told = [
         "no message, on its standard output: debug ***",
@@ -310,7 +312,7 @@ def test_a_server_that_fails_is_started_again_after_growing_pauses(
     heard: list[str] = []
     for _ in range(3):
         with pytest.raises(ServerFailedError):
-            connections.begin(wrong, hears=Hears(starting=heard.append))
+            connections.begin(wrong, hears=EventHandlers(starting=heard.append))
 
     (said,) = heard  # of the first two nobody waits, and what was waited already is not told
     waits = re.fullmatch(r"waiting ([0-9.]+) s before demo/first-era is started again", said)
@@ -324,7 +326,7 @@ def test_a_long_first_start_is_waited_for_and_told(
     heard: list[str] = []
     slow = replace(first_era, env={**first_era.env, "SLOW_START": "1"})
 
-    connections.begin(slow, hears=Hears(starting=heard.append))
+    connections.begin(slow, hears=EventHandlers(starting=heard.append))
 
     assert heard == ["first-era starts"]
 
@@ -337,7 +339,7 @@ def test_a_secret_is_in_nothing_that_a_server_says(
     heard: list[str] = []
 
     with pytest.raises(ServerFailedError) as caught:
-        connections.begin(defined, hears=Hears(starting=heard.append))
+        connections.begin(defined, hears=EventHandlers(starting=heard.append))
 
     told = f"{caught.value} {heard} {connections.health(first_era.name.root)}"
     assert "sk-very-secret" not in told
@@ -418,5 +420,5 @@ def test_nobody_is_asked_any_more_once_the_server_has_ended(
         return {"action": "cancel"}
 
     with pytest.raises(ServerEndedError):
-        call(connections, first_era, "name_person", hears=Hears(ask=ask))
+        call(connections, first_era, "name_person", hears=EventHandlers(ask=ask))
     assert text(call(connections, first_era, "add", args={"a": 1, "b": 1})) == "2"

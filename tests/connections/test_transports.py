@@ -17,7 +17,7 @@ from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerFailedError, SignInNeededError
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import SignInFile, StoredLogin
 from covalt_git.hosts import Reach
 from covalt_git.models.tool_lock import locked_tool
@@ -48,7 +48,9 @@ def at(port: int, transport: str = "streamable-http") -> Definition:
     return Definition(name, transport, url=url, reach=reach)  # type: ignore[arg-type]
 
 
-def call(connections: Connections, to: Definition, tool: str, hears: Hears, **args: Any) -> str:
+def call(
+    connections: Connections, to: Definition, tool: str, hears: EventHandlers, **args: Any
+) -> str:
     """Call a tool and return the only text of its result."""
     (given,) = (one for one in connections.tools(to) if one["name"] == tool)
     asked = ServerCall(tool, locked_tool(given).digest, args, 20.0)
@@ -66,11 +68,14 @@ def test_a_server_at_an_address_is_used_with_its_headers(
     with serving(transport) as port:
         defined = replace(at(port, transport), headers={"X-Team": "red"})
 
-        assert call(connections, defined, "echo", Hears(), text="hello") == "hello"
-        assert call(connections, defined, "ask", Hears(ask=ask)) == "accept Ann"
+        assert call(connections, defined, "echo", EventHandlers(), text="hello") == "hello"
+        assert call(connections, defined, "ask", EventHandlers(ask=ask)) == "accept Ann"
         if transport == "streamable-http":
-            assert call(connections, defined, "headers", Hears()) == "red"
-            assert len(call(connections, defined, "long", Hears(), text="3000000")) == 3_000_000
+            assert call(connections, defined, "headers", EventHandlers()) == "red"
+            assert (
+                len(call(connections, defined, "long", EventHandlers(), text="3000000"))
+                == 3_000_000
+            )
         (health,) = connections.health(Path("/project"))
         assert (health.protocol, health.server) == ("2026-07-28", "over-http 1")
         connections.close()
@@ -112,7 +117,7 @@ def test_what_signing_in_left_is_sent_to_both_kinds_of_server(
         )
         SignInFile.of(defined.name, defined.url).write(kept)
 
-        assert call(connections, defined, "echo", Hears(), text="hello") == "hello"
+        assert call(connections, defined, "echo", EventHandlers(), text="hello") == "hello"
         connections.close()
 
 
@@ -141,8 +146,8 @@ def test_a_server_that_is_not_there_or_not_granted_is_told(
 def test_a_server_that_starts_anew_is_found_again(connections: Connections) -> None:
     with serving() as port:
         defined = at(port)
-        assert call(connections, defined, "echo", Hears(), text="one") == "one"
+        assert call(connections, defined, "echo", EventHandlers(), text="one") == "one"
     with serving() as port:
         defined = at(port)
-        assert call(connections, defined, "echo", Hears(), text="two") == "two"
+        assert call(connections, defined, "echo", EventHandlers(), text="two") == "two"
         connections.close()

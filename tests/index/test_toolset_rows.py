@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.index.toolset_signatures import is_as_seen, see
+from covalt_git.index.toolset_signatures import is_unchanged, signature_of
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
@@ -357,13 +357,13 @@ def test_every_kind_of_change_gives_another_signature(tmp_path: Path, change: An
         os.utime(toolset / name, ns=(0, 0))
     folder = os.open(toolset.parent, os.O_RDONLY)
     try:
-        before = see(toolset.parent, "hello")
-        assert is_as_seen(folder, before)
+        before = signature_of(toolset.parent, "hello")
+        assert is_unchanged(folder, before)
 
         change(toolset)
 
-        assert not is_as_seen(folder, before)
-        assert is_as_seen(folder, see(toolset.parent, "hello"))
+        assert not is_unchanged(folder, before)
+        assert is_unchanged(folder, signature_of(toolset.parent, "hello"))
     finally:
         os.close(folder)
 
@@ -372,12 +372,12 @@ def test_what_python_leaves_behind_is_looked_at_once(tmp_path: Path) -> None:
     toolset = put_hello(tmp_path)
     cache = toolset / "tools" / "__pycache__"
     cache.mkdir()
-    seen = see(toolset.parent, "hello")
+    seen = signature_of(toolset.parent, "hello")
     folder = os.open(toolset.parent, os.O_RDONLY)
 
     (cache / "hello.cpython-311.pyc").write_bytes(b"1")
 
-    assert is_as_seen(folder, seen)
+    assert is_unchanged(folder, seen)
     assert b"__pycache__" not in seen.paths
     os.close(folder)
 

@@ -11,7 +11,7 @@ import pytest
 from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.grants import grant_network, grant_process
-from covalt_git.grants.status import lacking
+from covalt_git.grants.status import missing_grants
 from covalt_git.installs import updating
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.local_changes import differences
@@ -269,7 +269,7 @@ def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None
 
     assert found.ended_grants == ("process-far",)
     toolset = read_toolset(root, "demo")
-    assert [one.server for one in lacking(toolset)] == ["far"]
+    assert [one.server for one in missing_grants(toolset)] == ["far"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from covalt_git.problems.baseline import (
     BrokenBaselineError,
     baseline_text,
     compare,
-    known,
+    problem_key,
     read_baseline,
     updated,
 )
@@ -207,28 +207,28 @@ def test_a_problem_is_known_by_code_path_item_and_message_and_never_by_line() ->
     twice = Problem("a.yaml", 1, 1, "CG205", "'a' has an entry already, in line 7")
     again = Problem("a.yaml", 1, 1, "CG205", "'a' has an entry already, in line 70")
 
-    assert known(ONE) == known(moved)
-    assert known(twice) == known(again)
+    assert problem_key(ONE) == problem_key(moved)
+    assert problem_key(twice) == problem_key(again)
     others = [
         Problem("b.yaml", 2, 3, "CG201", "x: unknown", item="x"),
         Problem("a.yaml", 2, 3, "CG202", "x: unknown", item="x"),
         Problem("a.yaml", 2, 3, "CG201", "y: unknown", item="x"),
         Problem("a.yaml", 2, 3, "CG201", "x: unknown", item="z"),
     ]
-    assert known(ONE) not in {known(other) for other in others}
+    assert problem_key(ONE) not in {problem_key(other) for other in others}
 
 
 def test_one_more_of_the_same_is_new_and_one_less_is_stale() -> None:
-    baseline = Counter({known(ONE): 2})
+    baseline = Counter({problem_key(ONE): 2})
 
     assert compare([ONE, ONE, ONE], baseline).new == [ONE]
-    assert compare([ONE], baseline).stale == [known(ONE)]
+    assert compare([ONE], baseline).stale == [problem_key(ONE)]
 
 
 def test_entries_of_files_that_were_not_looked_at_stay() -> None:
-    other = known(Problem("b.yaml", 1, 1, "CG102", "m"))
+    other = problem_key(Problem("b.yaml", 1, 1, "CG102", "m"))
 
-    entries = updated([], Counter({known(ONE): 1, other: 3}), lambda path: path == "a.yaml")
+    entries = updated([], Counter({problem_key(ONE): 1, other: 3}), lambda path: path == "a.yaml")
 
     assert entries == Counter({other: 3})
 

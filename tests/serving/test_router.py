@@ -10,7 +10,7 @@ import pytest
 
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.listen_socket import listen
-from covalt_git.serving.router import router, told
+from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from tests.serving.serving_app import running
@@ -112,6 +112,6 @@ def test_a_line_is_told_for_each_request_without_its_query() -> None:
         scope = {"type": "http", "method": "GET", "raw_path": b"/a%20b", "path": "/a b"}
         await app({**scope, "query_string": b"token=secret"}, None, nothing)
 
-    asyncio.run(ask(told(router(Gateway(), {}), lines.append)))
+    asyncio.run(ask(with_access_log(router(Gateway(), {}), lines.append)))
 
     assert lines == ["GET /a%20b 200"]

@@ -21,7 +21,7 @@ from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import SignInNeededError
 from covalt_git.connections.oauth_login import Person, sign_in
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.thread_bridge import Hears
+from covalt_git.connections.thread_bridge import EventHandlers
 from covalt_git.connections.token_store import ClientChoice
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
@@ -65,7 +65,7 @@ def main() -> int:
         tools = {tool["name"]: tool for tool in given}
         for called, args in calls(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), context, tools):
             asked = ServerCall(called, locked_tool(tools[called]).digest, args, 20.0)
-            hears = Hears(ask=answer)
+            hears = EventHandlers(ask=answer)
             signed_in(partial(connections.call, server, asked, hears=hears))
     except CovaltError as error:
         print(error, file=sys.stderr)

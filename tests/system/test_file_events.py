@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.system.file_events import FolderEvents, tells_all
+from covalt_git.system.file_events import FolderEvents, reports_all_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +154,7 @@ def test_a_closed_queue_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 def test_file_systems_of_this_machine_tell_all(tmp_path: Path) -> None:
-    assert not tells_all(Path("/proc").stat().st_dev)
-    assert not tells_all(os.makedev(4095, 1))
+    assert not reports_all_changes(Path("/proc").stat().st_dev)
+    assert not reports_all_changes(os.makedev(4095, 1))
     memory = Path("/dev/shm")
-    assert tells_all((memory if memory.is_mount() else tmp_path).stat().st_dev)
+    assert reports_all_changes((memory if memory.is_mount() else tmp_path).stat().st_dev)

@@ -33,7 +33,7 @@ class Followed:
     """
 
     def __init__(self, person: Respondent, cancel: Cancel, *, shown: bool) -> None:
-        self.follower = Follower(self._tell, cancel, person)
+        self.follower = Follower(self._show_event, cancel, person)
         self._shown = shown
         self.name = ""
         self._seen: list[Log] = []
@@ -66,7 +66,7 @@ class Followed:
                     break
         return answer.model_copy(update={"output": printed[1:]})
 
-    def _tell(self, event: CallEvent) -> None:
+    def _show_event(self, event: CallEvent) -> None:
         """Show an event; an installation always, because it takes long."""
         if isinstance(event, Started) or not (self._shown or isinstance(event, Installing)):
             return

@@ -63,13 +63,13 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
         self._grace_s = None if on_disconnect == "continue" else GRACE_S
         self._listeners = 0
 
-    def tell(self, name: str, **facts: object) -> None:
+    def add_event(self, name: str, **facts: object) -> None:
         """Add an event, unless the call has ended."""
         with self.changed:
             told = event(str(self.count + 1), name, facts)
             self.report(told, len(told))
 
-    def tell_end(
+    def add_last_event(
         self, name: str, outcome: CallOutcome | CovaltError | None = None, **facts: object
     ) -> None:
         """Add the last event; ``outcome`` is the result of the call, or the error that refused it."""
@@ -80,8 +80,8 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
         """Send an elicitation request to the clients, and an event when it is closed."""
         super().ask(inquiry)
         asked = {key: one.model_dump(mode="json") for key, one in inquiry.questions.items()}
-        self.tell("Question", question_id=inquiry.id, questions=asked)
-        inquiry.on_end(lambda: self.tell("QuestionClosed", question_id=inquiry.id))
+        self.add_event("Question", question_id=inquiry.id, questions=asked)
+        inquiry.on_end(lambda: self.add_event("QuestionClosed", question_id=inquiry.id))
 
     def until_ended_or_asking(self) -> Inquiry | None:
         """Wait until the call has ended (return None) or has an open elicitation request."""
@@ -101,11 +101,11 @@ class CallStream(BackgroundCall[bytes, "CallOutcome | CovaltError"]):
         with self.changed:
             self._listeners -= 1
             if not (self._listeners or self.is_over() or self._grace_s is None):
-                alone = threading.Timer(self._grace_s, self._give_up)
+                alone = threading.Timer(self._grace_s, self._cancel)
                 alone.daemon = True
                 alone.start()
 
-    def _give_up(self) -> None:
+    def _cancel(self) -> None:
         with self.changed:
             if not self._listeners:
                 self.cancel.set_as("nobody listened to it any more")

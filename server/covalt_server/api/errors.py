@@ -37,14 +37,14 @@ def install(app: Flask, operations: Iterable[str]) -> None:
     known = tuple(operations)
 
     def missing(error: HTTPException) -> Response:
-        return told(_http_error(error, known), error)
+        return error_response(_http_error(error, known), error)
 
-    app.register_error_handler(CovaltError, told)
+    app.register_error_handler(CovaltError, error_response)
     app.register_error_handler(HTTPException, missing)
     app.register_error_handler(Exception, _bug)
 
 
-def told(error: CovaltError, cause: HTTPException | None = None) -> Response:
+def error_response(error: CovaltError, cause: HTTPException | None = None) -> Response:
     """Return the answer that tells of an error."""
     status = cause.code if cause is not None and cause.code else error.http_status
     if wants_json():
@@ -89,7 +89,7 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
 def _bug(error: Exception) -> Response:
     """Tell of a mistake of ours no more than that it was made; the log has the rest."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
-    return told(bug())
+    return error_response(bug())
 
 
 def bug() -> CovaltError:

@@ -112,7 +112,7 @@ def stream(context: Context, request: StreamCall) -> Events:
     closed, the call is cancelled, has ended within a second and is recorded; with ``on_disconnect``
     ``continue`` it goes on.  A client comes back by resume_stream, to whatever became of it.  The same call streamed again under its ``call_id`` does not run again.
     """
-    return _listened(begun(context, request))
+    return _listened(begin_stream(context, request))
 
 
 @operation(changes=True, errors=(404, 409))
@@ -141,8 +141,8 @@ def followed(context: Context, call_id: str) -> CallStream:
     return made
 
 
-def begun(context: Context, request: StreamCall) -> CallStream:
-    """Begin a call, or find the one that was begun under its id.
+def begin_stream(context: Context, request: StreamCall) -> CallStream:
+    """Begin a call, or find the one that was begin_stream under its id.
 
     Raises:
         CovaltError: where it can be refused before it starts.
@@ -247,15 +247,15 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
     """Make the call, in a thread that nobody but its own end stops; tell of it as it goes."""
     call = made.call
     about = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
-    made.tell("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
+    made.add_event("ToolCallQueued", **about, at=commits.now(), holder=None, position=None)
 
     def waits(place: Place) -> None:
         where = {"holder": place.holder, "position": place.before + 1}
-        made.tell("ToolCallQueued", **about, at=commits.now(), **where)
+        made.add_event("ToolCallQueued", **about, at=commits.now(), **where)
 
     try:
         respondent = Respondent(kinds, made.ask)
-        follower = Follower(lambda told: _tell(made, told), made.cancel, respondent)
+        follower = Follower(lambda told: _add_event(made, told), made.cancel, respondent)
         with opened.chats.open(call.chat_id) as chat:
             try:
                 outcome = make(chat, waits, follower)
@@ -264,30 +264,30 @@ def _follow(opened: Project, make: Make, made: CallStream, kinds: frozenset[Ques
                     index.sync_chat(chat)
             done = answer_of(chat, outcome)
     except CovaltError as error:
-        made.tell_end("ToolCallError", error, call=None, refusal=error.as_json())
+        made.add_last_event("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
         bug = errors.bug()
-        made.tell_end("ToolCallError", bug, call=None, refusal=bug.as_json())
+        made.add_last_event("ToolCallError", bug, call=None, refusal=bug.as_json())
         raise
     else:
         shown = done.model_dump(mode="json")
         if shown["changes"]:
-            made.tell("FilesChanged", changes=shown["changes"])
+            made.add_event("FilesChanged", changes=shown["changes"])
         if shown["render_plan"] is not None:
-            made.tell("RenderPlan", render_plan=shown["render_plan"])
-        made.tell_end(_ENDS[done.status], outcome, call=shown, refusal=None)
+            made.add_event("RenderPlan", render_plan=shown["render_plan"])
+        made.add_last_event(_ENDS[done.status], outcome, call=shown, refusal=None)
 
 
-def _tell(made: CallStream, told: CallEvent) -> None:
+def _add_event(made: CallStream, told: CallEvent) -> None:
     match told:
         case Started(call_id):
-            made.tell("ToolCallStarted", call_id=call_id, at=commits.now())
+            made.add_event("ToolCallStarted", call_id=call_id, at=commits.now())
         case Installing(message):
-            made.tell("Installing", message=message)
+            made.add_event("Installing", message=message)
         case Progress(done, total, message):
-            made.tell("ToolCallProgress", done=done, total=total, message=message)
+            made.add_event("ToolCallProgress", done=done, total=total, message=message)
         case Log(level, message):
-            made.tell("ToolCallLog", level=level, message=message)
+            made.add_event("ToolCallLog", level=level, message=message)
 
 
 def _chat_of(context: Context, request: ResumeStream) -> str:
@@ -310,14 +310,14 @@ def _unknown(call_id: str) -> UnknownNameError:
 
 def _recorded(opened: Project, chat_id: str, call_id: str) -> Iterator[bytes]:
     """Yield the last event of a call, once it has ended wherever it runs."""
-    while (done := _ended(opened, chat_id, call_id)) is None:
+    while (done := _finished_call(opened, chat_id, call_id)) is None:
         yield b""
         time.sleep(LOOK_S)
     name = _ENDS[done.status]
     yield event(END, name, {"call": done.model_dump(mode="json"), "refusal": None})
 
 
-def _ended(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
+def _finished_call(opened: Project, chat_id: str, call_id: str) -> CallAnswer | None:
     """Return all about a call, unless it still runs."""
     with opened.chats.open(chat_id) as chat, opened.index() as index:
         index.sync_chat(chat)

@@ -41,8 +41,8 @@ from covalt_server.forms.shapes import (
     Option,
     Shape,
     as_json,
-    begun,
     empty_value,
+    initial_value,
     shape_of_arguments,
     start,
 )
@@ -177,7 +177,7 @@ class _Drawing:
         """Return the field of one place, of which the name and what surrounds it are known."""
         self._left -= 1
         if value is MISSING and shown.required and shape.kind in COMPOSITE:
-            value = None if shape.nullable else begun(shape)
+            value = None if shape.nullable else initial_value(shape)
         shown = replace(
             shown,
             kind=self._kind(shown, shape, value),

@@ -141,7 +141,7 @@ def _of_json(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
         value=value,
         fields=fields,
         problems=problems,
-        wants=_wants(form, problems),
+        wants=_wanted_parts(form, problems),
         side="json",
         text=text,
     )
@@ -169,11 +169,11 @@ def _of_fields(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
         value=None if mistyped else value,
         fields=marked(fields, told, _start_of(fields, first)),
         problems=problems,
-        wants=_wants(form, problems),
+        wants=_wanted_parts(form, problems),
     )
 
 
-def _wants(form: MultiDict[str, str], problems: Sequence[FieldProblem]) -> Wants:
+def _wanted_parts(form: MultiDict[str, str], problems: Sequence[FieldProblem]) -> Wants:
     if "_check" in form:
         return "check"
     return "redraw" if problems or _BUTTONS & set(form) else "run"

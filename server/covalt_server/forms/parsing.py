@@ -22,8 +22,8 @@ from covalt_server.forms.shapes import (
     Kind,
     Shape,
     as_json,
-    begun,
     empty_value,
+    initial_value,
     start,
 )
 
@@ -92,7 +92,7 @@ class Reading:
             return empty_value(shape, required=required)
         return text if shape.kind is Kind.TEXT else self._number(shape, text, new)
 
-    def _tell(self, name: str, message: str) -> None:
+    def _add_problem(self, name: str, message: str) -> None:
         self.problems.append(FieldProblem(name, message))
 
     def _json(self, shape: Shape, text: str, new: str, *, required: bool) -> Any:
@@ -102,7 +102,7 @@ class Reading:
             return read_json(text)
         except canonical_json.NotJsonError as error:
             self.typed[mark(new, "json")] = text
-            self._tell(new, f"this is not JSON: {error.message}")
+            self._add_problem(new, f"this is not JSON: {error.message}")
             return text
 
     def _number(self, shape: Shape, text: str, new: str) -> Any:
@@ -115,10 +115,10 @@ class Reading:
         self.typed[new] = text
         shown = shorten(text.strip())
         if _NUMBER.fullmatch(text.strip()):
-            self._tell(new, f"{shown} is beyond what JSON numbers hold exactly")
+            self._add_problem(new, f"{shown} is beyond what JSON numbers hold exactly")
             return text if number is None else number
         kind = "an integer" if shape.kind is Kind.INTEGER else "a number"
-        self._tell(new, f"must be {kind}, not {as_json(shown)}")
+        self._add_problem(new, f"must be {kind}, not {as_json(shown)}")
         return text
 
     def _choices(self, shape: Shape, old: str, *, required: bool) -> Any:
@@ -137,7 +137,7 @@ class Reading:
             if self._added != old:
                 return empty_value(shape, required=required)
             self.focus = inner_name(new, 0) if shape.kind is Kind.LIST else new
-            return begun(shape, items=1)
+            return initial_value(shape, items=1)
         if shape.kind is Kind.OBJECT:
             return self._object(shape, old, new, depth)
         return self._list(shape, old, new, depth)

@@ -47,10 +47,10 @@ def _placed(
     """Return a problem at the innermost field that shows its place."""
     length = next(size for size in range(len(loc), -1, -1) if loc[:size] in by_loc)
     at, rest = by_loc[loc[:length]], loc[length:]
-    return FieldProblem(at.name, with_place(rest, message)) if rest else _told(at, message)
+    return FieldProblem(at.name, with_place(rest, message)) if rest else _field_problem(at, message)
 
 
-def _told(at: Field, message: str) -> FieldProblem:
+def _field_problem(at: Field, message: str) -> FieldProblem:
     """Return a problem of a field; that a part of it is missing is told at that part."""
     missing = next((one for one in at.children if message == f"{one.loc[-1]!r} is missing"), None)
     if missing is not None:

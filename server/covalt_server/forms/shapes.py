@@ -187,13 +187,13 @@ def start(shape: Shape) -> Any:
     """Return what a place that has to be given starts from: its default, or what its empty box means.
 
     ``MISSING`` where somebody has to type something, and for lists and objects without a default,
-    which :func:`begun` makes when they are shown.
+    which :func:`initial_value` makes when they are shown.
     """
     is_given = shape.default is not MISSING
     return shape.default if is_given else empty_value(shape, required=True)
 
 
-def begun(shape: Shape, *, items: int = 0) -> Any:
+def initial_value(shape: Shape, *, items: int = 0) -> Any:
     """Return a list or an object with what it must have, a list with ``items`` items at least.
 
     What need not be given is left out, so that the tool's own defaults hold.

@@ -88,15 +88,15 @@ def install(app: Flask, guard: Guard) -> None:
 
     app.before_request(check)
     app.after_request(_sealed)
-    app.register_error_handler(CovaltError, _told)
+    app.register_error_handler(CovaltError, _error_answer)
     app.register_error_handler(HTTPException, _nothing_here)
-    app.register_error_handler(ClientGoneError, _gone)
+    app.register_error_handler(ClientGoneError, _client_gone)
     app.register_error_handler(Exception, _bug)
     app.register_blueprint(pages)
 
 
 @pages.get("/<chat_id>/info/refs")
-def tell_refs(chat_id: str) -> Response:
+def advertise_refs(chat_id: str) -> Response:
     """Tell the refs of a chat, which opens every fetch and every push."""
     service = request.args.get("service")
     if service not in {FETCH, PUSH}:
@@ -217,7 +217,7 @@ def _answer(parts: bytes | Iterable[bytes], media_type: str) -> Response:
     return Response(parts, headers=NEVER_KEPT, content_type=media_type)
 
 
-def _told(error: CovaltError) -> Response:
+def _error_answer(error: CovaltError) -> Response:
     status = HTTPStatus(error.http_status)
     answer = Response(f"{error}\n", status=status, headers=NEVER_KEPT, mimetype="text/plain")
     if status == HTTPStatus.UNAUTHORIZED:
@@ -228,10 +228,10 @@ def _told(error: CovaltError) -> Response:
 def _nothing_here(error: HTTPException) -> Response:
     found = _not_smart()
     found.http_status = error.code or HTTPStatus.INTERNAL_SERVER_ERROR
-    return _told(found)
+    return _error_answer(found)
 
 
-def _gone(_: ClientGoneError) -> Response:
+def _client_gone(_: ClientGoneError) -> Response:
     """Answer a push that its client broke off, which is no bug: nothing of it is sent any more."""
     return Response(status=HTTPStatus.BAD_REQUEST)
 
@@ -239,7 +239,7 @@ def _gone(_: ClientGoneError) -> Response:
 def _bug(error: Exception) -> Response:
     """Tell of a mistake of ours no more than that it was made; the log has the rest."""
     current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
-    return _told(bug())
+    return _error_answer(bug())
 
 
 def _sealed(answer: AnyResponse) -> AnyResponse:

@@ -56,7 +56,7 @@ def approve(execution_id: str) -> Response:
     """
     made = streams.approved(context(), execution_id, can_ask=elicitation.KINDS)
     try:
-        return elicitation.onward(made)
+        return elicitation.redirect_when_ready(made)
     except ApprovalRenewedError as again:
         flash("Nothing ran: what was asked about has changed. This is the new question.", "warn")
         return layout.back("approvals.approval", execution_id=again.execution_id)

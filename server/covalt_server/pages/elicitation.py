@@ -31,7 +31,7 @@ KINDS: tuple[QuestionKind, ...] = ("form", "url")
 """What the person before a page can be asked."""
 
 
-def onward(made: CallStream) -> Response:
+def redirect_when_ready(made: CallStream) -> Response:
     """Wait until a call has ended or asks something, and send the person to the page of that.
 
     Raises:
@@ -53,10 +53,10 @@ def onward(made: CallStream) -> Response:
 @pages.get("/calls/<call_id>/questions/<question_id>/<key>")
 def question(call_id: str, question_id: str, key: str) -> Response | str:
     """Show what a call asks; where it asks that no more, what it does now."""
-    made, asks = _found(call_id, question_id)
+    made, asks = _find_inquiry(call_id, question_id)
     asked = asks.open().get(key) if asks else None
     if asked is None:
-        return onward(made)
+        return redirect_when_ready(made)
     form = form_values.opened(_schema(asked)) if asked.kind == "form" else None
     return _page(made, asked, form)
 
@@ -64,10 +64,10 @@ def question(call_id: str, question_id: str, key: str) -> Response | str:
 @pages.post("/calls/<call_id>/questions/<question_id>/<key>")
 def answer(call_id: str, question_id: str, key: str) -> Response | str:
     """Give an answer, and go on with the call; or show the form again with what is wrong."""
-    made, asks = _found(call_id, question_id)
+    made, asks = _find_inquiry(call_id, question_id)
     asked = asks.open().get(key) if asks else None
     if asks is None or asked is None:
-        return onward(made)
+        return redirect_when_ready(made)
     said: JsonObject = {"action": "decline" if "_decline" in request.form else "accept"}
     if asked.kind == "form" and said["action"] == "accept":
         form = form_values.submitted(_schema(asked), request.form)
@@ -78,10 +78,10 @@ def answer(call_id: str, question_id: str, key: str) -> Response | str:
         said["content"] = _defaults(asked) | form.value
     with suppress(NoOpenQuestionError):  # it was answered elsewhere, or its time was up
         asks.answer(key, said)
-    return onward(made)
+    return redirect_when_ready(made)
 
 
-def _found(call_id: str, question_id: str) -> tuple[CallStream, Inquiry | None]:
+def _find_inquiry(call_id: str, question_id: str) -> tuple[CallStream, Inquiry | None]:
     """Return a call that is followed here, and what it asks under that id, if it still does."""
     made = streams.followed(context(), call_id)
     asks = made.asking()

@@ -47,9 +47,9 @@ def bring() -> Response:
     root = as_admin(_WHAT).root
     request.max_content_length = toolset_imports.MOST_FORM_BYTES
     try:
-        bundle = _brought()
+        bundle = _read_bundle()
         # Who signed it is told on the page of what was looked at, where it is accepted or not.
-        toolset_imports.brought(context(), bundle, dry_run=True, accept_signer=True)
+        toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:
         return _refused(error)
     return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
@@ -61,10 +61,10 @@ def review(bundle_id: UUID) -> str | Response:
     bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
     changed = None
     try:
-        found = toolset_imports.brought(context(), bundle, dry_run=True)
+        found = toolset_imports.import_bundle(context(), bundle, dry_run=True)
     except SignerChangedError as error:
         changed = error
-        found = toolset_imports.brought(context(), bundle, dry_run=True, accept_signer=True)
+        found = toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
     except CovaltError as error:  # somebody else took it in meanwhile
         return _refused(error)
     return render_template(
@@ -78,7 +78,7 @@ def take_in(bundle_id: UUID) -> Response:
     root = as_admin(_WHAT).root
     bundle = staged_bundle(root, bundle_id)
     try:
-        taken = toolset_imports.brought(
+        taken = toolset_imports.import_bundle(
             context(),
             bundle,
             dry_run=False,
@@ -98,13 +98,13 @@ def drop(bundle_id: UUID) -> Response:
     return layout.back("toolsets.toolset_list", "Nothing was taken in.")
 
 
-def _brought() -> Bundle:
+def _read_bundle() -> Bundle:
     """Return the bundle that a form carries, or whose address it has."""
     file, url = request.files.get("file"), request.form.get("url", "").strip()
     if file is not None and file.filename:
         signature = request.files.get("signature")
         signed = upload(signature) if signature and signature.filename else None
-        return toolset_imports.sent(upload(file), signed)
+        return toolset_imports.uploaded_bundle(upload(file), signed)
     if url:
         return Bundle.fetched(url)
     raise NoBundleChosenError("no bundle was chosen", hint="choose a ZIP, or give its address")

@@ -60,10 +60,10 @@ def escape_hidden(app: Flask) -> None:
     """Have the templates of an app escape hidden characters in every text that they print."""
     app.add_template_filter(_prose, "prose")
     app.add_template_filter(_lines, "lines")
-    app.jinja_env.finalize = _shown
+    app.jinja_env.finalize = _displayed
 
 
-def _shown(value: object) -> object:
+def _displayed(value: object) -> object:
     """Return what a template prints of a value: a text with its hidden characters escaped.
 
     HTML is printed as it is, so values of attributes and text areas, which come back in forms, go

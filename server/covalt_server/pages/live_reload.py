@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from covalt_git.errors import Problem
-    from covalt_git.project_watch import Look, WatchedProject
+    from covalt_git.project_watch import ProjectScan, WatchedProject
 
 pages = Blueprint("live", __name__)
 
@@ -60,7 +60,7 @@ def _live() -> Live:
     return Live(look.version, tuple(_broken(look)), request.method != "GET")
 
 
-def _broken(look: Look) -> list[Broken]:
+def _broken(look: ProjectScan) -> list[Broken]:
     config = next((one for one in look.reading.problems if one.path == CONFIG), None)
     found = []
     if config is not None and look.reading.config is None:

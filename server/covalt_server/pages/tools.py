@@ -56,7 +56,7 @@ def tool_picker() -> str:
         found=len(found),
         most=MOST_SHOWN,
         total=len(visible),
-        chat=_known_chat(request.args.get("chat")),
+        chat=_find_chat(request.args.get("chat")),
     )
 
 
@@ -79,7 +79,7 @@ def call(tool_id: str) -> Response | str:
         return _page(found, form, chat_id=chat_id)
     if chat_id == NEW_CHAT:
         chat_id = ask(chats.create_chat, title=found.name).id
-    made = streams.begun(
+    made = streams.begin_stream(
         request_context.context(),
         streams.StreamCall(
             chat_id=chat_id,
@@ -89,7 +89,7 @@ def call(tool_id: str) -> Response | str:
             can_ask=elicitation.KINDS,
         ),
     )
-    return elicitation.onward(made)
+    return elicitation.redirect_when_ready(made)
 
 
 def _tool(tool_id: str) -> ToolDetail:
@@ -111,7 +111,7 @@ def _opened(found: ToolDetail) -> Submitted:
 
 def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
     known = ask(chats.list_chats).chats
-    chosen = _known_chat(chat_id)
+    chosen = _find_chat(chat_id)
     if chosen is None and chat_id != NEW_CHAT and known:
         chosen = known[0].id
     return render_template(
@@ -125,5 +125,5 @@ def _page(found: ToolDetail, form: Submitted, *, chat_id: str | None) -> str:
     )
 
 
-def _known_chat(chat_id: str | None) -> str | None:
+def _find_chat(chat_id: str | None) -> str | None:
     return chat_id if chat_id in request_context.project().chats.ids() else None

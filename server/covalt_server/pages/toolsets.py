@@ -175,7 +175,9 @@ def newer(toolset_id: str) -> Response:
     if found.state.source_type != "url":
         return redirect(url_for("imports.choose"), 303)
     bundle = Bundle.fetched(found.state.source_ref or "")
-    toolset_imports.brought(request_context.context(), bundle, dry_run=True, accept_signer=True)
+    toolset_imports.import_bundle(
+        request_context.context(), bundle, dry_run=True, accept_signer=True
+    )
     return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
 
 
@@ -326,9 +328,9 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     groups += [_hosts(toolset, secret_key(name), "secret", name) for name in sorted(secrets)]
     groups += [_server(toolset, server) for server in toolset.mcp_servers]
     if toolset.imported or UNSANDBOXED in toolset.grants:
-        groups.append(_whole(toolset, UNSANDBOXED))
+        groups.append(_grant_group(toolset, UNSANDBOXED))
     shown = {group.key for group in groups}
-    groups += [_whole(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
+    groups += [_grant_group(toolset, key) for key in sorted(toolset.grants.keys() - shown)]
     return tuple(groups)
 
 
@@ -366,7 +368,7 @@ def _server(toolset: ToolsetDetail, server: McpServerRow) -> GrantGroup:
     return GrantGroup(key, kind, server.id, grant, bool(changed), what=what, changed=changed)
 
 
-def _whole(toolset: ToolsetDetail, key: str) -> GrantGroup:
+def _grant_group(toolset: ToolsetDetail, key: str) -> GrantGroup:
     grant = toolset.grants.get(key)
     kind = grant.kind if grant else key
     changed = toolset.ended.get(key, ())

@@ -94,7 +94,7 @@ def file(chat_id: str, path: str) -> str:
         edited = edited_text(chat, path)
         return _editor(chat, path, edited.text, base=edited.oid)
     manifest_id = request_context.context().commit_id(chat, at)
-    found = _found(chat, manifest_id, path)
+    found = _find_file(chat, manifest_id, path)
     assert manifest_id is not None  # it has a file
     content = chat.store.read_blob(found.oid)
     shown = preview(path, content)
@@ -177,7 +177,7 @@ def _state(chat_id: str, manifest_id: str | None) -> ManifestDetail | None:
     return ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=manifest_id)
 
 
-def _found(chat: ChatStore, manifest_id: str | None, path: str) -> FileState:
+def _find_file(chat: ChatStore, manifest_id: str | None, path: str) -> FileState:
     found = chat.find_file(manifest_id, path)
     if found is None:
         known = chat.files(manifest_id)

@@ -117,7 +117,7 @@ def artifact(chat_id: str, call_id: str) -> Response:
             "a page of a tool is shown in a frame only, where it can lead nowhere",
             hint=f"open /chats/{chat_id}/calls/{call_id}",
         )
-    shown = _shown(chat_id, call_id)
+    shown = _shown_page(chat_id, call_id)
     if not request_context.catalog().sees(shown.tool_id):
         raise _unknown_call(chat_id, call_id)
     answer = make_response()
@@ -132,7 +132,7 @@ def artifact(chat_id: str, call_id: str) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _ShownPage:
     """The page that a finished call showed, whoever may see it."""
 
     tool_id: str
@@ -141,7 +141,7 @@ class _Shown:
     content_type: str
 
 
-def _shown(chat_id: str, call_id: str) -> _Shown:
+def _shown_page(chat_id: str, call_id: str) -> _ShownPage:
     """Return the page that a call showed; the last ones are remembered while no ref of theirs moves.
 
     Raises:
@@ -155,7 +155,7 @@ def _shown(chat_id: str, call_id: str) -> _Shown:
     return _SHOWN.get((store, call_id), refs, lambda: _read(chat_id, call_id))
 
 
-def _read(chat_id: str, call_id: str) -> _Shown:
+def _read(chat_id: str, call_id: str) -> _ShownPage:
     chat, index = request_context.chat(chat_id), request_context.index()
     index.sync_chat(chat)
     known = index.call(chat.id, call_id)
@@ -167,7 +167,7 @@ def _read(chat_id: str, call_id: str) -> _Shown:
     if call is None or call.id != call_id:
         raise _unknown_call(chat_id, call_id)
     page = artifact_page(call.render_plan or RenderPlan(renderer="default"), chat.records.content)
-    return _Shown(call.tool_id, known.post_manifest_id, page, _content_type(page))
+    return _ShownPage(call.tool_id, known.post_manifest_id, page, _content_type(page))
 
 
 def artifact_page(plan: RenderPlan, read_record: Callable[[FileReference], bytes]) -> bytes:

@@ -104,7 +104,7 @@ def highlighted(
         lines = str(escape(shown)).split("\n")
     if len(lines) > 1 and not lines[-1]:
         del lines[-1]
-    listed: Iterable[str] = (_made_visible(line, exact=exact) + "\n" for line in lines)
+    listed: Iterable[str] = (_with_visible_characters(line, exact=exact) + "\n" for line in lines)
     if anchor is not None:
         listed = _numbered(listed, anchor=str(escape(anchor)), width=len(str(len(lines))))
     return _notice(text, shown) + _BLOCK.format(
@@ -146,18 +146,18 @@ def style_sheet() -> str:
 
 def _named(language: str) -> str | None:
     name = language.strip()
-    return _known(lexers.get_lexer_by_name, name) or _of_file(f"file.{name}")
+    return _find_language(lexers.get_lexer_by_name, name) or _of_file(f"file.{name}")
 
 
 def _of_file(path: str) -> str | None:
     # Some endings belong to several languages, of which Pygments may take one without colours.
     file = PurePosixPath(path)
-    found = _known(lexers.get_lexer_for_filename, file.name)
-    return found or _known(lexers.get_lexer_by_name, file.suffix[1:])
+    found = _find_language(lexers.get_lexer_for_filename, file.name)
+    return found or _find_language(lexers.get_lexer_by_name, file.suffix[1:])
 
 
 @lru_cache(maxsize=512)
-def _known(find: Callable[[str], Lexer], name: str) -> str | None:
+def _find_language(find: Callable[[str], Lexer], name: str) -> str | None:
     """Return the language that Pygments finds for a name, if its texts may have colours."""
     try:
         language: str = find(name).aliases[0]
@@ -226,7 +226,7 @@ def _numbered(lines: Iterable[str], *, anchor: str, width: int) -> Iterator[str]
         yield f'<span class="line" id="{place}">{link}{line}</span>'
 
 
-def _made_visible(line: str, *, exact: bool = False) -> str:
+def _with_visible_characters(line: str, *, exact: bool = False) -> str:
     return (display.in_lines if exact else display.running)(line, _marked)
 
 
@@ -285,4 +285,4 @@ def _patch_lines(lines: list[PatchLine]) -> Iterator[str]:
 
 def _safe(text: str) -> Markup:
     """Return a text as HTML, its hidden characters escaped."""
-    return Markup(_made_visible(str(escape(text))))  # noqa: S704 - escaped right here
+    return Markup(_with_visible_characters(str(escape(text))))  # noqa: S704 - escaped right here

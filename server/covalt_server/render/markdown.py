@@ -89,7 +89,7 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
             html,
             tags=_TAGS,
             attributes=_ATTRIBUTES,
-            attribute_filter=_kept,
+            attribute_filter=_filter_attribute,
             allowed_classes=_CLASSES,
             url_schemes={"http", "https", "mailto", "data"},
             link_rel="noopener noreferrer",
@@ -97,7 +97,7 @@ def rendered(text: str, *, patience_s: float = PATIENCE_S) -> Markup:
     )
 
 
-def _kept(tag: str, attribute: str, value: str) -> str | None:
+def _filter_attribute(tag: str, attribute: str, value: str) -> str | None:
     """Keep ``data:`` to pictures, and pictures to ``data:``: nothing is fetched from elsewhere."""
     if tag == "img" and attribute == "src":
         return value if _PICTURE.fullmatch(value) else None

@@ -449,7 +449,7 @@ def test_a_silence_is_filled_with_comments() -> None:
     made = CallStream(CALL)
     told = (part for part in made.events(heartbeat_s=0.01) if part)
     beat = next(told)
-    made.tell_end("ToolCallCompleted")
+    made.add_last_event("ToolCallCompleted")
 
     assert beat == b": nothing new\n\n"
     assert [*told][-1] == b"event: ToolCallCompleted\nid: end\ndata: {}\n\n"
@@ -458,8 +458,8 @@ def test_a_silence_is_filled_with_comments() -> None:
 def test_of_a_flood_of_events_the_last_are_kept() -> None:
     made = CallStream(CALL)
     for number in range(KEPT_EVENTS + 10):
-        made.tell("ToolCallProgress", done=number)
-    made.tell_end("ToolCallCompleted")
+        made.add_event("ToolCallProgress", done=number)
+    made.add_last_event("ToolCallCompleted")
     whole = b"".join(made.events(after=3))
 
     assert whole.count(b"event: ") == KEPT_EVENTS + 1
@@ -469,10 +469,12 @@ def test_of_a_flood_of_events_the_last_are_kept() -> None:
 def test_of_large_events_few_are_kept() -> None:
     made = CallStream(CALL)
     for _ in range(10):
-        made.tell("ToolCallLog", message="x" * (1 << 20))
+        made.add_event("ToolCallLog", message="x" * (1 << 20))
     every = BackgroundCalls[CallStream]()
     for number in range(10):
-        every.find_or_add(f"call-{number}", CallStream(CALL)).tell_end("End", call="x" * (16 << 20))
+        every.find_or_add(f"call-{number}", CallStream(CALL)).add_last_event(
+            "End", call="x" * (16 << 20)
+        )
 
     assert made.size <= KEPT_EVENT_BYTES
     assert [number for number in range(10) if every.get(f"call-{number}")] == [7, 8, 9]
@@ -482,7 +484,7 @@ def test_of_many_calls_that_ended_the_last_are_kept() -> None:
     every = BackgroundCalls[CallStream]()
     running = every.find_or_add("running", CallStream(CALL))
     for number in range(KEPT_CALLS + 5):
-        every.find_or_add(f"call-{number}", CallStream(CALL)).tell_end("ToolCallCompleted")
+        every.find_or_add(f"call-{number}", CallStream(CALL)).add_last_event("ToolCallCompleted")
 
     assert every.get("running") is running
     assert every.get("call-4") is None
