@@ -1,8 +1,9 @@
-"""A project for MCP clients, and the SDK's own client to talk to it, in both eras."""
+"""A project for MCP clients, and the SDK's own client to talk to it, in both protocol versions."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -11,19 +12,24 @@ from typing import Any, TypeVar
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters
 from mcp.client import advertise
 from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+from mcp_types import ErrorData
 
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.mcp_server import Faces
 from covalt_git.gateway.service import Gateway
+from covalt_git.models.chats import WorkspaceManifest
+from covalt_git.models.commit_record import CallRecord
+from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 
 Result = TypeVar("Result")
 
-ERAS = ("2026-07-28", "legacy")
-eras = pytest.mark.parametrize("era", ERAS)
+VERSIONS = ("2026-07-28", "legacy")
+"""The stateless protocol, and the newest with sessions."""
+versions = pytest.mark.parametrize("version", VERSIONS)
 REPOSITORY = Path(__file__).parent.parent
 
 CONFIG = """\
@@ -33,163 +39,154 @@ roles:
   owner: {admin: true}
   reader: {allow: ["demo.read", "workspace.read_*", "workspace.list_files"]}
 """
-MANIFEST = """\
-id: demo
-name: Demo
-version: "1"
-tools:
-  - {id: read, entrypoint: tools.demo:read, annotations: {read_only: true}}
-  - {id: write, entrypoint: tools.demo:write}
-  - {id: steps, entrypoint: tools.demo:steps}
-  - {id: slow, entrypoint: tools.demo:slow}
-  - {id: fails, entrypoint: tools.demo:fails}
-  - {id: numbers, entrypoint: tools.demo:numbers}
-  - {id: off, entrypoint: tools.demo:read, enabled: false}
-  - {id: asks, entrypoint: tools.demo:write, requires_confirmation: true}
-"""
-TOOLS = '''\
-import time
-from pathlib import Path
-
-from covalt_toolset import get_context
+TOOLSETS = REPOSITORY / "fixtures" / "mcp_toolsets"
+"""Toolsets for tests of MCP; ``demo`` has a tool of every kind."""
 
 
-def read(workspace: Path, path: str) -> str:
-    """Read a file."""
-    return (workspace / path).read_text()
-
-
-def write(workspace: Path, path: str, content: str) -> dict[str, str]:
-    """Write a file."""
-    (workspace / path).write_text(content)
-    print("printed")
-    return {"written": path}
-
-
-def steps() -> str:
-    """Tell how far it is."""
-    context = get_context()
-    context.progress(1, 2, "first")
-    context.progress(2, 2, "last")
-    return "done"
-
-
-def slow(workspace: Path) -> str:
-    """Begin, and never end."""
-    (workspace / "begun.txt").write_text("x")
-    get_context().progress(1, 2, "begun")
-    time.sleep(60)
-    return "done"
-
-
-def fails() -> str:
-    """Fail."""
-    raise ValueError("no such luck")
-
-
-def numbers() -> list[int]:
-    """Count."""
-    return [1, 2]
-'''
-
-
-def make_project(root: Path, *, roles: str = "") -> Path:
-    """Make a project with a toolset of every kind of tool, and two roles; ``roles`` are lines of more."""
+def make_project(root: Path, *toolsets: str, roles: str = "") -> Path:
+    """Make a project with ``demo``, the named toolsets and two roles; ``roles`` are more lines of YAML."""
     create_project(root)
     (root / "covalt.yaml").write_text(CONFIG + roles)
-    for name in ("app-builder", "data-lab", "text-kit"):
-        _remove(root / "toolsets" / name)
-    add_toolset(root, "demo", MANIFEST, TOOLS)
+    shutil.rmtree(root / "toolsets")
+    for name in ("demo", *toolsets):
+        shutil.copytree(TOOLSETS / name, root / "toolsets" / name)
     return root
 
 
-def add_toolset(
-    root: Path, name: str, manifest: str, code: str, files: Mapping[str, bytes] | None = None
-) -> None:
-    """Write a toolset with one file of Python; ``files`` are further ones."""
+def add_toolset(root: Path, name: str, manifest: str, code: str) -> None:
+    """Write a toolset with one file of Python."""
     folder = root / "toolsets" / name
     (folder / "tools").mkdir(parents=True)
     (folder / "tools" / f"{name}.py").write_text(code)
     (folder / "toolset.yaml").write_text(manifest)
-    for path, content in (files or {}).items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        (folder / path).write_bytes(content)
-
-
-def _remove(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
 
 
 def talk(
     root: Path,
-    said: Callable[[Client], Awaitable[Result]],
+    say: Callable[[Client], Awaitable[Result]],
     *,
-    era: str = ERAS[0],
+    version: str = VERSIONS[0],
     role: str | None = None,
     chat: str | None = None,
-    hears: Any = None,
-    can: dict[str, Any] | None = None,
+    message_handler: Any = None,
+    callbacks: Mapping[str, Any] | None = None,
     apps: bool = False,
-    **how: Any,
+    **options: Any,
 ) -> Result:
-    """Return what somebody says to a server in this process that is there for nobody else.
+    """Return what ``say`` returns, which talks to a server in this process that has no other client.
 
-    ``can`` are the callbacks of a client that can be asked.  With ``apps``, it is a host of MCP Apps.
+    ``callbacks`` answer elicitation requests and the like.  With ``apps``, the client is a host of MCP Apps.
     """
     extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})] if apps else None
 
     async def main() -> Result:
-        gateway = Gateway(root, role, chats=ClientChats(chat), **how)
+        gateway = Gateway(root, role, chats=ClientChats(chat), **options)
         server = Faces(gateway, only_client="here").server()
         async with Client(
             server,
-            mode=era,
+            mode=version,
             cache=None,
-            message_handler=hears,
+            message_handler=message_handler,
             extensions=extensions,
-            **(can or {}),
+            **(callbacks or {}),
         ) as client:
-            return await said(client)
+            return await say(client)
 
     return anyio.run(main)
 
 
-class ToolNews:
-    """Whether a client was told that its tools have changed; ``hear`` is for it as message handler."""
+def call(root: Path, name: str, args: Mapping[str, Any] | None = None, **options: Any) -> Any:
+    """Return the result of one call; the options are those of :func:`talk`."""
+
+    async def say(client: Client) -> Any:
+        return await client.call_tool(name, {**(args or {})})
+
+    return talk(root, say, **options)
+
+
+async def refused(request: Awaitable[object]) -> ErrorData:
+    """Return the protocol error of a request."""
+    with pytest.raises(MCPError) as raised:
+        await request
+    return raised.value.error
+
+
+async def tool_names(client: Client) -> list[str]:
+    return [tool.name for tool in (await client.list_tools()).tools]
+
+
+async def resource_uris(client: Client) -> list[str]:
+    return [one.uri for one in (await client.list_resources()).resources]
+
+
+async def read(client: Client, uri: str) -> Any:
+    """Return the content of a resource."""
+    return (await client.read_resource(uri)).contents[0]
+
+
+def commits(root: Path, chat_id: str = "c1") -> list[WorkspaceManifest]:
+    """Return the commits of a chat, the newest first."""
+    with Project.open(root).chats.open(chat_id) as chat:
+        return [*chat.log(chat.head())] if chat.head() else []
+
+
+def recorded(root: Path, result: Any = None) -> CallRecord:
+    """Return the record of the newest call of a chat, the one of a result or c1."""
+    chat_id = "c1" if result is None else result.meta["covalt-git/chat"]
+    call = commits(root, chat_id)[0].record.call
+    assert call is not None
+    return call
+
+
+class Progress:
+    """A progress callback that collects the reports of a call."""
 
     def __init__(self) -> None:
-        self._told = anyio.Event()
+        self.reports: list[tuple[float, float | None, str | None]] = []
+        self.began = anyio.Event()
 
-    async def hear(self, message: Any) -> None:
-        """Take note of what the client is told."""
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self.reports.append((progress, total, message))
+        self.began.set()
+
+
+class ToolNews:
+    """Whether a client was notified that its tools have changed; ``handle`` is a message handler."""
+
+    def __init__(self) -> None:
+        self._changed = anyio.Event()
+
+    async def handle(self, message: Any) -> None:
         if "tools/list_changed" in str(message):
-            self._told.set()
+            self._changed.set()
+
+    def has_come(self) -> bool:
+        return self._changed.is_set()
 
     async def wait(self) -> None:
-        """Wait until it was."""
         with anyio.fail_after(20):
-            await self._told.wait()
+            await self._changed.wait()
 
 
-def listening(client: Client, era: str) -> AbstractAsyncContextManager[object]:
-    """Have a client told meanwhile of changed tools: before 2026-07-28 it need not ask for that."""
-    return nullcontext() if era == "legacy" else client.listen(tools_list_changed=True)
+def listening(client: Client, version: str) -> AbstractAsyncContextManager[object]:
+    """Let a client be notified of changed tools; before 2026-07-28 it need not subscribe to that."""
+    if version == "legacy":
+        return nullcontext()
+    return client.listen(tools_list_changed=True)
 
 
 def over_stdio(
     root: Path,
-    said: Callable[[Client], Awaitable[Result]],
+    say: Callable[[Client], Awaitable[Result]],
     *args: str,
-    era: str = ERAS[0],
-    **how: Any,
+    version: str = VERSIONS[0],
+    **callbacks: Any,
 ) -> Result:
-    """Return what somebody says to a server that is started as hosts start it."""
+    """Return what ``say`` returns, which talks to a server that is started as hosts start it."""
 
     async def main() -> Result:
-        async with Client(command(root, *args), mode=era, cache=None, **how) as client:
-            return await said(client)
+        async with Client(command(root, *args), mode=version, cache=None, **callbacks) as client:
+            return await say(client)
 
     return anyio.run(main)
 
@@ -202,5 +199,5 @@ def command(root: Path, *args: str) -> StdioServerParameters:
 
 
 def text(result: Any) -> str:
-    """Return the words of a result."""
+    """Return the text of a result."""
     return "\n".join(block.text for block in result.content if block.type == "text")

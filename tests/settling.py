@@ -1,8 +1,9 @@
-"""Waiting until what was written is past for the file system's clock, so that its signature tells of it."""
+"""Waiting for the file system's clock, and for other threads and processes."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 TICK_NS = 30_000_000
@@ -14,3 +15,11 @@ def settle(path: Path) -> None:
     newest = max(one.lstat().st_ctime_ns for one in [path, *path.rglob("*")])
     while time.time_ns() - newest < TICK_NS:
         time.sleep(0.01)
+
+
+def until(holds: Callable[[], object], seconds: float = 20) -> None:
+    """Wait until a condition holds that another thread or process brings about."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"{holds} did not hold within {seconds} s"
+        time.sleep(0.005)

@@ -1,30 +1,29 @@
-"""Calls that wait for a person, with clients that lead one to the page: only the record counts."""
+"""Calls that require approval: what a client answers approves nothing, only the record does."""
 
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
+from covalt_git.errors import CovaltError
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from covalt_git.serving.server_registry import announced
-from tests.mcp_client import eras, make_project, over_stdio, talk
+from tests.mcp_client import call, commits, refused, talk, text, versions
 
 ARGS = {"path": "a.txt", "content": "hi"}
+WRITTEN = {"written": "a.txt"}
 PAGES = "http://127.0.0.1:1/approvals/"
-ACCEPT = {"approval": {"action": "accept"}}
+ACCEPT: Any = {"approval": {"action": "accept"}}
 
 
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(approvals, "PATIENCE_S", 0.5)
-    return make_project(tmp_path / "project")
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approvals, "PATIENCE_S", 0.05)
 
 
 def page(execution_id: str) -> str:
@@ -32,194 +31,253 @@ def page(execution_id: str) -> str:
 
 
 class Visitor:
-    """Somebody who is led to a page, and approves there or does not; ``urls`` are where they were."""
+    """A user who opens the page of an approval, and approves the call there or does not."""
 
-    def __init__(
-        self, root: Path, *, approves: bool = False, says: Any = "accept", after_s: float = 0
-    ) -> None:
+    def __init__(self, root: Path, *, approves: bool = False, answer: Any = "accept") -> None:
         self.urls: list[str] = []
-        self._root, self._approves, self._says, self._after_s = root, approves, says, after_s
+        self._root, self._approves, self._answer = root, approves, answer
 
-    def can(self) -> dict[str, Any]:
+    @property
+    def callbacks(self) -> dict[str, Any]:
         return {"elicitation_callback": self._elicit}
 
     async def _elicit(self, _: Any, params: Any) -> types.ElicitResult:
         self.urls.append(params.url)
-        approves, self._approves = self._approves, False
-        if approves:
-            name = params.url.removeprefix(PAGES)
-            threading.Timer(
-                self._after_s, Project.open(self._root).approvals().approve, [name]
-            ).start()
-        return types.ElicitResult(action=self._says)
+        if self._approves:
+            self._approves = False
+            approve = Project.open(self._root).approvals().approve
+            threading.Thread(target=approve, args=[params.url.removeprefix(PAGES)]).start()
+        return types.ElicitResult(action=self._answer)
 
 
-async def asked(client: Client) -> Any:
-    return await client.call_tool("demo.asks", ARGS)
+def pending(root: Path, chat_id: str, **options: Any) -> Any:
+    """Return the answer to a call that needs approval."""
+    return call(root, "demo.asks", ARGS, chat=chat_id, **options)
 
 
-def commits(root: Path) -> int:
-    with Project.open(root).chats.open("c1") as chat:
-        return len([*chat.log(chat.head())]) if chat.head() else 0
+def resume(root: Path, execution_id: str, **options: Any) -> Any:
+    return call(root, "resume", {"execution_id": execution_id}, **options)
 
 
-@eras
-def test_a_call_ends_with_its_result_once_a_person_has_approved_it(root: Path, era: str) -> None:
-    visitor = Visitor(root, approves=True, after_s=0.2)
-
-    result = talk(root, asked, era=era, can=visitor.can(), pages=page)
-
-    assert result.structured_content == {"written": "a.txt"}
-    assert result.meta["covalt-git/manifest"]
-    assert len(set(visitor.urls)) == 1
-    assert commits(root) == 1
+def edit(root: Path, chat_id: str) -> None:
+    """Change the workspace, so that an approval of its files is asked for again."""
+    project = Project.open(root)
+    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
+        writer.edit_file("b.txt", b"", before=None)
 
 
-@eras
-def test_a_client_that_leads_nobody_there_has_the_id_to_resume(root: Path, era: str) -> None:
-    visitor = Visitor(root, says="decline")
-    for how in (
-        {"can": visitor.can(), "pages": page},  # who declines is not asked again
-        {"pages": page},  # cannot elicit
-        {"can": visitor.can()},  # we have no page
-    ):
-        result = talk(root, asked, era=era, **how)
-        assert result.structured_content["error"] == "approval_needed"
-        assert result.structured_content["execution_id"]
-    assert len(visitor.urls) == 1
-    assert commits(root) == 0
-
-
-def test_a_client_of_the_first_era_is_asked_once(root: Path) -> None:
-    visitor = Visitor(root)
-
-    result = talk(root, asked, era="legacy", can=visitor.can(), pages=page)
-
-    assert result.structured_content["error"] == "approval_needed"
-    assert len(visitor.urls) == 1
-    assert commits(root) == 0
-
-
-def test_a_client_is_asked_no_oftener_than_it_bears_and_has_the_id_to_resume(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@versions
+def test_a_call_returns_its_result_once_it_is_approved_on_the_page(
+    shared: Path, chat_id: str, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approvals, "PATIENCE_S", 0.01)
-    visitor = Visitor(root)
+    monkeypatch.setattr(approvals, "PATIENCE_S", 10)
+    visitor = Visitor(shared, approves=True)
 
-    result = talk(root, asked, era="2026-07-28", can=visitor.can(), pages=page)
+    result = pending(shared, chat_id, version=version, callbacks=visitor.callbacks, pages=page)
+
+    assert result.structured_content == WRITTEN
+    assert len({*visitor.urls}) == 1
+    assert [one.id for one in commits(shared, chat_id)] == [result.meta["covalt-git/manifest"]]
+
+
+@versions
+def test_a_client_that_opens_no_page_gets_the_id_to_resume(
+    shared: Path, chat_id: str, version: str
+) -> None:
+    visitor = Visitor(shared, answer="decline")
+    for options in (
+        {"callbacks": visitor.callbacks, "pages": page},  # declined: not asked again
+        {"pages": page},  # the client cannot elicit
+        {"callbacks": visitor.callbacks},  # the server has no page
+    ):
+        result = pending(shared, chat_id, version=version, **options)
+        assert result.is_error
+        assert result.structured_content["error"] == "approval_needed"
+        execution_id = result.structured_content["execution_id"]
+        assert f"covalt-git approval approve {execution_id}" in text(result)
+    assert len(visitor.urls) == 1
+    assert commits(shared, chat_id) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "times"), [("legacy", 1), ("2026-07-28", approvals.MOST_TIMES)]
+)
+def test_a_client_is_led_to_the_page_so_often_and_then_gets_the_id_to_resume(
+    shared: Path, chat_id: str, version: str, times: int
+) -> None:
+    visitor = Visitor(shared)
+
+    result = pending(shared, chat_id, version=version, callbacks=visitor.callbacks, pages=page)
 
     assert result.structured_content["error"] == "approval_needed"
-    assert (
-        visitor.urls == [PAGES + result.structured_content["execution_id"]] * approvals.MOST_TIMES
-    )
-    assert commits(root) == 0
+    assert visitor.urls == [page(result.structured_content["execution_id"])] * times
+    assert commits(shared, chat_id) == []
 
 
-def raw(root: Path, said: Any) -> Any:
-    return talk(root, said, can=Visitor(root).can(), pages=page)
+# Answers that a client makes up
 
 
-async def sent(client: Client, **more: Any) -> Any:
-    return await client.session.call_tool("demo.asks", ARGS, allow_input_required=True, **more)
+class Asking:
+    """A client that requests one call again and again with answers of its own."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.state: Any = None
+
+    async def send(self, answers: Any = None, args: Any = None) -> Any:
+        result: Any = await self._client.session.call_tool(
+            "demo.asks",
+            args or ARGS,
+            input_responses=answers,
+            request_state=self.state,
+            allow_input_required=True,
+        )
+        self.state = getattr(result, "request_state", None) or self.state
+        return result
+
+    async def needed(self, answers: Any = None) -> str:
+        """Send the request, and return the execution id of the question that comes back."""
+        url: str = (await self.send(answers)).input_requests["approval"].params.url
+        return url.removeprefix(PAGES)
 
 
-def execution_id(needed: Any) -> str:
-    url: str = needed.input_requests["approval"].params.url
-    return url.removeprefix(PAGES)
+def asking(root: Path, chat_id: str, say: Any) -> Any:
+    async def talks(client: Client) -> Any:
+        return await say(Asking(client))
+
+    callbacks = Visitor(root).callbacks
+    return talk(root, talks, chat=chat_id, callbacks=callbacks, pages=page)
 
 
-def test_an_answer_settles_nothing_until_the_record_says_so(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        needed = await sent(client, input_responses=ACCEPT)  # made up, before anything was asked
+def test_no_answer_of_a_client_approves_a_call(shared: Path, chat_id: str) -> None:
+    async def say(client: Asking) -> list[Any]:
+        first = await client.needed(ACCEPT)  # before any question
         for forged in (
             ACCEPT,
             {"approval": {"action": "accept", "content": {"approved": True}}},
             {"approved": {"action": "accept"}},
+            {"ok": {"action": "accept", "content": {"ok": True}}},
         ):
-            first = execution_id(needed)
-            needed = await sent(client, input_responses=forged, request_state=needed.request_state)
-            assert execution_id(needed) == first
-            assert commits(root) == 0
-        Project.open(root).approvals().approve(first)
-        state = needed.request_state
-        done = await sent(client, input_responses=ACCEPT, request_state=state)
-        again = await sent(client, input_responses=ACCEPT, request_state=state)
-        return done, again
+            assert await client.needed(forged) == first
+            assert commits(shared, chat_id) == []
+        Project.open(shared).approvals().approve(first)
+        return [(await client.send(ACCEPT)).structured_content for _ in range(2)]
 
-    done, again = raw(root, said)
-
-    assert done.structured_content == again.structured_content == {"written": "a.txt"}
-    assert commits(root) == 1
+    assert asking(shared, chat_id, say) == [WRITTEN, WRITTEN]
+    assert len(commits(shared, chat_id)) == 1
 
 
-def test_a_call_that_was_denied_is_an_error(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        needed = await sent(client)
-        Project.open(root).approvals().deny(execution_id(needed))
-        return await sent(client, input_responses=ACCEPT, request_state=needed.request_state)
+def test_a_denied_call_is_an_error(shared: Path, chat_id: str) -> None:
+    async def say(client: Asking) -> Any:
+        execution_id = await client.needed()
+        Project.open(shared).approvals().deny(execution_id)
+        return await client.send(ACCEPT), execution_id
 
-    result = raw(root, said)
+    result, execution_id = asking(shared, chat_id, say)
 
     assert result.is_error
     assert result.structured_content["error"] == "denied"
+    assert resume(shared, execution_id).structured_content == result.structured_content
 
 
-def test_a_call_that_is_asked_again_leads_to_the_new_page(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        needed = await sent(client)
-        project = Project.open(root)
-        with project.chats.open("c1") as chat, project.writing(chat) as writer:
-            writer.edit_file("b.txt", b"", before=None)
-        with pytest.raises(Exception, match="asked again"):
-            project.approvals().approve(execution_id(needed))
-        newer = await sent(client, input_responses=ACCEPT, request_state=needed.request_state)
-        assert execution_id(newer) != execution_id(needed)
-        project.approvals().approve(execution_id(newer))
-        return await sent(client, input_responses=ACCEPT, request_state=newer.request_state)
-
-    assert raw(root, said).structured_content == {"written": "a.txt"}
-
-
-def test_a_state_of_one_call_is_none_of_another(root: Path) -> None:
-    async def said(client: Client) -> int:
-        needed = await sent(client)
-        Project.open(root).approvals().approve(execution_id(needed))
-        with pytest.raises(MCPError) as refused:
-            await client.session.call_tool(
-                "demo.asks",
-                {**ARGS, "path": "other.txt"},
-                input_responses=ACCEPT,  # type: ignore[arg-type]
-                request_state=needed.request_state,
-                allow_input_required=True,
-            )
-        return refused.value.error.code
-
-    assert raw(root, said) == -32602
-    assert commits(root) == 1  # what was approved, and nothing else
-
-
-def test_a_call_is_found_done_at_once(root: Path) -> None:
-    async def said(client: Client) -> float:
-        needed = await sent(client)
-        Project.open(root).approvals().approve(execution_id(needed))
-        began = time.monotonic()
-        await sent(client, input_responses=ACCEPT, request_state=needed.request_state)
-        return time.monotonic() - began
-
-    assert raw(root, said) < 0.4  # less than the patience with a person
-
-
-@eras
-def test_on_stdio_the_pages_that_a_person_has_open_are_where_one_is_led(
-    root: Path, era: str
+def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
+    shared: Path, chat_id: str
 ) -> None:
-    visitor = Visitor(root, approves=True)
+    approve = Project.open(shared).approvals().approve
 
-    with announced(root, PAGES.removesuffix("/approvals/")):
-        done = over_stdio(root, asked, era=era, **visitor.can())
-    waits = over_stdio(root, asked, era=era, **visitor.can())
+    async def say(client: Asking) -> Any:
+        execution_id = await client.needed()
+        edit(shared, chat_id)
+        with pytest.raises(CovaltError, match="asked again"):
+            approve(execution_id)
+        newer = await client.needed(ACCEPT)
+        assert newer != execution_id
+        waits = resume_in_thread(execution_id)
+        assert waits.structured_content["execution_id"] == newer
+        approve(newer)
+        return await client.send(ACCEPT), execution_id
 
-    assert done.structured_content == {"written": "a.txt"}
-    assert waits.structured_content["error"] == "approval_needed"
-    assert len(visitor.urls) == 1
-    assert "token" not in visitor.urls[0]
+    def resume_in_thread(execution_id: str) -> Any:
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(resume(shared, execution_id)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    result, execution_id = asking(shared, chat_id, say)
+
+    assert result.structured_content == WRITTEN
+    assert resume(shared, execution_id).structured_content == WRITTEN
+
+
+def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:
+    async def say(client: Asking) -> int:
+        Project.open(shared).approvals().approve(await client.needed())
+        return (await refused(client.send(ACCEPT, {**ARGS, "path": "other.txt"}))).code
+
+    assert asking(shared, chat_id, say) == -32602
+    assert [one.record.call.args for one in commits(shared, chat_id) if one.record.call] == [ARGS]
+
+
+# Resuming
+
+
+@versions
+def test_a_pending_call_is_resumed_once_it_is_approved(
+    shared: Path, chat_id: str, version: str
+) -> None:
+    waits = pending(shared, chat_id, version=version)
+    execution_id = waits.structured_content["execution_id"]
+
+    again = resume(shared, execution_id, version=version)
+    assert again.structured_content == waits.structured_content
+    assert commits(shared, chat_id) == []
+    Project.open(shared).approvals().approve(execution_id)
+    done = [resume(shared, execution_id, version=version) for _ in range(2)]
+
+    assert [one.structured_content for one in done] == [WRITTEN, WRITTEN]
+    assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
+
+
+def test_an_approval_that_came_too_late_has_expired(shared: Path, chat_id: str) -> None:
+    execution_id = pending(shared, chat_id).structured_content["execution_id"]
+    project = Project.open(shared)
+    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
+        (approval,) = chat.approvals()
+        late = approval.model_copy(update={"expires_at": approval.created_at})
+        assert writer.put_approval(late, before=approval)
+
+    assert resume(shared, execution_id).structured_content["error"] == "expired"
+
+
+def test_a_call_whose_process_was_killed_is_interrupted(shared: Path, chat_id: str) -> None:
+    execution_id = pending(shared, chat_id).structured_content["execution_id"]
+    project = Project.open(shared)
+    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
+        (approval,) = chat.approvals()
+        decision = {"state": "approved", "decided_by": "me", "decided_at": approval.created_at}
+        assert writer.put_approval(approval.model_copy(update=decision), before=approval)
+        running = chat.call(approval.call_id)
+        assert running is not None
+        writer.put_call(running.model_copy(update={"status": "running"}))
+
+    assert resume(shared, execution_id).structured_content["error"] == "interrupted"
+
+
+def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(
+    shared: Path, chat_id: str
+) -> None:
+    execution_id = pending(shared, chat_id).structured_content["execution_id"]
+    answers = {
+        text(resume(shared, one, role=role)).replace(one, "...")
+        for one, role in [
+            (execution_id, "owner"),  # the default role requested it, not this role by its name
+            (execution_id, "reader"),
+            ("01a20135-b81e-7428-9b33-8c3e1a951d6a", None),
+            ("../../heads/main", None),
+            (execution_id[-8:], None),
+        ]
+    }
+
+    (answer,) = answers
+    assert answer.startswith("unknown_execution: ")

@@ -1,4 +1,4 @@
-"""The toolsets that the protocol's own suite is run against: `make stress` runs the suite, this a little."""
+"""The toolsets for the protocol's conformance suite, which `make stress` runs."""
 
 from __future__ import annotations
 
@@ -11,83 +11,78 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
+from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.toolsets.toolset import read_toolset
-from tests.mcp_client import REPOSITORY, eras, make_project, talk, text
-
-FIXTURES = REPOSITORY / "fixtures" / "toolsets"
+from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk, text, versions
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = make_project(tmp_path_factory.mktemp("conformance") / "project")
     for name in ("json", "test"):
-        shutil.copytree(FIXTURES / name, root / "toolsets" / name)
+        folder = REPOSITORY / "fixtures" / "toolsets" / name
+        shutil.copytree(folder, root / "toolsets" / name)
     return root
 
 
-def test_nothing_is_wrong_with_it(root: Path) -> None:
-    assert read_toolset(root, "json").problems == read_toolset(root, "test").problems == ()
+def manifest(root: Path, name: str) -> ToolsetManifest:
+    toolset = read_toolset(root, name)
+    assert toolset.problems == ()
+    assert toolset.manifest is not None
+    return toolset.manifest
 
 
-@eras
-def test_a_client_has_all_of_it_under_the_names_of_the_suite(root: Path, era: str) -> None:
-    async def said(client: Client) -> list[set[str]]:
+@versions
+def test_everything_has_the_name_that_the_suite_expects(suite: Path, version: str) -> None:
+    async def say(client: Client) -> list[set[str]]:
         return [
             {tool.name for tool in (await client.list_tools()).tools},
             {prompt.name for prompt in (await client.list_prompts()).prompts},
-            {resource.uri for resource in (await client.list_resources()).resources},
+            {*await resource_uris(client)},
             {one.name for one in (await client.list_resource_templates()).resource_templates},
         ]
 
-    tools, prompts, resources, templates = talk(root, said, era=era, style="underscore")
+    tools, prompts, resources, templates = talk(suite, say, version=version, style="underscore")
 
-    manifest = read_toolset(root, "test").manifest
-    assert manifest is not None
-    assert tools >= {f"test_{tool.id}" for tool in manifest.tools} | {"json_schema_2020_12_tool"}
-    assert prompts == {f"test_{prompt.id}" for prompt in manifest.prompts}
+    expected = manifest(suite, "test")
+    assert tools >= {f"test_{tool.id}" for tool in expected.tools} | {"json_schema_2020_12_tool"}
+    assert prompts == {f"test_{prompt.id}" for prompt in expected.prompts}
     assert resources == {"test://static-text", "test://static-binary", "test://watched-resource"}
     assert "template" in templates
 
 
-@eras
-def test_a_schema_is_told_as_it_was_written(root: Path, era: str) -> None:
-    async def said(client: Client) -> Any:
+@versions
+def test_a_declared_schema_is_listed_unchanged(suite: Path, version: str) -> None:
+    async def say(client: Client) -> Any:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         return tools["json.schema_2020_12_tool"].input_schema
 
-    manifest = read_toolset(root, "json").manifest
-    assert manifest is not None
-    (declared,) = manifest.tools
-    assert talk(root, said, era=era) == declared.input_schema
+    (declared,) = manifest(suite, "json").tools
+    assert talk(suite, say, version=version) == declared.input_schema
 
 
-@eras
-def test_every_kind_of_content_and_of_question_passes_through(root: Path, era: str) -> None:
+@versions
+def test_every_kind_of_content_and_of_question_reaches_the_client(
+    suite: Path, version: str
+) -> None:
     async def fill(_: Any, params: Any) -> types.ElicitResult:
         name = {"name": "Ada"} if "name" in params.requested_schema["properties"] else {}
         return types.ElicitResult(action="accept", content={**name, "color": "green"})
 
     async def sample(_: Any, __: Any) -> types.CreateMessageResult:
-        said = types.TextContent(text="Paris")
-        return types.CreateMessageResult(role="assistant", content=said, model="test")
+        content = types.TextContent(text="Paris")
+        return types.CreateMessageResult(role="assistant", content=content, model="test")
 
-    async def said(client: Client) -> list[Any]:
-        found = [
-            await client.call_tool(f"test.{name}", {})
-            for name in (
-                "multiple_content_types",
-                "input_required_result_multi_round",
-                "input_required_result_sampling",
-            )
-        ]
-        template = await client.read_resource("test://template/123/data")
-        return [*found, template.contents[0]]
+    async def say(client: Client) -> None:
+        mixed = await client.call_tool("test.multiple_content_types", {})
+        kinds = [block.type for block in mixed.content]
+        assert kinds[:4] == ["text", "image", "resource_link", "resource"]
+        rounds = await client.call_tool("test.input_required_result_multi_round", {})
+        assert text(rounds).startswith("Ada likes green.")
+        sampled = await client.call_tool("test.input_required_result_sampling", {})
+        assert text(sampled).startswith("Model said: Paris")
+        template = await read(client, "test://template/123/data")
+        assert json.loads(template.text)["id"] == "123"
 
-    can = {"elicitation_callback": fill, "sampling_callback": sample}
-    mixed, rounds, sampled, template = talk(root, said, era=era, can=can)
-
-    kinds = [block.type for block in mixed.content]
-    assert kinds[:4] == ["text", "image", "resource_link", "resource"]
-    assert text(rounds).startswith("Ada likes green.")
-    assert text(sampled).startswith("Model said: Paris")
-    assert json.loads(template.text)["id"] == "123"
+    callbacks = {"elicitation_callback": fill, "sampling_callback": sample}
+    talk(suite, say, version=version, callbacks=callbacks)

@@ -1,221 +1,189 @@
-"""What a call asks its client, in both eras, with clients that answer well and ones that do not."""
+"""Elicitation requests of calls, with clients of both protocol versions that answer well and badly."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import mcp_types as types
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
+from covalt_git.gateway.elicitation import kinds_of
 from covalt_git.project import Project
-from tests.gateway.asking_tools import ANSWERS, Person, accept, make_asking_project
-from tests.mcp_client import eras, over_stdio, talk, text
+from tests.mcp_client import Progress, call, commits, recorded, refused, talk, text, versions
+
+ADA: dict[str, Any] = {"action": "accept", "content": {"name": "Ada"}}
+RESPONSES: dict[str, Any] = {
+    "user_name": ADA,
+    "who": ADA,
+    "say": {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"},
+    "where": {"roots": [{"uri": "file:///here"}]},
+}
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return make_asking_project(tmp_path / "project")
+class User:
+    """The user of a client, who gives these answers in turn, the last one for ever; ``asked`` has the questions."""
+
+    def __init__(self, *answers: dict[str, Any] | str) -> None:
+        self.asked: list[Any] = []
+        self._answers = [
+            types.ElicitResult(action=one)
+            if isinstance(one, str)
+            else types.ElicitResult(action="accept", content=one)
+            for one in answers
+        ]
+
+    @property
+    def callbacks(self) -> dict[str, Any]:
+        return {
+            "elicitation_callback": self._elicit,
+            "sampling_callback": self._sample,
+            "list_roots_callback": self._roots,
+        }
+
+    async def _elicit(self, _: Any, params: Any) -> types.ElicitResult:
+        self.asked.append(params)
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+    async def _sample(self, _: Any, __: Any) -> types.CreateMessageResult:
+        content = types.TextContent(text="hi")
+        return types.CreateMessageResult(role="assistant", content=content, model="m")
+
+    async def _roots(self, _: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri="file:///here")])
 
 
-def called(name: str, args: dict[str, Any] | None = None) -> Any:
-    async def said(client: Client) -> Any:
-        return await client.call_tool(name, args or {})
-
-    return said
-
-
-async def sent(client: Client, name: str, args: Any = None, **more: Any) -> Any:
-    """Return the answer to one request, be it the result or what it takes to get one."""
-    return await client.session.call_tool(name, args or {}, allow_input_required=True, **more)
-
-
-def runs(root: Path) -> int:
-    """Return how often the tool has begun."""
-    with Project.open(root).chats.open("c1") as chat:
+def runs(root: Path, chat_id: str) -> int:
+    """Return how often the tool ``quiz.name`` has begun in a chat."""
+    with Project.open(root).chats.open(chat_id) as chat:
         return len((chat.workspace / "runs").read_text())
 
 
-@eras
-def test_a_question_hides_nothing_from_the_person_at_the_client(root: Path, era: str) -> None:
-    person = Person(accept(name="Ada"))
+@versions
+@pytest.mark.parametrize(
+    ("tool", "answers", "result", "questions"),
+    [
+        ("name", [{"name": "Ada"}], "Hello, Ada!", 1),
+        ("name", ["decline"], "decline", 1),
+        ("name", [{"name": 7}, {"wrong": "a"}, {"name": "Ada"}], "Hello, Ada!", 3),
+        ("rounds", [{"name": "Ada"}, {"name": "Bob"}], '["Ada", "Bob"]', 2),
+        ("several", [{"name": "Ada"}], '["Ada", "hi", "file:///here"]', 1),
+        ("page", [{}], "accept", 1),
+        ("can", ["decline"], '["form", "url", "sampling", "roots"]', 0),
+    ],
+)
+def test_a_tool_gets_the_valid_answers_of_the_user(
+    shared: Path, version: str, tool: str, answers: list[Any], result: str, questions: int
+) -> None:
+    user = User(*answers)
 
-    asking = called("quiz.name", {"ask": "Name?\n(\U000e0041\u2060)"})
-    talk(root, asking, era=era, can=person.callbacks())
+    answer = call(shared, f"quiz.{tool}", version=version, callbacks=user.callbacks)
 
-    assert person.asked[0].message == "Name?\n(\\u{e0041}\\u{2060})"
+    assert text(answer).startswith(result)
+    assert len(user.asked) == questions
+    if tool == "name":
+        assert runs(shared, answer.meta["covalt-git/chat"]) == 1
 
 
-@eras
-def test_a_person_at_the_client_answers(root: Path, era: str) -> None:
-    person = Person(accept(name="Ada"))
+@versions
+def test_the_user_sees_the_question_and_its_schema_without_hidden_characters(
+    shared: Path, version: str
+) -> None:
+    user, args = User({"name": "Ada"}), {"ask": "Name?\n(\U000e0041\u2060)"}
 
-    result = talk(root, called("quiz.name"), era=era, can=person.callbacks())
+    result = call(shared, "quiz.name", args, version=version, callbacks=user.callbacks)
 
-    assert text(result).startswith("Hello, Ada!")
-    (asked,) = person.asked
-    assert asked.message == "What is your name?"
+    (asked,) = user.asked
+    assert asked.message == "Name?\n(\\u{e0041}\\u{2060})"
     assert asked.requested_schema == {
         "type": "object",
         "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 1}},
         "required": ["name"],
     }
-    with Project.open(root).chats.open("c1") as chat:
-        record = chat.manifest(chat.head() or "").record.call
-        assert record is not None
-        assert [(one.message, one.answer) for one in record.asked] == [
-            ("What is your name?", "accept")
-        ]
-        assert "Ada" not in str(record.asked)
-    assert runs(root) == 1
+    record = recorded(shared, result)
+    assert [(one.message, one.answer) for one in record.asked] == [(args["ask"], "accept")]
+    assert "Ada" not in str(record.asked)
 
 
-@eras
-def test_a_person_declines(root: Path, era: str) -> None:
-    person = Person(types.ElicitResult(action="decline"))
+@versions
+def test_a_client_is_asked_to_open_a_url(shared: Path, version: str) -> None:
+    user = User({})
 
-    result = talk(root, called("quiz.name"), era=era, can=person.callbacks())
+    call(shared, "quiz.page", version=version, callbacks=user.callbacks)
 
-    assert text(result).startswith("decline")
-
-
-@eras
-def test_a_call_asks_again_by_what_was_answered(root: Path, era: str) -> None:
-    person, told = Person(accept(name="Ada"), accept(name="Charles")), []
-
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
-
-    async def said(client: Client) -> Any:
-        return await client.call_tool("quiz.rounds", {}, progress_callback=hear)
-
-    result = talk(root, said, era=era, can=person.callbacks())
-
-    assert '["Ada", "Charles"]' in text(result)
-    assert [one.message for one in person.asked] == ["Who?", "Whom does Ada know?"]
-    assert told == [(1, 2, "Ada")]
+    assert user.asked[0].url == "https://example.com/in"
+    assert (user.asked[0].elicitation_id is None) == (version != "legacy")
 
 
-@eras
-def test_several_things_are_asked_at_once(root: Path, era: str) -> None:
-    result = talk(root, called("quiz.several"), era=era, can=Person(accept(name="Ada")).callbacks())
+def test_progress_between_two_questions_is_reported(shared: Path) -> None:
+    progress = Progress()
 
-    assert '["Ada", "hi", "file:///here"]' in text(result)
+    async def say(client: Client) -> None:
+        await client.call_tool("quiz.rounds", {}, progress_callback=progress)
 
+    user = User({"name": "Ada"})
+    talk(shared, say, callbacks=user.callbacks)
 
-@eras
-def test_a_page_is_opened(root: Path, era: str) -> None:
-    person = Person(types.ElicitResult(action="accept"))
-
-    result = talk(root, called("quiz.page"), era=era, can=person.callbacks())
-
-    assert text(result).startswith("accept")
-    assert person.asked[0].url == "https://example.com/in"
-    assert (person.asked[0].elicitation_id is None) == (era != "legacy")
+    assert progress.reports == [(1, 2, "Ada")]
+    assert [one.message for one in user.asked] == ["Who?", "Whom does Ada know?"]
 
 
-@eras
-def test_only_what_a_client_says_it_can_do_is_asked(root: Path, era: str) -> None:
-    everything = talk(root, called("quiz.can"), era=era, can=Person(accept()).callbacks())
-    nothing = talk(root, called("quiz.can"), era=era)
-
-    assert '["form", "url", "sampling", "roots"]' in text(everything)
-    assert text(nothing).startswith("[]")
+@versions
+def test_a_tool_can_find_out_that_the_client_answers_nothing(shared: Path, version: str) -> None:
+    assert text(call(shared, "quiz.can", version=version)).startswith("[]")
 
 
-def test_a_client_of_the_first_era_that_can_be_asked_nothing_has_the_tool_fail(root: Path) -> None:
-    refused = talk(root, called("quiz.name"), era="legacy")
+@pytest.mark.parametrize(("tool", "lacking"), [("name", "elicitation"), ("several", "sampling")])
+def test_a_client_learns_which_capability_it_lacks(shared: Path, tool: str, lacking: str) -> None:
+    async def say(client: Client) -> types.ErrorData:
+        return await refused(client.call_tool(f"quiz.{tool}", {}))
 
-    assert refused.structured_content["error"] == "cannot_ask"
-
-
-@pytest.mark.parametrize(
-    ("tool", "lacking"), [("quiz.name", ["elicitation"]), ("quiz.several", ["sampling"])]
-)
-def test_a_client_is_told_what_it_would_have_to_declare(
-    root: Path, tool: str, lacking: list[str]
-) -> None:
-    async def said(client: Client) -> Any:
-        with pytest.raises(MCPError) as error:
-            await client.call_tool(tool, {})
-        return error.value.error
-
-    callbacks = Person(accept()).callbacks()
-    can = {key: one for key, one in callbacks.items() if "sampling" not in key}
-    error = talk(root, said, can=can if tool == "quiz.several" else None)
+    callbacks = User({}).callbacks
+    del callbacks["sampling_callback"]
+    error = talk(shared, say, callbacks=callbacks if tool == "several" else None)
 
     assert error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
-    assert error.data == {"requiredCapabilities": {name: {} for name in lacking}}
+    assert error.data == {"requiredCapabilities": {lacking: {}}}
 
 
-@eras
-def test_a_client_that_started_us_is_asked(root: Path, era: str) -> None:
-    person = Person(accept(name=7), accept(name="Ada"))
-
-    result = over_stdio(root, called("quiz.name"), era=era, **person.callbacks())
-
-    assert text(result).startswith("Hello, Ada!")
-    assert len(person.asked) == 2
-
-
-@eras
-def test_an_answer_that_does_not_fit_is_asked_for_again(root: Path, era: str) -> None:
-    person = Person(accept(name=7), accept(wrong="a"), accept(name="Ada"))
-
-    result = talk(root, called("quiz.name"), era=era, can=person.callbacks())
-
-    assert text(result).startswith("Hello, Ada!")
-    assert len(person.asked) == 3
-    assert runs(root) == 1
-
-
-def test_a_client_of_the_first_era_that_never_answers_right_is_given_up(root: Path) -> None:
-    person = Person(accept(name=7))
-
-    result = talk(root, called("quiz.name"), era="legacy", can=person.callbacks())
-
-    assert result.structured_content["error"] == "tool_raised"
-    assert len(person.asked) == 3
-
-
-def test_a_client_of_the_first_era_that_fails_ends_the_question(root: Path) -> None:
+def test_a_client_with_a_session_that_cannot_answer_gets_the_error_of_the_tool(
+    shared: Path,
+) -> None:
     async def fails(_: Any, __: Any) -> types.ErrorData:
         return types.ErrorData(code=-1, message="no display")
 
-    result = talk(root, called("quiz.name"), era="legacy", can={"elicitation_callback": fails})
-
-    assert result.structured_content["error"] == "cannot_ask"
+    for callbacks in ({}, {"elicitation_callback": fails}):
+        result = call(shared, "quiz.name", version="legacy", callbacks=callbacks)
+        assert result.structured_content["error"] == "cannot_ask"
     assert "no display" in text(result)
 
 
-@eras
-def test_nobody_answers_in_time(root: Path, era: str) -> None:
-    async def slow(_: Any, __: Any) -> types.ElicitResult:
-        await anyio.sleep(1.5)
-        return accept(name="late")
+def test_a_client_with_a_session_is_asked_three_times_for_a_valid_answer(shared: Path) -> None:
+    user = User({"name": 7})
 
-    result = talk(root, called("quiz.short"), era=era, can={"elicitation_callback": slow})
+    result = call(shared, "quiz.name", version="legacy", callbacks=user.callbacks)
+
+    assert result.structured_content["error"] == "tool_raised"
+    assert len(user.asked) == 3
+
+
+@versions
+def test_a_question_that_is_not_answered_in_time_fails_the_call(shared: Path, version: str) -> None:
+    async def slow(_: Any, __: Any) -> types.ElicitResult:
+        await anyio.sleep(0.4)
+        return types.ElicitResult(action="decline")
+
+    result = call(shared, "quiz.short", version=version, callbacks={"elicitation_callback": slow})
 
     assert result.is_error
     assert result.structured_content["error"] == "not_answered"
 
 
-def test_a_client_that_cancels_while_it_is_asked_ends_the_call(root: Path) -> None:
-    async def said(client: Client) -> None:
-        async def call() -> None:
-            await client.call_tool("quiz.name", {})
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(call)
-            with anyio.fail_after(20):
-                await asked.wait()
-            group.cancel_scope.cancel()
-        with anyio.fail_after(20):
-            await client.call_tool("quiz.can", {})  # the chat is free again
-
+def test_a_client_that_cancels_during_a_question_ends_the_call(shared: Path, chat_id: str) -> None:
     asked = anyio.Event()
 
     async def think(_: Any, __: Any) -> types.ElicitResult:
@@ -223,177 +191,192 @@ def test_a_client_that_cancels_while_it_is_asked_ends_the_call(root: Path) -> No
         await anyio.sleep_forever()
         raise AssertionError
 
-    talk(root, said, era="legacy", can={"elicitation_callback": think})
+    async def say(client: Client) -> None:
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "quiz.name", {})
+                await asked.wait()
+                group.cancel_scope.cancel()
+            await client.call_tool("quiz.can", {})  # the chat is not locked any more
 
-    with Project.open(root).chats.open("c1") as chat:
-        _, cancelled = chat.log(chat.head())
-        assert cancelled.record.call is not None
-        assert cancelled.record.call.error is not None
-        assert cancelled.record.call.error.code == "cancelled"
+    talk(shared, say, chat=chat_id, version="legacy", callbacks={"elicitation_callback": think})
 
-
-# What a client of the second era may send
-
-
-async def asked_once(client: Client) -> Any:
-    first = await sent(client, "quiz.name")
-    assert isinstance(first, types.InputRequiredResult)
-    assert (first.input_requests or {})["user_name"].method == "elicitation/create"
-    return first
+    call_record = commits(shared, chat_id)[1].record.call
+    assert call_record is not None
+    assert call_record.error is not None
+    assert call_record.error.code == "cancelled"
 
 
-def modern(root: Path, said: Any) -> Any:
-    return talk(root, said, can=Person(accept(name="unused")).callbacks())
+# Requests that a client of 2026-07-28 builds itself
 
 
-def test_answers_that_are_missing_or_wrong_are_asked_for_again(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        first = await asked_once(client)
-        for wrong in ({}, {"wrong_key": ANSWERS["who"]}, {"user_name": {"action": "accept"}}):
-            again = await sent(
-                client, "quiz.name", input_responses=wrong, request_state=first.request_state
-            )
-            assert [*again.input_requests] == ["user_name"]
-        given = {"user_name": ANSWERS["user_name"], "more": {"action": "cancel"}}
-        return await sent(
-            client, "quiz.name", input_responses=given, request_state=again.request_state
+class Requests:
+    """Requests of one client that does not answer by itself."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.state: Any = None
+
+    async def send(self, tool: str, responses: Any = None, args: Any = None) -> Any:
+        """Return a result, or the questions that have to be answered first; continue the last request."""
+        result: Any = await self.client.session.call_tool(
+            f"quiz.{tool}",
+            args or {},
+            allow_input_required=True,
+            input_responses=responses,
+            request_state=self.state,
         )
+        self.state = getattr(result, "request_state", None) or self.state
+        return result
 
-    assert modern(root, said).content[0].text == "Hello, Ada!"
-    assert runs(root) == 1
+
+def with_requests(root: Path, say: Any, **options: Any) -> Any:
+    async def talks(client: Client) -> Any:
+        return await say(Requests(client))
+
+    return talk(root, talks, callbacks=User({}).callbacks, **options)
 
 
-def test_only_some_of_the_answers(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        first = await sent(client, "quiz.several")
-        some = {"who": ANSWERS["who"], "say": ANSWERS["say"]}
-        rest = await sent(
-            client, "quiz.several", input_responses=some, request_state=first.request_state
-        )
-        assert [*rest.input_requests] == ["where"]
-        last = {"where": ANSWERS["where"], "who": {"action": "cancel"}}
-        return await sent(
-            client, "quiz.several", input_responses=last, request_state=rest.request_state
-        )
+def open_questions(result: Any) -> list[str]:
+    return [*result.input_requests]
 
-    assert modern(root, said).content[0].text == '["Ada", "hi", "file:///here"]'
+
+def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: str) -> None:
+    async def say(requests: Requests) -> Any:
+        for answers in (None, {}, {"wrong_key": ADA}, {"user_name": {"action": "accept"}}):
+            assert open_questions(await requests.send("name", answers)) == ["user_name"]
+        return await requests.send("name", {"user_name": ADA, "more": {"action": "cancel"}})
+
+    assert with_requests(shared, say, chat=chat_id).content[0].text == "Hello, Ada!"
+    assert runs(shared, chat_id) == 1
+
+
+def test_the_first_valid_answer_of_several_requests_counts(shared: Path) -> None:
+    async def say(requests: Requests) -> Any:
+        await requests.send("several")
+        rest = await requests.send("several", {key: RESPONSES[key] for key in ("who", "say")})
+        assert open_questions(rest) == ["where"]
+        last = {"where": RESPONSES["where"], "who": {"action": "cancel"}}
+        return await requests.send("several", last)
+
+    assert with_requests(shared, say).content[0].text == '["Ada", "hi", "file:///here"]'
 
 
 @pytest.mark.parametrize(
-    ("given", "fits"),
+    ("responses", "valid"),
     [
-        ({"user_name": ANSWERS["user_name"], "unknown": {"action": "cancel"}}, True),
-        ({"other": ANSWERS["user_name"]}, False),
+        ({"user_name": ADA, "unknown": {"action": "cancel"}}, True),
+        ({"other": ADA}, False),
         ({"user_name": {"action": "accept", "content": {"name": 5}}}, False),
         (None, False),
     ],
 )
-def test_an_answer_that_comes_with_the_call_is_taken_where_it_fits(
-    root: Path, given: Any, *, fits: bool
+def test_a_valid_answer_that_comes_with_the_call_is_used(
+    shared: Path, responses: Any, *, valid: bool
 ) -> None:
-    async def said(client: Client) -> Any:
-        return await sent(client, "quiz.name", input_responses=given)
+    async def say(requests: Requests) -> Any:
+        return await requests.send("name", responses)
 
-    result = modern(root, said)
+    result = with_requests(shared, say)
 
-    if fits:
+    if valid:
         assert result.content[0].text == "Hello, Ada!"
     else:
-        assert [*result.input_requests] == ["user_name"]
+        assert open_questions(result) == ["user_name"]
+
+
+def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_id: str) -> None:
+    async def say(requests: Requests) -> None:
+        await requests.send("name")
+        state = requests.state
+        for forged in (
+            state + "-TAMPERED",
+            state[:-2] + ("AA" if state[-2:] != "AA" else "BB"),
+            state[:10] + state[11:],
+            "v1.AAAA",
+            '{"call": "x", "inquiry": "y"}',
+            "",
+        ):
+            requests.state = forged
+            error = await refused(requests.send("name", RESPONSES))
+            assert (error.code, error.message) == (-32602, "Invalid or expired requestState")
+        requests.state = state
+        for tool, args in (("name", {"ask": "x"}), ("several", {})):
+            assert (await refused(requests.send(tool, RESPONSES, args))).code == -32602
+
+    with_requests(shared, say, chat=chat_id)
+
+    assert runs(shared, chat_id) == 1
+
+
+def test_a_state_of_another_server_process_is_refused(shared: Path) -> None:
+    async def first(requests: Requests) -> Any:
+        await requests.send("name")
+        return requests.state
+
+    state = with_requests(shared, first)
+
+    async def second(requests: Requests) -> int:
+        requests.state = state
+        return (await refused(requests.send("name", RESPONSES))).code
+
+    assert with_requests(shared, second) == -32602
+
+
+def test_an_old_state_does_not_answer_a_later_question(shared: Path) -> None:
+    async def say(requests: Requests) -> Any:
+        await requests.send("rounds")
+        old = requests.state
+        second = await requests.send("rounds", RESPONSES)
+        assert requests.state != old
+        requests.state = old
+        replayed = await requests.send("rounds", RESPONSES)
+        for one in (second, replayed):
+            assert one.input_requests["who"].params.message == "Whom does Ada know?"
+        return await requests.send("rounds", RESPONSES)
+
+    assert with_requests(shared, say).content[0].text == '["Ada", "Ada"]'
+
+
+def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) -> None:
+    async def say(requests: Requests) -> list[Any]:
+        await requests.send("name")
+        return [(await requests.send("name", RESPONSES)).content for _ in range(3)]
+
+    first, *others = with_requests(shared, say, chat=chat_id)
+
+    assert first[0].text == "Hello, Ada!"
+    assert others == [first, first]
+    assert runs(shared, chat_id) == len(commits(shared, chat_id)) == 1
+
+
+def test_an_open_question_ends_with_the_server(shared: Path, chat_id: str) -> None:
+    began = time.monotonic()
+
+    async def say(requests: Requests) -> None:
+        await requests.send("name")
+
+    with_requests(shared, say, chat=chat_id)
+
+    assert time.monotonic() - began < 15
+    record = commits(shared, chat_id)[0].record.call
+    assert record is not None
+    assert record.error is not None
+    assert record.error.code == "cancelled"
+    assert [one.answer for one in record.asked] == [None]
 
 
 @pytest.mark.parametrize(
-    "forge",
+    ("declared", "kinds"),
     [
-        lambda state: state + "-TAMPERED",
-        lambda state: state[:-2] + ("AA" if state[-2:] != "AA" else "BB"),
-        lambda state: state[:10] + state[11:],
-        lambda _: "v1.AAAA",
-        lambda _: '{"call": "x", "inquiry": "y"}',
-        lambda _: "",
+        ({}, set()),
+        ({"elicitation": {}}, {"form"}),
+        ({"elicitation": {"url": {}}}, {"url"}),
+        ({"elicitation": {"form": {}, "url": {}}}, {"form", "url"}),
+        ({"sampling": {}, "roots": {}}, {"sampling", "roots"}),
     ],
 )
-def test_a_state_that_is_not_ours_is_refused(root: Path, forge: Any) -> None:
-    async def said(client: Client) -> Any:
-        first = await asked_once(client)
-        forged = forge(first.request_state)
-        with pytest.raises(MCPError) as refused:
-            await sent(client, "quiz.name", input_responses=ANSWERS, request_state=forged)
-        return refused.value.error
+def test_a_client_is_asked_what_its_capabilities_allow(declared: Any, kinds: set[str]) -> None:
+    session = SimpleNamespace(client_capabilities=types.ClientCapabilities(**declared))
 
-    error = modern(root, said)
-
-    assert (error.code, error.message) == (-32602, "Invalid or expired requestState")
-    assert runs(root) == 1
-
-
-def test_a_state_is_good_for_its_tool_and_arguments_alone(root: Path) -> None:
-    async def said(client: Client) -> list[int]:
-        state = (await asked_once(client)).request_state
-        codes = []
-        for name, args in (("quiz.name", {"ask": "x"}), ("quiz.several", {})):
-            with pytest.raises(MCPError) as refused:
-                await sent(client, name, args, input_responses=ANSWERS, request_state=state)
-            codes.append(refused.value.error.code)
-        return codes
-
-    assert modern(root, said) == [-32602, -32602]
-
-
-def test_an_old_state_answers_no_later_question(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        first = await sent(client, "quiz.rounds")
-        given = {"input_responses": ANSWERS}
-        second = await sent(client, "quiz.rounds", **given, request_state=first.request_state)
-        assert second.input_requests["who"].params.message == "Whom does Ada know?"
-        assert second.request_state != first.request_state
-        replayed = await sent(client, "quiz.rounds", **given, request_state=first.request_state)
-        assert replayed.input_requests["who"].params.message == "Whom does Ada know?"
-        return await sent(client, "quiz.rounds", **given, request_state=replayed.request_state)
-
-    assert modern(root, said).content[0].text == '["Ada", "Ada"]'
-
-
-def test_a_replayed_answer_runs_nothing_again(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        state = (await asked_once(client)).request_state
-        return [
-            await sent(client, "quiz.name", input_responses=ANSWERS, request_state=state)
-            for _ in range(3)
-        ]
-
-    first, *others = modern(root, said)
-
-    assert first.content[0].text == "Hello, Ada!"
-    assert [one.content for one in others] == [first.content] * 2
-    assert runs(root) == 1
-    with Project.open(root).chats.open("c1") as chat:
-        assert len([*chat.log(chat.head())]) == 1
-
-
-def test_a_state_of_another_process_or_role_is_refused(root: Path) -> None:
-    async def said(client: Client) -> Any:
-        return (await asked_once(client)).request_state
-
-    state = modern(root, said)
-
-    async def again(client: Client) -> Any:
-        with pytest.raises(MCPError) as refused:
-            await sent(client, "quiz.name", input_responses=ANSWERS, request_state=state)
-        return refused.value.error.code
-
-    assert modern(root, again) == -32602
-
-
-def test_a_question_ends_with_the_server(root: Path) -> None:
-    began = time.monotonic()
-
-    modern(root, asked_once)
-
-    assert time.monotonic() - began < 15
-    with Project.open(root).chats.open("c1") as chat:
-        record = chat.manifest(chat.head() or "").record.call
-        assert record is not None
-        assert record.error is not None
-        assert record.error.code == "cancelled"
-        assert [one.answer for one in record.asked] == [None]
+    assert kinds_of(SimpleNamespace(session=session)) == kinds  # type: ignore[arg-type]

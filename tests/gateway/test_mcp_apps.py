@@ -1,160 +1,102 @@
-"""Pages of toolsets as MCP Apps: what hosts are told of them, and who has them."""
+"""Pages of toolsets as MCP Apps: what hosts learn of them, and which roles have them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
-from tests.mcp_client import add_toolset, eras, make_project, talk
+from tests.mcp_client import read, refused, resource_uris, talk, versions
 
-MANIFEST = """\
-id: pages
-name: Pages
-version: "1"
-tools:
-  - {id: chart, name: Draw <it>, entrypoint: tools.pages:shown}
-  - {id: other, entrypoint: tools.pages:shown}
-  - {id: text, entrypoint: tools.pages:shown}
-  - {id: local, entrypoint: tools.pages:shown}
-  - {id: code, entrypoint: tools.pages:shown}
-tool_overrides:
-  - {tool_id: chart, renderer: html, renderer_config: {artifact: "$toolset/artifacts/a chart.html"}}
-  - {tool_id: other, renderer: html, renderer_config: {artifact: artifacts/a chart.html, data: "$args"}}
-  - {tool_id: text, renderer: html, renderer_config: {content: "$return"}}
-  - {tool_id: local, renderer: html, renderer_config: {artifact: "$workspace/page.html"}}
-  - {tool_id: code, renderer: code, renderer_config: {content: "$return"}}
-"""
-TOOLS = '''\
-def shown(name: str = "") -> str:
-    """Show something."""
-    return "<p>something"
-'''
-PAGE = "<!doctype html><title>\u00e9</title></script><script>window.x = '</script>'"
 CHART = "ui://pages/artifacts/a%20chart.html"
 TEXT = "ui://pages"
-ROLE = """\
-  writer: {allow: ["pages.text", "demo.**"]}
-"""
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = make_project(tmp_path / "project", roles=ROLE)
-    add_toolset(made, "pages", MANIFEST, TOOLS, {"artifacts/a chart.html": PAGE.encode()})
-    return made
-
-
-async def shown_by(client: Client) -> dict[str, Any]:
-    """Return what ``_meta.ui`` of each tool is."""
+async def ui_of(client: Client) -> dict[str, Any]:
+    """Return ``_meta.ui`` of each tool."""
     return {tool.name: (tool.meta or {}).get("ui") for tool in (await client.list_tools()).tools}
 
 
-@eras
-def test_a_host_of_apps_is_told_the_page_of_each_tool_that_has_one(root: Path, era: str) -> None:
-    found = talk(root, shown_by, era=era, apps=True)
+@versions
+def test_a_host_of_apps_learns_the_page_of_each_tool_and_that_no_page_may_call_one(
+    shared: Path, version: str
+) -> None:
+    found = talk(shared, ui_of, version=version, apps=True)
 
+    charts = dict.fromkeys(["pages.chart", "pages.fails", "pages.other"], CHART)
     pages = {name: ui["resourceUri"] for name, ui in found.items() if "resourceUri" in ui}
-    assert pages == {"pages.chart": CHART, "pages.other": CHART, "pages.text": TEXT}
-
-
-@eras
-def test_no_page_may_call_a_tool(root: Path, era: str) -> None:
-    found = talk(root, shown_by, era=era, apps=True)
-
+    assert pages == charts | {"pages.text": TEXT}
     assert {"resume", "workspace.write_file", "demo.write", "pages.chart"} <= found.keys()
     assert {tuple(ui["visibility"]) for ui in found.values()} == {("model",)}
 
 
-@eras
-def test_other_hosts_are_told_nothing_of_pages(root: Path, era: str) -> None:
-    async def said(client: Client) -> tuple[dict[str, Any], list[str]]:
-        listed = (await client.list_resources()).resources
-        return await shown_by(client), [one.uri for one in listed]
-
-    found, listed = talk(root, said, era=era)
-
-    assert set(found.values()) == {None}
-    assert listed == []
+@versions
+def test_other_hosts_learn_of_no_page(shared: Path, version: str) -> None:
+    assert {*talk(shared, ui_of, version=version).values()} == {None}
+    uris = talk(shared, resource_uris, version=version)
+    assert [uri for uri in uris if uri.startswith("ui:")] == []
 
 
-def test_the_server_declares_that_it_has_apps(root: Path) -> None:
-    """To whom asks for it: before 2026-07-28 nothing that the SDK sends could say so."""
+def test_the_server_declares_the_apps_extension(shared: Path) -> None:
+    """To a client that asks for it: before 2026-07-28 the SDK sends no extensions."""
 
-    async def said(client: Client) -> Any:
+    async def say(client: Client) -> Any:
         return client.server_capabilities
 
-    assert talk(root, said, era="auto").extensions == {"io.modelcontextprotocol/ui": {}}
+    extensions = talk(shared, say, version="auto").extensions
+    assert extensions == {"io.modelcontextprotocol/ui": {}}
 
 
-@eras
-def test_a_page_is_a_resource_that_may_reach_nothing(root: Path, era: str) -> None:
-    nothing = {
-        "ui": {
-            "csp": {
-                "connectDomains": [],
-                "resourceDomains": [],
-                "frameDomains": [],
-                "baseUriDomains": [],
-            },
-            "prefersBorder": True,
-        }
-    }
+@versions
+def test_a_page_is_a_resource_that_may_load_nothing(shared: Path, version: str) -> None:
+    domains = ("connectDomains", "resourceDomains", "frameDomains", "baseUriDomains")
+    meta = {"ui": {"csp": {name: [] for name in domains}, "prefersBorder": True}}
 
-    async def said(client: Client) -> None:
+    async def say(client: Client) -> None:
         listed = {one.uri: one for one in (await client.list_resources()).resources}
-        assert [*listed] == [TEXT, CHART]
-        for uri, resource in listed.items():
-            content: Any = (await client.read_resource(uri)).contents[0]
-            for one in (resource, content):
+        assert {uri for uri in listed if uri.startswith("ui:")} == {TEXT, CHART}
+        for uri in (TEXT, CHART):
+            content = await read(client, uri)
+            for one in (listed[uri], content):
                 assert one.mime_type == "text/html;profile=mcp-app"
-                assert one.meta == nothing
+                assert one.meta == meta
             assert content.text.startswith("<!doctype html>")
             assert "connect-src" not in content.text
             assert "content=\"default-src 'none'; script-src 'unsafe-inline'; " in content.text
 
-    talk(root, said, era=era, apps=True)
+    talk(shared, say, version=version, apps=True)
 
 
-def test_a_page_holds_the_file_as_it_is_now_and_no_markup_of_it(root: Path) -> None:
-    async def said(client: Client) -> str:
-        content: Any = (await client.read_resource(CHART)).contents[0]
-        text: str = content.text
-        return text
+def test_a_page_has_the_current_file_of_the_toolset_and_none_of_its_markup(root: Path) -> None:
+    file = root / "toolsets/pages/artifacts/a chart.html"
 
-    before = talk(root, said, apps=True)
-    (root / "toolsets/pages/artifacts/a chart.html").write_text("<p>another")
+    async def say(client: Client) -> str:
+        before: str = (await read(client, CHART)).text
+        file.write_text("<p>another")
+        assert "another" in (await read(client, CHART)).text
+        file.unlink()
+        assert (await refused(client.read_resource(CHART))).code == -32602
+        return before
 
-    assert before.count("</script>") == 2
-    assert "window.x" in before
-    assert "<title>Draw &lt;it&gt;</title>" in before
-    assert "another" in talk(root, said, apps=True)
+    page = talk(root, say, apps=True)
 
-
-def test_a_page_without_its_file_or_its_tool_is_not_there(root: Path) -> None:
-    async def said(client: Client) -> list[str]:
-        told = []
-        for uri in (CHART, TEXT, "ui://pages/toolset.yaml", "ui://demo", "ui://pages/../demo"):
-            try:
-                await client.read_resource(uri)
-            except MCPError as refused:
-                told.append(refused.error.message)
-        return told
-
-    assert len(talk(root, said, apps=True)) == 3
-    assert len(talk(root, said, apps=True, role="reader")) == 5
-    (root / "toolsets/pages/artifacts/a chart.html").unlink()
-    assert len(talk(root, said, apps=True)) == 5  # validate says what is wrong with it
+    assert page.count("</script>") == 2
+    assert "window.x" in page
+    assert "<title>Draw &lt;it&gt;</title>" in page
 
 
-def test_a_role_that_has_no_tool_of_a_page_has_no_such_page(root: Path) -> None:
-    async def said(client: Client) -> list[str]:
-        listed = [one.uri for one in (await client.list_resources()).resources]
-        await client.read_resource(TEXT)
-        with pytest.raises(MCPError, match="unknown resource"):
-            await client.read_resource(CHART)
-        return listed
+def test_a_role_has_the_pages_of_the_tools_that_it_has(shared: Path) -> None:
+    no_pages = {"ui://pages/toolset.yaml", "ui://demo", "ui://pages/../demo"}
+    for role, pages in ((None, {CHART, TEXT}), ("writer", {TEXT}), ("reader", set[str]())):
 
-    assert talk(root, said, apps=True, role="writer") == [TEXT]
+        async def say(client: Client, pages: set[str] = pages) -> None:
+            uris = await resource_uris(client)
+            assert {uri for uri in uris if uri.startswith("ui:")} == pages
+            for uri in {CHART, TEXT} | no_pages - pages:
+                if uri in pages:
+                    await read(client, uri)
+                else:
+                    assert (await refused(client.read_resource(uri))).code == -32602
+
+        talk(shared, say, apps=True, role=role)

@@ -1,254 +1,35 @@
-"""What clients of either era are answered, by a server in this process."""
+"""Lists, calls and notifications of the MCP server, in both protocol versions."""
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
 from covalt_git.project import Project
+from tests.kernel_queues import open_queues
 from tests.mcp_client import (
-    ERAS,
-    MANIFEST,
+    VERSIONS,
+    Progress,
     ToolNews,
     add_toolset,
-    eras,
+    call,
+    commits,
     listening,
-    make_project,
+    recorded,
+    refused,
     talk,
     text,
+    tool_names,
+    versions,
 )
 
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_project(tmp_path_factory.mktemp("gateway") / "project")
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    return make_project(tmp_path / "project")
-
-
-async def listed(client: Client) -> dict[str, Any]:
-    return {tool.name: tool for tool in (await client.list_tools()).tools}
-
-
-def visible(root: Path, role: str | None) -> list[str]:
-    project = Project.open(root, role=role)
-    with project.index() as index:
-        index.sync_toolsets()
-        return [tool.path for tool in project.catalog.visible(index.tools()) if tool.enabled]
-
-
-@eras
-@pytest.mark.parametrize("role", [None, "reader"])
-def test_the_list_is_the_catalog(root: Path, era: str, role: str | None) -> None:
-    tools = talk(root, listed, era=era, role=role)
-
-    assert [name for name in tools if name.startswith("demo.")] == visible(root, role)
-
-
-@eras
-def test_a_tool_is_told_of_as_it_is_in_force(root: Path, era: str) -> None:
-    tool = talk(root, listed, era=era)["demo.read"]
-
-    assert tool.description == "Read a file."
-    assert tool.input_schema["required"] == ["path"]
-    assert tool.input_schema["additionalProperties"] is False
-    assert tool.annotations.read_only_hint is True
-
-
-def test_an_output_schema_of_a_list_is_told_only_since_there_can_be_one(root: Path) -> None:
-    schemas = [talk(root, listed, era=era)["demo.numbers"].output_schema for era in ERAS]
-
-    assert schemas == [{"items": {"type": "integer"}, "type": "array"}, None]
-
-
-@eras
-def test_a_call_is_a_commit_with_its_record(root: Path, era: str) -> None:
-    async def said(client: Client) -> Any:
-        return await client.call_tool("demo.write", {"path": "a.txt", "content": "hi"})
-
-    result = talk(root, said, era=era)
-
-    assert result.structured_content == {"written": "a.txt"}
-    assert "printed" in text(result)
-    assert result.is_error is False
-    (link,) = [block for block in result.content if block.type == "resource_link"]
-    with Project.open(root).chats.open(result.meta["covalt-git/chat"]) as chat:
-        assert link.uri.endswith(f"/manifests/{chat.head()}/files/a.txt")
-        assert result.meta["covalt-git/manifest"] == chat.head()
-        record = chat.manifest(chat.head() or "").record
-        assert record.id == result.meta["covalt-git/call"]
-        assert record.call is not None
-        assert (record.call.tool_id, record.call.status) == ("demo:write", "success")
-
-
-@eras
-def test_a_result_that_is_a_list_is_structured_only_since_that_can_be(root: Path, era: str) -> None:
-    async def said(client: Client) -> Any:
-        return await client.call_tool("demo.numbers", {})
-
-    result = talk(root, said, era=era)
-
-    assert text(result).startswith("[1, 2]")
-    assert result.structured_content == (None if era == "legacy" else [1, 2])
-
-
-@eras
-def test_a_tool_that_fails_is_an_error_of_the_result(root: Path, era: str) -> None:
-    async def said(client: Client) -> Any:
-        return await client.call_tool("demo.fails", {})
-
-    result = talk(root, said, era=era)
-
-    assert result.is_error is True
-    assert result.structured_content["error"] == "tool_raised"
-    assert "no such luck" in text(result)
-    assert str(root) not in text(result)
-
-
-@eras
-def test_arguments_that_are_wrong_are_told_one_by_one(root: Path, era: str) -> None:
-    async def said(client: Client) -> Any:
-        return await client.call_tool("demo.write", {"path": 1, "other": 2})
-
-    before = Project.open(root).chats.ids()
-    result = talk(root, said, era=era)
-
-    assert result.structured_content["error"] == "invalid_arguments"
-    assert len(result.structured_content["problems"]) == 3
-    assert Project.open(root).chats.ids() == before  # nothing was called
-
-
-@eras
-@pytest.mark.parametrize("style", ["dots", "underscore"])
-@pytest.mark.parametrize(
-    ("role", "name"),
-    [(None, "off"), (None, "nothing"), ("reader", "write"), ("reader", "nothing")],
-)
-def test_a_hidden_or_disabled_tool_is_one_that_is_not_there(
-    root: Path, era: str, style: str, role: str | None, name: str
-) -> None:
-    called = {"dots": f"demo.{name}", "underscore": f"demo_{name}"}[style]
-
-    async def said(client: Client) -> str:
-        with pytest.raises(MCPError) as refused:
-            await client.call_tool(called, {"path": "a", "content": "b"})
-        return (
-            f"{refused.value.error.code} {refused.value.error.message} {refused.value.error.data}"
-        )
-
-    answer = talk(root, said, era=era, role=role, style=style)
-
-    assert answer == f"-32602 unknown tool {called!r} None"
-
-
-@eras
-def test_progress_is_told_before_the_result(root: Path, era: str) -> None:
-    told: list[Any] = []
-
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
-
-    async def said(client: Client) -> list[Any]:
-        await client.call_tool("demo.steps", {}, progress_callback=hear)
-        return [*told]
-
-    assert talk(root, said, era=era) == [(1, 2, "first"), (2, 2, "last")]
-
-
-@eras
-def test_a_call_that_is_cancelled_has_ended_with_what_it_wrote(own: Path, era: str) -> None:
-    async def said(client: Client) -> None:
-        begun = anyio.Event()
-
-        async def hear(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
-            begun.set()
-
-        async with anyio.create_task_group() as group:
-
-            async def call() -> None:
-                await client.call_tool("demo.slow", {}, progress_callback=hear)
-
-            group.start_soon(call)
-            with anyio.fail_after(20):
-                await begun.wait()
-            group.cancel_scope.cancel()
-        await client.call_tool("demo.steps", {})  # the chat is free again
-
-    talk(own, said, era=era)
-
-    with Project.open(own).chats.open("c1") as chat:
-        done, cancelled = chat.log(chat.head())
-        assert cancelled.record.call is not None
-        assert cancelled.record.call.error is not None
-        assert cancelled.record.call.error.code == "cancelled"
-        assert "begun.txt" in chat.files(done.id)
-
-
-def test_a_client_works_in_one_chat_that_says_who_it_is(own: Path) -> None:
-    async def said(client: Client) -> list[str]:
-        found = [
-            await client.call_tool("demo.write", {"path": str(number), "content": ""})
-            for number in range(2)
-        ]
-        assert [("new chat" in text(result)) for result in found] == [True, False]
-        return [result.meta["covalt-git/chat"] for result in found if result.meta]
-
-    assert talk(own, said) == ["c1", "c1"]
-    assert talk(own, said) == ["c2", "c2"]
-    with Project.open(own).chats.open("c1") as chat:
-        assert chat.card().title == "mcp"
-
-
-def test_first_calls_at_once_make_one_chat(own: Path) -> None:
-    async def said(client: Client) -> None:
-        async with anyio.create_task_group() as group:
-            for number in range(6):
-                args = {"path": str(number), "content": ""}
-                group.start_soon(client.call_tool, "demo.write", args)
-
-    talk(own, said)
-
-    assert Project.open(own).chats.ids() == ["c1"]
-    with Project.open(own).chats.open("c1") as chat:
-        assert len([*chat.log(chat.head())]) == 6
-
-
-def test_a_client_of_one_chat_cannot_name_another(own: Path) -> None:
-    for name in ("mine", "other"):
-        Project.open(own).chats.new(name)
-
-    async def said(client: Client) -> Any:
-        meta: Any = {"covalt-git/chat": "other"}
-        return await client.call_tool("demo.steps", {}, meta=meta)
-
-    result = talk(own, said, chat="mine")
-
-    assert result.structured_content["error"] == "other_chat"
-
-
-@eras
-def test_a_client_is_told_when_tools_change(own: Path, era: str) -> None:
-    news = ToolNews()
-
-    async def said(client: Client) -> list[str]:
-        async with listening(client, era):
-            await client.list_tools()
-            add_toolset(own, "more", MORE, "def wave() -> str:\n    return 'o/'\n")
-            await news.wait()
-        return [tool.name for tool in (await client.list_tools()).tools]
-
-    assert "more.wave" in talk(own, said, era=era, hears=news.hear)
-
-
-MORE = """\
+WRITE = {"path": "a.txt", "content": "hi"}
+WAVE = """\
 id: more
 name: More
 version: "1"
@@ -256,14 +37,216 @@ tools: [{id: wave, entrypoint: tools.more:wave}]
 """
 
 
-def test_a_toolset_with_errors_says_so_and_runs_nothing(own: Path) -> None:
-    (own / "toolsets" / "demo" / "toolset.yaml").write_text(MANIFEST + "colour: red\n")
+async def listed(client: Client) -> dict[str, Any]:
+    return {tool.name: tool for tool in (await client.list_tools()).tools}
 
-    async def said(client: Client) -> Any:
-        return await client.call_tool("demo.steps", {})
 
-    result = talk(own, said)
+@versions
+@pytest.mark.parametrize("role", [None, "reader"])
+def test_the_list_is_the_catalog_of_the_role(shared: Path, version: str, role: str | None) -> None:
+    project = Project.open(shared, role=role)
+    with project.index() as index:
+        index.sync_toolsets()
+        visible = [one.path for one in project.catalog.visible(index.tools()) if one.enabled]
+
+    names = talk(shared, tool_names, version=version, role=role)
+
+    assert [name for name in names if not name.startswith(("workspace.", "resume"))] == visible
+
+
+@versions
+def test_a_tool_is_described_by_its_effective_definition(shared: Path, version: str) -> None:
+    tools = talk(shared, listed, version=version)
+
+    assert tools["demo.read"].description == "Read a file."
+    assert tools["demo.read"].input_schema["required"] == ["path"]
+    assert tools["demo.read"].input_schema["additionalProperties"] is False
+    assert tools["demo.read"].annotations.read_only_hint is True
+    integers = {"items": {"type": "integer"}, "type": "array"}
+    assert tools["demo.numbers"].output_schema == (None if version == "legacy" else integers)
+
+
+@versions
+def test_a_call_is_a_commit_with_its_record(shared: Path, version: str) -> None:
+    result = call(shared, "demo.write", WRITE, version=version)
+
+    assert result.structured_content == {"written": "a.txt"}
+    assert "printed" in text(result)
+    assert result.is_error is False
+    (commit,) = commits(shared, result.meta["covalt-git/chat"])
+    assert result.meta["covalt-git/manifest"] == commit.id
+    assert result.meta["covalt-git/call"] == commit.record.id
+    (link,) = [block for block in result.content if block.type == "resource_link"]
+    assert link.uri.endswith(f"/manifests/{commit.id}/files/a.txt")
+    record = recorded(shared, result)
+    assert (record.tool_id, record.status) == ("demo:write", "success")
+
+
+@versions
+def test_a_result_that_is_no_object_is_structured_since_2026_07_28(
+    shared: Path, version: str
+) -> None:
+    result = call(shared, "demo.numbers", version=version)
+
+    assert text(result).startswith("[1, 2]")
+    assert result.structured_content == (None if version == "legacy" else [1, 2])
+
+
+@versions
+def test_a_tool_that_raises_returns_its_error_without_paths(shared: Path, version: str) -> None:
+    result = call(shared, "demo.fails", version=version)
+
+    assert result.is_error is True
+    assert result.structured_content["error"] == "tool_raised"
+    assert "no such luck" in text(result)
+    assert str(shared) not in text(result)
+
+
+@versions
+def test_invalid_arguments_are_all_reported_and_make_no_chat(shared: Path, version: str) -> None:
+    before = Project.open(shared).chats.ids()
+
+    result = call(shared, "demo.write", {"path": 1, "other": 2}, version=version)
+
+    assert result.structured_content["error"] == "invalid_arguments"
+    assert len(result.structured_content["problems"]) == 3
+    assert Project.open(shared).chats.ids() == before
+
+
+@versions
+@pytest.mark.parametrize("style", ["dots", "underscore"])
+@pytest.mark.parametrize("role", [None, "reader"])
+def test_hidden_disabled_and_missing_tools_get_one_answer(
+    shared: Path, version: str, style: str, role: str | None
+) -> None:
+    hidden = {None: ["off", "missing"], "reader": ["write", "off", "missing"]}[role]
+
+    async def say(client: Client) -> None:
+        for tool in hidden:
+            name = f"demo.{tool}" if style == "dots" else f"demo_{tool}"
+            error = await refused(client.call_tool(name, WRITE))
+            assert (error.code, error.data) == (-32602, None)
+            assert error.message == f"unknown tool {name!r}"
+
+    talk(shared, say, version=version, role=role, style=style)
+
+
+@versions
+def test_progress_arrives_before_the_result(shared: Path, version: str) -> None:
+    progress = Progress()
+
+    async def say(client: Client) -> list[Any]:
+        await client.call_tool("demo.steps", {}, progress_callback=progress)
+        return [*progress.reports]
+
+    assert talk(shared, say, version=version) == [(1, 2, "first"), (2, 2, "last")]
+
+
+@versions
+def test_a_cancelled_call_keeps_what_it_wrote(shared: Path, chat_id: str, version: str) -> None:
+    async def say(client: Client) -> None:
+        progress = Progress()
+        async with anyio.create_task_group() as group:
+            call_tool = partial(client.call_tool, progress_callback=progress)
+            group.start_soon(call_tool, "demo.slow", {})
+            with anyio.fail_after(20):
+                await progress.began.wait()
+            group.cancel_scope.cancel()
+        await client.call_tool("demo.steps", {})  # the chat is not locked any more
+
+    talk(shared, say, version=version, chat=chat_id)
+
+    steps, cancelled = commits(shared, chat_id)
+    assert cancelled.record.call is not None
+    assert cancelled.record.call.error is not None
+    assert cancelled.record.call.error.code == "cancelled"
+    with Project.open(shared).chats.open(chat_id) as chat:
+        assert "begun.txt" in chat.files(steps.id)
+
+
+def test_each_client_has_one_chat_that_is_titled_with_its_name(root: Path) -> None:
+    async def say(client: Client) -> list[str]:
+        results = [await client.call_tool("demo.write", WRITE) for _ in range(2)]
+        assert ["new chat" in text(result) for result in results] == [True, False]
+        return [result.meta["covalt-git/chat"] for result in results if result.meta]
+
+    assert talk(root, say) == ["c1", "c1"]
+    assert talk(root, say) == ["c2", "c2"]
+    with Project.open(root).chats.open("c1") as chat:
+        assert chat.card().title == "mcp"
+
+
+def test_concurrent_first_calls_make_one_chat(root: Path) -> None:
+    async def say(client: Client) -> None:
+        async with anyio.create_task_group() as group:
+            for number in range(6):
+                group.start_soon(client.call_tool, "demo.write", {**WRITE, "path": str(number)})
+
+    talk(root, say)
+
+    assert Project.open(root).chats.ids() == ["c1"]
+    assert len(commits(root)) == 6
+
+
+def test_a_client_of_one_chat_cannot_name_another(shared: Path, chat_id: str) -> None:
+    async def say(client: Client) -> Any:
+        meta: Any = {"covalt-git/chat": "other"}
+        return await client.call_tool("demo.steps", {}, meta=meta)
+
+    result = talk(shared, say, chat=chat_id)
+
+    assert result.structured_content["error"] == "other_chat"
+    assert commits(shared, chat_id) == []
+
+
+@versions
+def test_a_client_is_notified_when_tools_change(root: Path, version: str) -> None:
+    news = ToolNews()
+
+    async def say(client: Client) -> list[str]:
+        async with listening(client, version):
+            await client.list_tools()
+            add_toolset(root, "more", WAVE, "def wave() -> str:\n    return 'o/'\n")
+            await news.wait()
+        return await tool_names(client)
+
+    assert "more.wave" in talk(root, say, version=version, message_handler=news.handle)
+
+
+def test_a_tool_of_a_broken_toolset_reports_the_problem_and_does_not_run(root: Path) -> None:
+    manifest = root / "toolsets" / "demo" / "toolset.yaml"
+    manifest.write_text(manifest.read_text() + "colour: red\n")
+
+    result = call(root, "demo.steps")
 
     assert result.structured_content["error"] == "broken_toolset"
-    assert re.search(r"toolset.yaml:13:\d+: ", text(result))
-    assert Project.open(own).chats.ids() == []
+    assert "toolset.yaml:13:1: " in text(result)
+    assert Project.open(root).chats.ids() == []
+
+
+def test_an_internal_error_is_logged_and_not_sent_to_the_client(
+    shared: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise LookupError("a secret")
+
+    monkeypatch.setattr(Project, "engine", broken)
+    for version in VERSIONS:
+        result = call(shared, "demo.steps", version=version)
+        assert result.structured_content["error"] == "internal_error"
+        assert "a secret" not in text(result)
+    assert "a secret" in caplog.text
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux's /proc")
+def test_a_server_that_stops_while_it_starts_closes_its_queue_of_file_events(root: Path) -> None:
+    before = open_queues()
+
+    async def say(_: Client) -> None:
+        with anyio.fail_after(20):
+            while open_queues() == before:  # noqa: ASYNC110 - only the kernel knows
+                await anyio.sleep(0.001)
+
+    talk(root, say)
+
+    assert open_queues() == before

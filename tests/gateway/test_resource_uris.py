@@ -1,33 +1,33 @@
-"""The addresses of workspace files."""
+"""URIs of workspace files, commits and pages."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.gateway import resource_uris
 from covalt_git.gateway.resource_uris import Address
+from tests.examples import examples
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+PATHS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=10)
 
 
+@settings(max_examples=examples(50))
 @given(PATHS)
-def test_the_address_of_a_file_names_that_file(path: str) -> None:
+def test_the_uri_of_a_file_is_parsed_to_that_file(path: str) -> None:
     assert resource_uris.parse(resource_uris.file("c1", path)) == Address("c1", None, path)
-    then = resource_uris.file("c1", path, manifest_id=COMMIT)
-    assert resource_uris.parse(then) == Address("c1", COMMIT, path)
-    assert then.isascii()
+    uri = resource_uris.file("c1", path, manifest_id=COMMIT)
+    assert resource_uris.parse(uri) == Address("c1", COMMIT, path)
+    assert uri.isascii()
 
 
-def test_the_address_of_a_manifest_names_that_manifest() -> None:
-    assert resource_uris.parse(resource_uris.manifest("c1", COMMIT)) == Address("c1", COMMIT, None)
+def test_the_uris_of_a_commit_and_of_its_page_are_parsed_to_them() -> None:
+    commit, page = resource_uris.manifest("c1", COMMIT), resource_uris.artifact("c1", COMMIT)
 
-
-def test_the_address_of_a_calls_page_names_that_page() -> None:
-    uri = resource_uris.artifact("c1", COMMIT)
-    assert resource_uris.parse(uri) == Address("c1", COMMIT, None, is_artifact=True)
+    assert resource_uris.parse(commit) == Address("c1", COMMIT, None)
+    assert resource_uris.parse(page) == Address("c1", COMMIT, None, is_artifact=True)
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_the_address_of_a_calls_page_names_that_page() -> None:
         f"covalt-git://chats/c1/manifests/{COMMIT}/artifact/x",
     ],
 )
-def test_other_addresses_are_none_of_ours(uri: str) -> None:
+def test_other_uris_are_not_parsed(uri: str) -> None:
     assert resource_uris.parse(uri) is None

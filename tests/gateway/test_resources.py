@@ -1,4 +1,4 @@
-"""Workspace files and manifests as resources."""
+"""Workspace files and commits as resources."""
 
 from __future__ import annotations
 
@@ -9,133 +9,134 @@ from typing import Any
 
 import anyio
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
 from covalt_git.project import Project
-from tests.mcp_client import eras, make_project, talk
+from tests.mcp_client import read, refused, resource_uris, talk, versions
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    made = make_project(tmp_path / "project")
-    project = Project.open(made)
+@pytest.fixture(scope="module")
+def chats(shared: Path) -> dict[str, str]:
+    """The heads of the chats ``mine`` and ``other``, which have the same files."""
+    project, heads = Project.open(shared), {}
     for name in ("mine", "other"):
-        with project.chats.new(name) as chat, project.writing(chat) as writer:
-            writer.edit_file("notes/to day.md", b"# words\n", before=None)
-            writer.edit_file("a.bin", b"\0\1", before=None)
-    return made
+        with project.chats.new(name) as chat:
+            with project.writing(chat) as writer:
+                writer.edit_file("notes/to day.md", b"# words\n", before=None)
+                writer.edit_file("a.bin", b"\0\1", before=None)
+            heads[name] = chat.head() or ""
+    return heads
 
 
-async def listed(client: Client) -> dict[str, Any]:
-    return {one.uri: one for one in (await client.list_resources()).resources}
+async def chat_uris(client: Client) -> list[str]:
+    return [uri for uri in await resource_uris(client) if uri.startswith("covalt-git:")]
 
 
-def head(root: Path, name: str = "mine") -> str:
-    with Project.open(root).chats.open(name) as chat:
-        return chat.head() or ""
-
-
-@eras
-def test_the_files_and_the_branches_are_listed_and_can_be_read(root: Path, era: str) -> None:
-    async def said(client: Client) -> None:
-        found = await listed(client)
-        assert [*found] == [
+@versions
+def test_the_files_and_branches_of_a_chat_are_listed_and_read(
+    shared: Path, chats: dict[str, str], version: str
+) -> None:
+    async def say(client: Client) -> None:
+        uris = await chat_uris(client)
+        assert uris == [
             "covalt-git://chats/mine/files/a.bin",
             "covalt-git://chats/mine/files/notes/to%20day.md",
-            f"covalt-git://chats/mine/manifests/{head(root)}",
+            f"covalt-git://chats/mine/manifests/{chats['mine']}",
         ]
-        contents: list[Any] = [(await client.read_resource(uri)).contents[0] for uri in found]
-        blob, text, manifest = contents
+        blob, text, manifest = [await read(client, uri) for uri in uris]
         assert base64.b64decode(blob.blob) == b"\0\1"
         assert (text.text, text.mime_type) == ("# words\n", "text/markdown")
         assert json.loads(manifest.text)["title"] == "edit: a.bin"
 
-    talk(root, said, era=era, chat="mine")
+    talk(shared, say, version=version, chat="mine")
 
 
-@eras
-def test_the_links_of_a_result_can_be_read_as_they_were_then(root: Path, era: str) -> None:
-    async def said(client: Client) -> str:
+@versions
+def test_the_links_of_a_result_keep_their_content(shared: Path, version: str) -> None:
+    async def say(client: Client) -> str:
         first = await client.call_tool("demo.write", {"path": "a.txt", "content": "one"})
         await client.call_tool("demo.write", {"path": "a.txt", "content": "two"})
         (link,) = [one for one in first.content if one.type == "resource_link"]
-        found: Any = (await client.read_resource(link.uri)).contents[0]
-        text: str = found.text
+        text: str = (await read(client, link.uri)).text
         return text
 
-    assert talk(root, said, era=era) == "one"
+    assert talk(shared, say, version=version) == "one"
 
 
-def test_a_client_is_told_of_files_that_change(root: Path) -> None:
-    uri = "covalt-git://chats/mine/files/a.txt"
+def test_a_client_is_notified_of_files_that_change_and_not_of_files_that_are_shown(
+    shared: Path, chat_id: str
+) -> None:
+    uri = f"covalt-git://chats/{chat_id}/files/a.txt"
 
-    async def said(client: Client) -> list[str]:
-        told = []
+    async def say(client: Client) -> list[str]:
+        await client.call_tool("pages.file", {"path": "a.txt", "content": "one"})
+        events: list[str] = []
         async with client.listen(
             resources_list_changed=True, resource_subscriptions=[uri]
-        ) as heard:
-            await client.call_tool("demo.write", {"path": "a.txt", "content": "one"})
+        ) as received:
+            await client.call_tool("pages.file", {"path": "a.txt"})
+            await client.call_tool("demo.write", {"path": "a.txt", "content": "two"})
             with anyio.fail_after(20):
-                async for event in heard:
-                    told.append(str(event))
-                    if len(told) == 2:
+                async for event in received:
+                    events.append(str(event))
+                    if "ResourcesListChanged" in events[-1]:
                         break
-        return told
+        return events
 
-    updated, listed_anew = talk(root, said, chat="mine")
+    updated, list_changed = talk(shared, say, chat=chat_id)
 
     assert uri in updated
-    assert "ResourcesListChanged" in listed_anew
+    assert "ResourcesListChanged" in list_changed
 
 
-@eras
-def test_what_is_not_the_clients_own_is_not_there(root: Path, era: str) -> None:
-    uris = [
-        "covalt-git://chats/other/files/a.bin",
-        "covalt-git://chats/nowhere/files/a.bin",
-        f"covalt-git://chats/mine/manifests/{head(root, 'other')}",
-        "covalt-git://chats/mine/files/../../covalt.yaml",
-        "covalt-git://chats/mine/files/nothing",
-        "file:///etc/passwd",
-    ]
+@versions
+def test_what_is_not_in_the_chat_of_the_client_is_unknown(
+    shared: Path, chats: dict[str, str], version: str
+) -> None:
+    async def say(client: Client) -> None:
+        for uri in [
+            "covalt-git://chats/other/files/a.bin",
+            "covalt-git://chats/nowhere/files/a.bin",
+            f"covalt-git://chats/mine/manifests/{chats['other']}",
+            "covalt-git://chats/mine/files/../../covalt.yaml",
+            "covalt-git://chats/mine/files/nothing",
+            "file:///etc/passwd",
+        ]:
+            error = await refused(client.read_resource(uri))
+            assert (error.code, error.message) == (-32602, f"unknown resource {uri!r}")
 
-    async def said(client: Client) -> set[str]:
-        answers = set()
-        for uri in uris:
-            with pytest.raises(MCPError) as refused:
-                await client.read_resource(uri)
-            error = refused.value.error
-            answers.add(f"{error.code} {error.message}".replace(uri, "..."))
-        return answers
-
-    assert talk(root, said, era=era, chat="mine") == {"-32602 unknown resource '...'"}
+    talk(shared, say, version=version, chat="mine")
 
 
-def test_a_client_without_a_chat_has_none_and_gets_none_by_looking(root: Path) -> None:
-    async def said(client: Client) -> int:
-        with pytest.raises(MCPError):
-            await client.read_resource("covalt-git://chats/mine/files/a.bin")
-        return len(await listed(client))
+@pytest.mark.usefixtures("chats")
+def test_reading_makes_no_chat_for_a_client_without_one(shared: Path) -> None:
+    async def say(client: Client) -> list[str]:
+        await refused(client.read_resource("covalt-git://chats/mine/files/a.bin"))
+        return await chat_uris(client)
 
-    assert talk(root, said) == 0
-    assert Project.open(root).chats.ids() == ["mine", "other"]
+    before = Project.open(shared).chats.ids()
+
+    assert talk(shared, say) == []
+    assert Project.open(shared).chats.ids() == before
 
 
-def test_a_role_has_the_resources_whose_tools_it_has(root: Path) -> None:
-    async def said(client: Client) -> None:
-        assert len(await listed(client)) == 2
+def test_a_role_has_the_resources_of_the_built_in_tools_that_it_may_use(
+    shared: Path, chats: dict[str, str]
+) -> None:
+    async def say(client: Client) -> None:
+        assert len(await chat_uris(client)) == 2
         await client.read_resource("covalt-git://chats/mine/files/a.bin")
-        with pytest.raises(MCPError, match="unknown resource"):
-            await client.read_resource(f"covalt-git://chats/mine/manifests/{head(root)}")
+        manifest = f"covalt-git://chats/mine/manifests/{chats['mine']}"
+        assert (await refused(client.read_resource(manifest))).code == -32602
 
-    talk(root, said, chat="mine", role="reader")
+    talk(shared, say, chat="mine", role="reader")
 
 
-@eras
-def test_templates_tell_how_addresses_are_made(root: Path, era: str) -> None:
-    async def said(client: Client) -> list[str]:
-        return [
-            one.uri_template for one in (await client.list_resource_templates()).resource_templates
-        ]
+@versions
+def test_templates_have_the_chat_of_the_client(shared: Path, chat_id: str, version: str) -> None:
+    async def say(client: Client) -> Any:
+        return (await client.list_resource_templates()).resource_templates[0].uri_template
 
-    assert talk(root, said, era=era, chat="mine")[0] == "covalt-git://chats/mine/files/{+path}"
+    template = talk(shared, say, version=version, chat=chat_id)
+
+    assert template == f"covalt-git://chats/{chat_id}/files/{{+path}}"

@@ -16,8 +16,7 @@ import pytest
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import MIN_BYTES_PER_S
 from tests.mcp_client import make_project
-from tests.serving.http_clients import TOKEN, served
-from tests.serving.serving_app import PATIENCE_S, Running, running
+from tests.uvicorn_server import PATIENCE_S, TOKEN, Running, running, served
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse
@@ -209,7 +208,8 @@ def test_event_stream_that_has_nothing_to_say_goes_on() -> None:
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     root: Path = make_project(tmp_path_factory.mktemp("slow") / "project")
     Project.open(root).chats.new("c1")
-    yield from served(root, timeout_s=TIMEOUT_S)
+    with served(root, timeout_s=TIMEOUT_S) as port:
+        yield port
 
 
 @pytest.mark.parametrize(

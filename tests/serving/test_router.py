@@ -13,7 +13,7 @@ from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
-from tests.serving.serving_app import running
+from tests.uvicorn_server import running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

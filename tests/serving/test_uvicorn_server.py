@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.errors import ClientGoneError
-from tests.serving.serving_app import PATIENCE_S, Running, running
+from tests.uvicorn_server import PATIENCE_S, Running, running
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse

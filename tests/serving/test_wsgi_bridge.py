@@ -18,7 +18,7 @@ import pytest
 
 from covalt_git.errors import ClientGoneError
 from covalt_git.serving.wsgi_bridge import BUFFERED
-from tests.serving.serving_app import PATIENCE_S, Running, running
+from tests.uvicorn_server import PATIENCE_S, Running, running
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.toolsets.new_project import create_project
-from tests.serving import http_clients
+from tests import uvicorn_server
 from tests.stress.stores import scratch
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def served(root: Path) -> Iterator[str]:
         shutil.rmtree(folder)
     for name in ("json", "test"):
         shutil.copytree(FIXTURES / name, root / "toolsets" / name)
-    with contextmanager(http_clients.served)(root, seen_by=with_token) as port:
+    with uvicorn_server.served(root, wrap=with_token) as port:
         yield f"http://127.0.0.1:{port}/mcp"
 
 
@@ -143,7 +143,7 @@ def with_token(app: ASGIApp) -> ASGIApp:
 
     async def carrying(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            token = (b"authorization", f"Bearer {http_clients.TOKEN}".encode())
+            token = (b"authorization", f"Bearer {uvicorn_server.TOKEN}".encode())
             headers = [*scope["headers"], token]
             scope = {**scope, "headers": headers, "query_string": b"names=underscore"}
         await app(scope, receive, send)

@@ -33,7 +33,7 @@ from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import grant_process, grant_server
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from tests.mcp_client import ERAS, REPOSITORY, command
+from tests.mcp_client import REPOSITORY, VERSIONS, command
 from tests.stress.stores import check_sound, scratch
 from tests.taking_servers import take
 
@@ -215,7 +215,7 @@ class _Place:
 
     def caller(self, number: int, chance: random.Random, count: int) -> Caller:
         """Return a client: every other one over HTTP, and half of each in either era."""
-        chat_id, era = f"c{number}", ERAS[number // 2 % 2]
+        chat_id, era = f"c{number}", VERSIONS[number // 2 % 2]
         how = self._over_http if number % 2 else self._over_stdio
         own = random.Random(chance.random())
         return Caller(chat_id, era, partial(how, chat_id, era), own, count)

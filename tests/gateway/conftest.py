@@ -1,0 +1,40 @@
+"""Projects with the toolsets of ``fixtures/mcp_toolsets``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from covalt_git.project import Project
+from tests.mcp_client import make_project
+
+ROLES = """\
+  guest: {allow: [guide.*], deny: [guide.off, guide.dot]}
+  writer: {allow: ["pages.text", "demo.**"]}
+"""
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template") / "project"
+    return make_project(folder, "guide", "pages", "quiz", "show", roles=ROLES)
+
+
+@pytest.fixture(scope="session")
+def shared(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose clients each work in a new chat; nothing else of it is to be changed."""
+    return Path(shutil.copytree(template, tmp_path_factory.mktemp("shared") / "project"))
+
+
+@pytest.fixture
+def root(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project"))
+
+
+@pytest.fixture
+def chat_id(shared: Path) -> str:
+    """A new chat of the shared project."""
+    with Project.open(shared).chats.new() as chat:
+        return chat.id

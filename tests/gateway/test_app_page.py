@@ -1,0 +1,337 @@
+"""Pages of toolsets in a host of MCP Apps, in a browser.
+
+The host, ``app_host.html``, is a page of another server that speaks the protocol of SEP-1865. It shows the
+``ui://`` resource in a sandboxed frame, with the content security policy that the specification derives from
+``_meta.ui.csp``; a careless host has no policy.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mcp import Client
+from playwright.sync_api import Browser, FrameLocator, Page
+
+from covalt_git.render.inject_data import inject
+from covalt_git.toolsets.new_project import create_project
+from tests.browser import DRAWN
+from tests.mcp_client import TOOLSETS, read, talk
+from tests.server.outside import Outside
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+HOST = Path(__file__).with_name("app_host.html").read_bytes()
+ATTEMPTS = yaml.safe_load(Path(__file__).with_name("app_attempts.yaml").read_text())
+
+
+def policy(csp: dict[str, list[str]]) -> str:
+    """Return the content security policy of the specification, section "Content Security Policy"."""
+
+    def of(name: str, otherwise: str = "") -> str:
+        return " ".join(csp[name]) or otherwise
+
+    resources = of("resourceDomains")
+    return (
+        f"default-src 'none'; script-src 'self' 'unsafe-inline' {resources}; "
+        f"style-src 'self' 'unsafe-inline' {resources}; "
+        f"connect-src 'self' {of('connectDomains')}; "
+        f"img-src 'self' data: {resources}; font-src 'self' {resources}; "
+        f"media-src 'self' data: {resources}; frame-src {of('frameDomains', chr(39) + 'none' + chr(39))}; "
+        f"object-src 'none'; base-uri {of('baseUriDomains', chr(39) + 'none' + chr(39))};"
+    )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A host that shows the page of a call: its page, the frame that it loaded, and the server of both."""
+
+    host: Page
+    view: FrameLocator
+    server: Outside
+
+    @property
+    def page(self) -> FrameLocator:
+        """The page of the toolset, which is in a frame of the view."""
+        return self.view.frame_locator("iframe")
+
+    def received(self, method: str) -> list[Any]:
+        found: list[Any] = self.host.evaluate(
+            "name => received.filter((one) => one.method === name)", method
+        )
+        return found
+
+    def notify(self, method: str, **params: Any) -> None:
+        message = {"method": f"ui/notifications/{method}", "params": params}
+        self.host.evaluate("message => send(message)", message)
+
+
+@pytest.fixture(scope="module")
+def project_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("apps") / "project"
+    create_project(root)
+    shutil.copytree(TOOLSETS / "probe", root / "toolsets" / "probe")
+    return root
+
+
+def called(root: Path, *calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what a host of Apps has after calls: the last result, its arguments and its page."""
+
+    async def say(client: Client) -> dict[str, Any]:
+        pages = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
+        for name, args in calls:
+            result = await client.call_tool(name, args)
+        page = await read(client, pages[name]["ui"]["resourceUri"])
+        return {
+            "args": args,
+            "html": page.text,
+            "csp": page.meta["ui"]["csp"],
+            "result": result.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+
+    # In another thread, because the driver of the browser has this thread's event loop.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(talk, root, say, apps=True).result()
+
+
+@contextmanager
+def shown(
+    chromium: Browser,
+    call: dict[str, Any],
+    *,
+    context: dict[str, Any] | None = None,
+    careless: bool = False,
+    messages: list[dict[str, Any]] | None = None,
+    width: int = 1280,
+) -> Iterator[Shown]:
+    """Open a host that shows a call."""
+    if messages is None:
+        messages = [
+            {"method": "ui/notifications/tool-input", "params": {"arguments": call["args"]}},
+            {"method": "ui/notifications/tool-result", "params": call["result"]},
+        ]
+    data = {"context": context or {}, "messages": messages}
+    data |= {"html": call["html"]} if careless else {"view": "/view"}
+    headers = HTML | {"Content-Security-Policy": policy(call["csp"])}
+    viewport: Any = {"width": width, "height": 2000}
+    with (
+        Outside() as server,
+        chromium.new_context(viewport=viewport, color_scheme="null") as profile,
+    ):
+        server.pages["/view"] = (headers, call["html"].encode())
+        server.pages["/"] = (HTML, inject(HOST, data))
+        host = profile.new_page()
+        host.goto(server.url)
+        yield Shown(host, host.frame_locator("#view"), server)
+
+
+@pytest.fixture(scope="module")
+def chart(project_root: Path) -> dict[str, Any]:
+    """The chart of the sample table."""
+    load = ("data-lab.load_sample", {"output": "weather.csv"})
+    return called(project_root, load, ("data-lab.summarize", {"path": "weather.csv"}))
+
+
+@pytest.fixture(scope="module")
+def echo(project_root: Path) -> dict[str, Any]:
+    return called(project_root, ("probe.echo", {"of": 1}))
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (375, "dark")])
+def test_a_host_shows_the_chart_of_data_lab_in_its_theme_and_at_its_full_size(
+    chromium: Browser, chart: dict[str, Any], width: int, theme: str
+) -> None:
+    with shown(chromium, chart, context={"theme": theme}, width=width) as app:
+        printed: list[str] = []
+        app.host.on("console", lambda message: printed.append(message.text))
+        app.page.locator("svg text").first.wait_for()
+        app.host.wait_for_function("() => document.getElementById('view').clientHeight > 1000")
+        app.host.evaluate(DRAWN)
+
+        root = app.page.locator("html")
+        assert app.page.locator("h1").inner_text() == "weather.csv"
+        color = root.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        assert color == ("rgb(17, 22, 29)" if theme == "dark" else "rgb(246, 247, 249)")
+        overflow = "one => [one.scrollHeight - innerHeight, one.scrollWidth - innerWidth]"
+        assert root.evaluate(overflow) == [0, 0]
+        assert printed == []
+        assert {one.path for one in app.server.requests} <= {"/", "/view", "/favicon.ico"}
+
+
+@pytest.mark.parametrize("careless", [False, True])
+def test_a_page_gets_its_data_whatever_is_in_it(
+    chromium: Browser, project_root: Path, *, careless: bool
+) -> None:
+    scripts = ("</script><script>window.injected = 1</script>", "<!--<script>")
+    objects = {"__proto__": {"admin": True}, "constructor": 1, "é": [None, True, 1.5]}
+    data = [*scripts, "$&$'", "\u2028", "\x00", objects]
+    call = called(project_root, ("probe.echo", {"of": data}))
+    with shown(chromium, call, careless=careless) as app:
+        printed = app.page.locator("#data")
+        printed.wait_for()
+
+        assert json.loads(printed.inner_text()) == {"of": data, "all": data}
+        assert printed.evaluate("() => window.injected") is None
+        assert app.page.locator("script").count() == 2
+
+
+def test_a_page_follows_the_theme_and_the_variables_of_the_host(
+    chromium: Browser, echo: dict[str, Any]
+) -> None:
+    dark = "() => matchMedia('(prefers-color-scheme: dark)').matches"
+    variables = {"--color-text-primary": "red", "color": "red"}
+    context = {"theme": "dark", "styles": {"variables": variables}}
+    with shown(chromium, echo, context=context) as app:
+        app.page.locator("#data").wait_for()
+        root = app.page.locator("html")
+        values = (
+            "one => ['--color-text-primary', 'color'].map((n) => one.style.getPropertyValue(n))"
+        )
+
+        assert root.evaluate("() => document.title") == "CSS1Compat dark"
+        assert root.evaluate(values) == ["red", ""]
+        assert root.evaluate(dark) is True
+        app.notify("host-context-changed", theme="light")
+        app.page.locator("html[data-theme=light]").wait_for()
+        assert root.evaluate(dark) is False
+        assert root.evaluate(values) == ["red", ""]
+
+
+def test_the_host_learns_the_height_of_a_page_whenever_it_changes(
+    chromium: Browser, project_root: Path
+) -> None:
+    page = (
+        "<!doctype html><style>body { margin: 0 }</style><div id='d' style='height: 700px'></div>"
+    )
+    with shown(chromium, called(project_root, ("probe.show", {"page": page}))) as app:
+        for height in (700, 90, 1200):
+            resize = "(one, height) => { one.style.height = `${height}px` }"
+            app.page.locator("#d").evaluate(resize, height)
+            app.host.wait_for_function(
+                "height => document.getElementById('view').clientHeight === height", arg=height
+            )
+        widths = {one["params"]["width"] for one in app.received("ui/notifications/size-changed")}
+
+    assert widths == {1280}
+
+
+def test_the_view_speaks_the_protocol_of_mcp_apps(chromium: Browser, echo: dict[str, Any]) -> None:
+    with shown(chromium, echo) as app:
+        app.page.locator("#data").wait_for()
+        app.host.evaluate("""() => {
+            send({id: "a", method: "ping"});
+            send({id: "b", method: "ui/resource-teardown", params: {reason: "x"}});
+            send({id: "c", method: "toString"});
+            send({method: "constructor"});
+        }""")
+        answers = "received.filter((one) => 'id' in one && !one.method)"
+        app.host.wait_for_function(f"() => {answers}.length === 3")
+        answered: list[Any] = app.host.evaluate(answers)
+        (initialize, initialized) = app.host.evaluate("received.slice(0, 2)")
+
+    assert initialize["method"] == "ui/initialize"
+    assert initialize["params"].keys() == {"appInfo", "appCapabilities", "protocolVersion"}
+    assert initialize["params"]["protocolVersion"] == "2026-01-26"
+    ready = {"jsonrpc": "2.0", "method": "ui/notifications/initialized", "params": {}}
+    assert initialized == ready
+    assert [(one["id"], one.get("error", {}).get("code")) for one in answered] == [
+        ("a", None),
+        ("b", None),
+        ("c", -32601),
+    ]
+
+
+def test_an_error_and_a_cancellation_are_shown_as_text(
+    chromium: Browser, project_root: Path
+) -> None:
+    with shown(chromium, called(project_root, ("probe.echo", {"of": "fail"}))) as app:
+        app.view.get_by_text("no such luck").first.wait_for()
+        assert app.view.locator("#told").inner_text().startswith("tool_raised: ")
+        app.notify("tool-cancelled")
+        app.view.get_by_text("The call was cancelled.").wait_for()
+
+
+def test_a_result_without_a_page_is_shown_as_text(chromium: Browser, chart: dict[str, Any]) -> None:
+    plan = {"covalt-git/render_plan": {"renderer": "code", "config": {"content": "<p>"}}}
+    metas: list[dict[str, Any]] = [{}, {"_meta": {}}, {"_meta": plan}]
+    with shown(chromium, chart, messages=[]) as app:
+        app.host.wait_for_function("() => received.length > 1")
+        for number, meta in enumerate(metas):
+            content = [{"type": "text", "text": f"<b>plain {number}</b>"}]
+            app.notify("tool-result", content=content, **meta)
+            app.view.get_by_text(f"<b>plain {number}</b>").wait_for()
+
+
+def test_the_view_listens_to_its_host_alone(chromium: Browser, chart: dict[str, Any]) -> None:
+    forged = {"jsonrpc": "2.0", "method": "ui/notifications/tool-cancelled", "params": {}}
+    with shown(chromium, chart, messages=[]) as app:
+        app.host.wait_for_function("() => received.length > 1")
+        # Another frame of the host sends it, and the view itself.
+        app.host.evaluate(
+            """forged => new Promise((done) => {
+                addEventListener("message", (event) => { if (event.data === "sent") done() });
+                const other = document.createElement("iframe");
+                other.srcdoc = `<script>parent.frames[0].postMessage(${JSON.stringify(forged)}, "*");
+                    parent.postMessage("sent", "*")</` + `script>`;
+                document.body.append(other);
+            })""",
+            forged,
+        )
+        app.view.locator("html").evaluate("(_, forged) => postMessage(forged, '*')", forged)
+        app.host.evaluate(DRAWN)
+
+        assert app.view.locator("#told").inner_text() == "Waiting for the result"
+
+
+def test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host(
+    chromium: Browser, project_root: Path
+) -> None:
+    """The same pages without a host reach the server, so each of them is an attempt."""
+    call = called(project_root, ("probe.show", {"page": "<p>x"}))
+    config = call["result"]["_meta"]["covalt-git/render_plan"]["config"]
+    with Outside() as outside, chromium.new_context() as profile:
+
+        def attempts(kind: str) -> list[str]:
+            return [
+                markup.replace("OUT", f"{outside.url}/{name}")
+                for name, markup in ATTEMPTS[kind].items()
+            ]
+
+        pages = ["".join(attempts("loading")), *attempts("leaving")]
+        for page in pages:
+            config["content"] = f"<!doctype html><body>{page}"
+            with shown(chromium, call, careless=True) as app:
+                app.view.locator("iframe").wait_for()
+                app.host.wait_for_timeout(200)
+                assert app.host.url == f"{app.server.url}/"
+                assert len(app.host.context.pages) == 1
+        assert [one.path for one in outside.requests] == []
+
+        for page in pages:
+            outside.pages["/"] = (HTML, f"<!doctype html><body>{page}".encode())
+            tab = profile.new_page()
+            tab.goto(outside.url, wait_until="commit")
+            tab.wait_for_timeout(100)
+        names = {f"/{name}" for kind in ATTEMPTS.values() for name in kind}
+        assert names <= {one.path for one in outside.requests}
+
+
+def test_a_page_cannot_call_tools_through_the_host(chromium: Browser, project_root: Path) -> None:
+    message = "{jsonrpc: '2.0', id: 7, method: 'tools/call', params: {name: 'demo.write'}}"
+    page = (
+        f"<script>for (const one of [parent, top]) one.postMessage({message}, '*')</script><p>sent"
+    )
+    with shown(chromium, called(project_root, ("probe.show", {"page": page}))) as app:
+        app.page.get_by_text("sent").wait_for()
+        app.host.wait_for_function(
+            "() => received.some((one) => one.method === 'ui/notifications/size-changed')"
+        )
+
+        assert app.received("tools/call") == []

@@ -1,0 +1,79 @@
+"""Search mode: an agent finds, reads and calls tools through three tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from tests.mcp_client import call, commits, refused, talk, text, tool_names, versions
+
+
+@versions
+def test_search_mode_lists_the_meta_tools_alone(shared: Path, version: str) -> None:
+    own = ["call_tool", "read_tool", "resume", "search_tools"]
+
+    assert talk(shared, tool_names, version=version, mode="search") == own
+    assert {*own} & {*talk(shared, tool_names, version=version)} == {"resume"}
+
+
+@versions
+@pytest.mark.parametrize(("style", "name"), [("dots", "demo.write"), ("underscore", "demo_write")])
+def test_a_tool_is_found_read_and_called(shared: Path, version: str, style: str, name: str) -> None:
+    async def say(client: Client) -> Any:
+        found = await client.call_tool("search_tools", {"query": "write a file", "limit": 3})
+        assert found.structured_content["tools"][0] == {
+            "name": name,
+            "title": "Write",
+            "description": "Write a file.",
+        }
+        about = await client.call_tool("read_tool", {"name": name})
+        assert about.structured_content["inputSchema"]["required"] == ["path", "content"]
+        args = {"path": "a.txt", "content": "hi"}
+        return await client.call_tool("call_tool", {"name": name, "arguments": args})
+
+    result = talk(shared, say, version=version, style=style, mode="search")
+
+    assert result.structured_content == {"written": "a.txt"}
+    assert commits(shared, result.meta["covalt-git/chat"])[0].title == "demo:write success"
+
+
+@versions
+@pytest.mark.parametrize("meta_tool", ["read_tool", "call_tool"])
+def test_hidden_disabled_and_missing_tools_get_one_answer(
+    shared: Path, version: str, meta_tool: str
+) -> None:
+    async def say(client: Client) -> None:
+        for name in ("demo.write", "demo.missing", "demo.off", "resume"):
+            answer = await client.call_tool(meta_tool, {"name": name})
+            assert text(answer) == f"unknown_tool: unknown tool {name!r}"
+
+    talk(shared, say, version=version, role="reader", mode="search")
+
+
+def test_a_search_finds_visible_enabled_tools_of_toolsets_and_built_in_ones(shared: Path) -> None:
+    query = {"query": "read write file fail count begin restore", "limit": 50}
+    found = {}
+    for role in (None, "reader"):
+        result = call(shared, "search_tools", query, role=role, mode="search")
+        found[role] = {tool["name"] for tool in result.structured_content["tools"]}
+
+    assert {"demo.write", "workspace.restore"} <= found[None]
+    assert "demo.off" not in found[None]
+    assert found["reader"] == {"demo.read", "workspace.list_files", "workspace.read_file"}
+
+
+def test_in_search_mode_a_tool_is_not_called_by_its_own_name(shared: Path) -> None:
+    async def say(client: Client) -> None:
+        assert (await refused(client.call_tool("demo.steps", {}))).code == -32602
+
+    talk(shared, say, mode="search")
+
+
+def test_invalid_arguments_of_a_search_are_all_reported(shared: Path) -> None:
+    result = call(shared, "search_tools", {"limit": 0, "words": "x"}, mode="search")
+
+    assert result.structured_content["error"] == "invalid_arguments"
+    assert len(result.structured_content["problems"]) == 3

@@ -1,0 +1,216 @@
+"""Contents of results: images, audio, files, how they are shown, and log messages."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPDeprecationWarning
+
+from covalt_git.gateway import results
+from covalt_git.project import Project
+from tests.mcp_client import (
+    TOOLSETS,
+    call,
+    read,
+    recorded,
+    refused,
+    talk,
+    text,
+    versions,
+)
+
+PAGE = (TOOLSETS / "pages" / "artifacts" / "a chart.html").read_text()
+
+
+def kinds(result: Any) -> list[str]:
+    return [block.type for block in result.content]
+
+
+def plan(result: Any) -> Any:
+    return result.meta["covalt-git/render_plan"]
+
+
+def links(result: Any) -> dict[str, str]:
+    return {one.name: one.uri for one in result.content if one.type == "resource_link"}
+
+
+@versions
+def test_an_image_is_shown_and_is_a_file_of_the_workspace(shared: Path, version: str) -> None:
+    result = call(shared, "show.image", version=version)
+
+    image, link, printed, *_ = result.content
+    assert (image.type, image.mime_type) == ("image", "image/png")
+    assert base64.b64decode(image.data) == b"png"
+    assert printed.text == "drawn"
+    assert [*links(result)] == [link.name] == [result.structured_content["file"]]
+    assert recorded(shared, result).result == result.structured_content
+    with Project.open(shared).chats.open(result.meta["covalt-git/chat"]) as chat:
+        assert (chat.workspace / link.name).read_bytes() == b"png"
+
+
+@versions
+def test_mixed_content_keeps_its_order(shared: Path, version: str) -> None:
+    result = call(shared, "show.mixed", version=version)
+
+    assert kinds(result)[:5] == ["text", "text", "image", "resource_link", "resource"]
+    assert [result.content[0].text, result.content[1].text] == ["first", "2"]
+    assert result.content[2].mime_type == "image/svg+xml"
+    assert result.content[4].resource.text == "A"
+
+
+def test_audio_is_sent_as_audio(shared: Path) -> None:
+    audio, *_ = call(shared, "show.audio").content
+
+    assert (audio.type, audio.mime_type) == ("audio", "audio/mpeg")
+    assert base64.b64decode(audio.data) == b"mp3"
+
+
+def test_bytes_are_embedded_under_their_uri(shared: Path) -> None:
+    resource = call(shared, "show.embedded").content[0].resource
+
+    assert (resource.uri, resource.mime_type) == ("doc://b", "application/pdf")
+    assert resource.blob == "AA=="
+
+
+def test_a_file_over_the_limit_is_a_link_alone(shared: Path) -> None:
+    assert results.MOST_BYTES < 5 << 20
+    assert kinds(call(shared, "show.large")) == ["resource_link", "text"]
+
+
+def test_a_file_that_the_call_did_not_change_is_shown(shared: Path, chat_id: str) -> None:
+    with Project.open(shared).chats.open(chat_id) as chat:
+        (chat.workspace / "cat.gif").write_bytes(b"gif")
+
+    result = call(shared, "show.file", {"path": "cat.gif"}, chat=chat_id)
+
+    assert kinds(result) == ["image", "resource_link"]
+    assert result.content[0].mime_type == "image/gif"
+
+
+def test_a_forged_reference_shows_no_file_of_another_place(shared: Path) -> None:
+    result = call(shared, "show.forged")
+
+    assert kinds(result) == ["resource_link", *["text"] * 3]  # the last one names the new chat
+    assert "version" not in text(result)
+
+
+def test_at_most_32_changed_files_are_linked_and_the_others_are_counted(
+    shared: Path, chat_id: str
+) -> None:
+    with Project.open(shared).chats.open(chat_id) as chat:
+        for number in range(34):
+            (chat.workspace / f"{number}.txt").touch()
+    manifest = call(shared, "demo.steps", chat=chat_id).meta["covalt-git/manifest"]
+    for path in chat.workspace.iterdir():
+        path.unlink()
+
+    result = call(shared, "workspace.restore", {"manifest": manifest}, chat=chat_id)
+
+    assert len(links(result)) == results.MOST_LINKS == 32
+    assert "2 more files" in text(result)
+
+
+@versions
+@pytest.mark.parametrize(
+    ("level", "messages"),
+    [
+        (None, []),
+        ("debug", ["at debug", "at info", "at warning", "at error"]),
+        ("warning", ["at warning", "at error"]),
+    ],
+)
+def test_a_client_gets_the_log_messages_of_the_level_that_it_sets(
+    shared: Path, version: str, level: Any, messages: list[str]
+) -> None:
+    received: list[str] = []
+
+    async def receive(params: Any) -> None:
+        received.append(params.data)
+
+    async def say(client: Client) -> None:
+        meta: Any = {"io.modelcontextprotocol/logLevel": level} if level else {}
+        if level and version == "legacy":
+            meta = {}
+            with pytest.warns(MCPDeprecationWarning):
+                await client.set_logging_level(level)
+        await client.call_tool("show.logs", {}, meta=meta)
+        await anyio.lowlevel.checkpoint()
+
+    talk(shared, say, version=version, callbacks={"logging_callback": receive})
+
+    assert received == messages
+
+
+# How a result is shown
+
+
+@versions
+def test_a_result_has_its_render_plan_and_the_page_as_it_was_then(root: Path, version: str) -> None:
+    async def say(client: Client) -> None:
+        result = await client.call_tool("pages.chart", {})
+        (uri,) = plan(result)["files"].values()
+        assert plan(result) == {
+            "renderer": "html",
+            "config": {"artifact": "toolset:artifacts/a chart.html", "data": {"seen": [1, 2]}},
+            "files": {"toolset:artifacts/a chart.html": uri},
+        }
+        assert links(result) == {}
+        (root / "toolsets/pages/artifacts/a chart.html").write_text("<p>another</p>")
+        page = await read(client, uri)
+        assert (page.mime_type, page.text) == ("text/html", PAGE)
+
+    talk(root, say, version=version)
+
+
+def test_a_shown_file_can_be_read_as_it_was_whether_the_call_changed_it_or_not(
+    shared: Path,
+) -> None:
+    args = {"path": "notes/a b.txt"}
+
+    async def say(client: Client) -> None:
+        written = await client.call_tool("pages.file", {**args, "content": "one"})
+        shown = await client.call_tool("pages.file", args)
+        await client.call_tool("pages.file", {**args, "content": "two"})
+        for result in (written, shown):
+            (uri,) = links(result).values()
+            assert plan(result)["files"] == {"workspace:notes/a b.txt": uri}
+            file = await read(client, uri)
+            assert (file.mime_type, file.text) == ("text/plain", "one")
+
+    talk(shared, say)
+
+
+def test_an_error_has_a_render_plan_too(shared: Path) -> None:
+    shown = plan(call(shared, "pages.fails"))
+
+    assert shown["renderer"] == "code"
+    assert "no such luck" in shown["config"]["content"]
+
+
+def test_a_result_of_a_tool_without_a_renderer_has_no_plan(shared: Path) -> None:
+    assert "covalt-git/render_plan" not in call(shared, "demo.numbers").meta
+
+
+def test_a_page_is_read_in_the_chat_of_its_call_by_a_role_that_sees_the_tool(
+    shared: Path,
+) -> None:
+    result = call(shared, "pages.chart")
+    uri, chat = (
+        plan(result)["files"]["toolset:artifacts/a chart.html"],
+        result.meta["covalt-git/chat"],
+    )
+
+    async def see(client: Client) -> None:
+        assert (await read(client, uri)).text == PAGE
+
+    async def see_nothing(client: Client) -> None:
+        assert (await refused(client.read_resource(uri))).message == f"unknown resource {uri!r}"
+
+    talk(shared, see, chat=chat)
+    talk(shared, see_nothing, chat=chat, role="writer")
+    talk(shared, see_nothing)
