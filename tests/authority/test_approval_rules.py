@@ -1,4 +1,4 @@
-"""Rules are compared as they decide: nothing that asks less is told as asking more, or as the same."""
+"""Changes of approval rules: what asks less is never reported as asking more, or as the same."""
 
 from __future__ import annotations
 
@@ -16,42 +16,15 @@ from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.toolset_manifest import Annotations
+from tests.examples import examples
 
-PATTERNS = ["**", "a.*", "a.x", "a.y*", "b.**"]
-ARGUMENTS: list[dict[str, object]] = [
-    {}, {"p": "x"}, {"p": "x*"}, {"p": "*"}, {"p": 1}, {"q": "y"},
-    {"p": "x/*"}, {"p": "y"}, {"p": "x/../y"}, {"p": ["y"]}, {"p": ["./y"]},
-]  # fmt: skip
+Rules = list[ApprovalRule]
+CALLS: list[dict[str, object]] = [
+    {"p": path} for path in ("x", "xy", "z", "y", "x/../y", "x/", "x/.", "./x", "y/../x/y", 1)
+]
+CALLS += [{}, {"q": "y"}, {"p": "x", "q": "y"}, {"p": ["y"]}, {"p": ["./y"]}, {"p": ["x/../y"]}]
+ARGUMENTS: list[dict[str, object]] = [{"p": path} for path in ("x*", "*", "x/*", ["./y"])]
 ANNOTATIONS = [None, Annotations(destructive=True), Annotations(destructive=False, read_only=True)]
-
-one_rule = st.builds(
-    lambda pattern, args, annotations, require: ApprovalRule(
-        pattern=pattern,
-        when=ApprovalCondition(args=args, annotations=annotations),
-        require=require,
-    ),
-    st.sampled_from(PATTERNS),
-    st.sampled_from(ARGUMENTS),
-    st.sampled_from(ANNOTATIONS),
-    st.booleans(),
-)
-rules = st.lists(one_rule, max_size=4)
-
-
-@st.composite
-def edited(draw: st.DrawFn) -> tuple[list[ApprovalRule], list[ApprovalRule]]:
-    """Return rules, and the same with one or two of them inserted or removed."""
-    old = draw(rules)
-    new = list(old)
-    for _ in range(draw(st.integers(1, 2))):
-        at = draw(st.integers(0, len(new)))
-        if at < len(new) and draw(st.booleans()):
-            del new[at]
-        else:
-            new.insert(at, draw(one_rule))
-    return old, new
-
-
 TOOLS = [
     Tool(
         tool_id=tool_id,
@@ -65,80 +38,84 @@ TOOLS = [
     for annotations in ANNOTATIONS
     for asks in (True, False)
 ]
-CALLS: list[dict[str, object]] = [
-    {}, {"p": "x"}, {"p": "xy"}, {"p": "z"}, {"p": 1}, {"q": "y"}, {"p": "x", "q": "y"},
-    {"p": "y"}, {"p": "x/../y"}, {"p": "x/"}, {"p": "x/."}, {"p": "./x"}, {"p": "y/../x/y"},
-    {"p": ["y"]}, {"p": ["./y"]}, {"p": ["x/../y"]},
-]  # fmt: skip
+OPPOSITE = {"widening": "narrowing", "narrowing": "widening", "neutral": "neutral"}
 
 
-def asked(config: ProjectConfig, tool: Tool) -> list[bool]:
+def rule(
+    pattern: str, *, require: bool = True, annotations: Annotations | None = None, **args: object
+) -> ApprovalRule:
+    when = ApprovalCondition(args=args, annotations=annotations)
+    return ApprovalRule(pattern=pattern, when=when, require=require)
+
+
+one_rule = st.builds(
+    lambda pattern, args, annotations, require: rule(
+        pattern, require=require, annotations=annotations, **args
+    ),
+    st.sampled_from(["**", "a.*", "a.x", "a.y*", "b.**"]),
+    st.sampled_from([*ARGUMENTS, *CALLS]),
+    st.sampled_from(ANNOTATIONS),
+    st.booleans(),
+)
+rules = st.lists(one_rule, max_size=4)
+
+
+@st.composite
+def edited(draw: st.DrawFn) -> tuple[Rules, Rules]:
+    """Return rules, and the same with one or two of them inserted or removed."""
+    old = draw(rules)
+    new = list(old)
+    for _ in range(draw(st.integers(1, 2))):
+        at = draw(st.integers(0, len(new)))
+        if at < len(new) and draw(st.booleans()):
+            del new[at]
+        else:
+            new.insert(at, draw(one_rule))
+    return old, new
+
+
+def asked(rules: Rules, tool: Tool) -> list[bool]:
+    config = ProjectConfig(version=1, approvals=tuple(rules))
     return [bool(confirmation(config, tool, args)) for args in CALLS]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(200))
 @given(edited() | st.tuples(rules, rules))
-def test_what_is_no_widening_asks_about_every_call_that_asked(
-    pair: tuple[list[ApprovalRule], list[ApprovalRule]],
-) -> None:
+def test_rules_are_judged_as_they_decide_about_calls(pair: tuple[Rules, Rules]) -> None:
     old, new = pair
-    before = ProjectConfig(version=1, approvals=tuple(old))
-    now = ProjectConfig(version=1, approvals=tuple(new))
-    whole = judge_rules(old, new)
+    whole, back = judge_rules(old, new), judge_rules(new, old)
 
+    assert whole.certain == back.certain
+    assert back.verdict == (OPPOSITE[whole.verdict] if whole.certain else "widening")
     for tool in TOOLS:
         found = judge_rules(rules_for(old, tool), rules_for(new, tool))
-        pairs = list(zip(asked(before, tool), asked(now, tool), strict=True))
-        if any(one and not other for one, other in pairs):
+        answers = list(zip(asked(old, tool), asked(new, tool), strict=True))
+        if (True, False) in answers:
             assert found.verdict == whole.verdict == "widening"
-        if any(other and not one for one, other in pairs):
+        if (False, True) in answers:
             assert found.verdict == "narrowing" or not found.certain
             assert whole.verdict == "narrowing" or not whole.certain
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 @given(rules, rules)
-def test_the_other_way_round_is_the_opposite(
-    old: list[ApprovalRule], new: list[ApprovalRule]
-) -> None:
-    there = judge_rules(old, new)
-    back = judge_rules(new, old)
+def test_the_lines_about_rules_have_the_verdict_of_all_rules(old: Rules, new: Rules) -> None:
+    verdict = judge_rules(old, new).verdict
+    reported = {one.verdict for one in rule_changes(state(old), state(new))}
 
-    opposite = {"widening": "narrowing", "narrowing": "widening", "neutral": "neutral"}
-    assert there.certain == back.certain
-    assert back.verdict == (opposite[there.verdict] if there.certain else "widening")
+    assert (reported == set()) is (verdict == "neutral")
+    assert ("widening" in reported) is (verdict == "widening")
+    assert verdict != "narrowing" or reported == {"narrowing"}
 
 
-@settings(max_examples=100, deadline=None)
-@given(rules, rules)
-def test_a_list_of_rules_that_asks_less_is_always_told(
-    old: list[ApprovalRule], new: list[ApprovalRule]
-) -> None:
-    found = list(rule_changes(state(old), state(new)))
-    whole = judge_rules(old, new)
-
-    told = {one.verdict for one in found}
-    assert (told == set()) is (whole.verdict == "neutral")
-    assert ("widening" in told) is (whole.verdict == "widening")
-    assert whole.verdict != "narrowing" or told == {"narrowing"}
-
-
-def state(rules: list[ApprovalRule]) -> State:
-    text = json.dumps(
-        {
-            "version": 1,
-            "approvals": [json.loads(one.model_dump_json(exclude_none=True)) for one in rules],
-        }
-    )
+def state(rules: Rules) -> State:
+    dumped = [json.loads(one.model_dump_json(exclude_none=True)) for one in rules]
+    text = json.dumps({"version": 1, "approvals": dumped})
     reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
     return State(None, reading, (), (), {})
 
 
-def rule(pattern: str, *, require: bool = True) -> ApprovalRule:
-    return ApprovalRule(pattern=pattern, require=require)
-
-
-def test_many_rules_about_other_tools_are_in_nobodys_way() -> None:
+def test_a_hundred_rules_about_other_tools_do_not_matter() -> None:
     others = [rule(f"t{at}.*", require=at % 2 == 0) for at in range(100)]
 
     for at in (0, 50, 100):
@@ -150,12 +127,8 @@ def test_many_rules_about_other_tools_are_in_nobodys_way() -> None:
         assert judge_rules(less, others).verdict == "narrowing"
 
 
-def test_true_and_1_are_other_arguments_and_the_order_of_keys_is_none() -> None:
-    one, other = (
-        [ApprovalRule(pattern="a.*", when=ApprovalCondition(args=args))]
-        for args in ({"p": 1, "q": 1}, {"p": 1, "q": True})
-    )
-    turned = [ApprovalRule(pattern="a.*", when=ApprovalCondition(args={"q": 1, "p": 1}))]
+def test_true_and_1_are_different_arguments_and_the_order_of_keys_does_not_matter() -> None:
+    one = [rule("a.*", p=1, q=1)]
 
-    assert judge_rules(one, other).verdict == "widening"
-    assert judge_rules(one, turned).verdict == "neutral"
+    assert judge_rules(one, [rule("a.*", p=1, q=True)]).verdict == "widening"
+    assert judge_rules(one, [rule("a.*", q=1, p=1)]).verdict == "neutral"

@@ -1,12 +1,16 @@
-"""A real project with a toolset for each way a call can go, and short ways to act in it."""
+"""A project with a toolset for each way in which a call can end, and short ways to act in it."""
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
@@ -15,6 +19,7 @@ import pytest
 
 from covalt_git.calls.engine import Request
 from covalt_git.calls.outcomes import CallOutcome
+from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests import command
@@ -22,100 +27,12 @@ from tests import command
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalt_git.calls.background import Follower
     from covalt_git.models.calls import Approval, PendingCall, SandboxLevel
     from covalt_git.models.chats import WorkspaceManifest
 
-MANIFEST = """\
-manifest_version: "1"
-id: demo
-name: Demo
-version: "2.0.0"
-tools:
-  - {id: add, entrypoint: tools.plain:add}
-  - {id: ask, entrypoint: tools.plain:add, requires_confirmation: true}
-  - {id: quiet, entrypoint: tools.quiet:add}
-  - {id: wait, entrypoint: tools.plain:wait, requires_confirmation: true}
-  - {id: fail, entrypoint: tools.plain:fail}
-  - {id: vanish, entrypoint: tools.plain:vanish}
-  - {id: judge, entrypoint: tools.plain:judge}
-  - {id: judge_later, entrypoint: tools.plain:judge, requires_confirmation: true}
-  - {id: "off", entrypoint: tools.plain:add, enabled: false}
-  - {id: show, entrypoint: tools.plain:show, renderer: {type: html, artifact: artifacts/page.html}}
-  - {id: misshow, entrypoint: tools.plain:show, renderer: {type: code, content: $return.missing}}
-  - {id: noshow, entrypoint: tools.plain:fail, renderer: {type: html, artifact: artifacts/page.html}}
-  - {id: web, http: {url: "https://example.com/{city}"}, input_schema: {type: object}}
-"""
 
-PLAIN = '''\
-import fcntl
-import shutil
-import time
-from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import AfterValidator
-
-
-def even(value: int) -> int:
-    if value % 2:
-        raise ValueError("has to be even")
-    return value
-
-
-def add(workspace: Path, text: str = "run", times: int = 1) -> dict:
-    """Write down, in the workspace, that it ran."""
-    with (workspace / "runs.txt").open("a") as file:
-        file.write(f"{text}\\n" * times)
-    print("added", text)
-    return {"text": text}
-
-
-def wait(workspace: Path) -> None:
-    """Say that it runs, then run until it is ended."""
-    (workspace / "runs.txt").open("a").write("run\\n")
-    lock = (workspace / "held.part").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    (workspace / "held.part").rename(workspace / "held")
-    time.sleep(600)
-
-
-def fail(workspace: Path) -> None:
-    (workspace / "partial.txt").write_text("half")
-    raise RuntimeError("half way \\ud800")
-
-
-def vanish(workspace: Path, how: Literal["deleted", "link", "file"], outside: str = "") -> str:
-    shutil.rmtree(workspace)
-    if how == "link":
-        workspace.symlink_to(outside)
-    if how == "file":
-        workspace.write_text("no folder")
-    return "gone"
-
-
-def judge(number: Annotated[int, AfterValidator(even)], other: int = 0) -> int:
-    return number
-
-
-def show(title: str) -> dict:
-    return {"title": title}
-'''
-
-QUIET = """\
-from covalt_toolset import tool
-from tools.plain import add as plain
-
-decorate = tool(requires_confirmation=True)
-
-
-def add(text: str = "run") -> dict:
-    from covalt_toolset import get_context
-
-    return plain(get_context().workspace, text)
-
-
-globals()["add"] = decorate(add)
-"""
+TOOLSETS = Path(__file__).parents[2] / "fixtures" / "calls"
 
 
 @dataclass(frozen=True)
@@ -123,19 +40,6 @@ class World:
     """A project with one chat, ``c1``."""
 
     root: Path
-
-    def configure(self, text: str = "") -> None:
-        """Write ``covalt.yaml``: what every test wants, and ``text``."""
-        base = "version: 1\nworkspace: {durability: fast}\n"
-        (self.root / "covalt.yaml").write_text(base + dedent(text), encoding="utf-8")
-
-    def write(self, path: str, text: str) -> None:
-        file = self.root / "toolsets" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-
-    def project(self, role: str | None = None) -> Project:
-        return Project.open(self.root, role=role)
 
     @property
     def workspace(self) -> Path:
@@ -145,27 +49,61 @@ class World:
     def store(self) -> Path:
         return self.root / "data" / "chats" / "c1" / "store.git"
 
+    def project(self, role: str | None = None) -> Project:
+        return Project.open(self.root, role=role)
+
+    def configure(self, text: str = "") -> None:
+        """Write ``covalt.yaml``: what every test wants, and ``text``."""
+        base = "version: 1\nworkspace: {durability: fast}\n"
+        (self.root / "covalt.yaml").write_text(base + dedent(text), encoding="utf-8")
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file below ``toolsets``."""
+        file = self.root / "toolsets" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def add(self, toolset: str) -> None:
+        """Add a toolset of ``fixtures/calls``."""
+        shutil.copytree(TOOLSETS / toolset, self.root / "toolsets" / toolset, dirs_exist_ok=True)
+
+    def edit(self, path: str, old: str, new: str) -> None:
+        """Replace a text, which has to be there, in a file below ``toolsets``."""
+        text = (self.root / "toolsets" / path).read_text(encoding="utf-8")
+        assert old in text
+        self.write(path, text.replace(old, new))
+
     # Acting
 
-    def call(self, tool: str, /, *, role: str | None = None, **args: Any) -> CallOutcome:
-        return self.call_for(None, tool, role=role, **args)
+    def call(
+        self,
+        tool: str,
+        /,
+        *,
+        role: str | None = None,
+        chat_id: str = "c1",
+        message_id: str | None = None,
+        call_id: str | None = None,
+        follower: Follower | None = None,
+        level: SandboxLevel | None = None,
+        **args: Any,
+    ) -> CallOutcome:
+        """Call a tool; one without a namespace is the toolset demo's."""
+        tool = tool if ":" in tool else f"demo:{tool}"
+        project = self.project(role)
+        with project.chats.open(chat_id) as chat:
+            engine = replace(project.engine(follower=follower), level=level)
+            return engine.call(chat, Request(tool, args, message_id, call_id))
 
     def call_at(self, level: SandboxLevel, tool: str, /, **args: Any) -> CallOutcome:
-        project = self.project()
-        with project.chats.open("c1") as chat:
-            engine = replace(project.engine(), level=level)
-            return engine.call(chat, Request(f"demo:{tool}", args))
+        return self.call(tool, level=level, **args)
 
-    def call_for(
-        self, message_id: str | None, tool: str, /, *, role: str | None = None, **args: Any
-    ) -> CallOutcome:
-        project = self.project(role)
-        with project.chats.open("c1") as chat:
-            return project.engine().call(chat, Request(f"demo:{tool}", args, message_id))
+    def call_for(self, message_id: str | None, tool: str, /, **args: Any) -> CallOutcome:
+        return self.call(tool, message_id=message_id, **args)
 
-    def ask(self, tool: str = "ask", /, *, role: str | None = None, **args: Any) -> str:
-        """Make a call that waits; return the id of its approval."""
-        outcome = self.call(tool, role=role, **args)
+    def ask(self, tool: str = "ask", /, **args: Any) -> str:
+        """Make a call that requires approval, as ``call`` does; return the id of the approval."""
+        outcome = self.call(tool, **args)
         assert outcome.approval is not None
         return outcome.approval.execution_id
 
@@ -176,7 +114,7 @@ class World:
         return self.project(role).approvals().deny(execution_id)
 
     def branch(self, name: str) -> None:
-        """Make a branch at the active one and bring the folder to it."""
+        """Create a branch at the active one and check it out."""
         with self.project().chats.open("c1") as chat, self.project().engine().writing(chat) as it:
             it.create_branch(name, it.save_edits())
             it.checkout(name)
@@ -190,20 +128,22 @@ class World:
         return command.run("-C", str(self.root), *roles, *args)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
-    def command(self, *args: str) -> list[str]:
         program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-        return [*program, "-C", str(self.root), *args]
+        command = [*program, "-C", str(self.root), *args]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    # Looking
+    # Reading
 
     def log(self, branch: str = "main") -> list[WorkspaceManifest]:
         """Return the branch's manifests, oldest first."""
         with self.project().chats.open("c1") as chat:
             return [*chat.log(chat.branch(branch).manifest_id)][::-1]
+
+    def record(self, branch: str = "main") -> CallRecord:
+        """Return the record of the branch's last call, as its commit holds it."""
+        record = self.log(branch)[-1].record.call
+        assert record is not None
+        return record
 
     def codes(self, branch: str = "main") -> list[str]:
         """Return how each finished call ended, oldest first."""
@@ -217,7 +157,7 @@ class World:
             return {path: chat.read_file(oid, path).decode() for path in chat.files(oid)}
 
     def runs(self) -> int:
-        """Return how often a tool that writes down its runs has run, as the history tells it."""
+        """Return how often ``add`` or ``wait`` ran, according to the history."""
         return self.files().get("runs.txt", "").count("\n")
 
     def waiting(self) -> list[PendingCall]:
@@ -239,6 +179,7 @@ class World:
         return self.git("for-each-ref")
 
     def index_rows(self) -> dict[str, Any]:
+        """Return the index's rows of all approvals by their ids."""
         shown = self.cli("approval", "list", "--all", "--json")
         return {row["execution_id"]: row for row in json.loads(shown.stdout)["approvals"]}
 
@@ -250,21 +191,37 @@ class World:
         return holds()
 
 
-def make_world(root: Path) -> World:
-    create_project(root)
-    world = World(root)
+def code(outcome: CallOutcome) -> str:
+    """Return the error code of a call, which has to have failed."""
+    assert outcome.call.status == "error"
+    assert outcome.error is not None
+    return outcome.error.code
+
+
+@cache
+def _template() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="covalt-world-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    world = World(folder / "project")
+    create_project(world.root)
     world.configure()
-    world.write("demo/toolset.yaml", MANIFEST)
-    world.write("demo/tools/plain.py", PLAIN)
-    world.write("demo/tools/quiet.py", QUIET)
-    world.write("demo/artifacts/page.html", "<h1>first</h1>")
+    world.add("demo")
     world.project().chats.new("c1")
-    return world
+    return world.root
+
+
+def make_world(root: Path) -> World:
+    return World(Path(shutil.copytree(_template(), root, symlinks=True)))
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return make_world(tmp_path / "project")
+
+
+@pytest.fixture
+def root(world: World) -> Path:
+    return world.root
 
 
 @pytest.fixture

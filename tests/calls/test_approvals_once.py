@@ -1,4 +1,4 @@
-"""An approved call runs once: against eight approvers, against kills, against any order of things."""
+"""An approved call runs once: with several approvers, after kills, and in any order of events."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 
 from covalt_git.calls.approvals import AlreadySettledError, ApprovalRenewedError
+from tests.examples import examples
 from tests.workspaces.stores import dying
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def is_alive(held: Path) -> bool:
-    """Tell whether the process that holds the file's lock is there."""
+    """Return whether the process that locked the file is alive."""
     with held.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,26 +42,25 @@ def is_alive(held: Path) -> bool:
 
 
 def running(world: World) -> Path:
-    """Return the file that the tool ``wait`` holds, as soon as it runs."""
+    """Return the file that the tool ``wait`` locks, as soon as it runs."""
     assert world.until((world.workspace / "held").exists)
     return world.workspace / "held"
 
 
-def test_eight_approvers_run_a_call_once(world: World) -> None:
+def test_several_approvers_run_a_call_once(world: World) -> None:
     waiting = world.ask()
 
-    approvers = [world.start("approval", "approve", waiting, "--json") for _ in range(8)]
-    said = [approver.communicate() for approver in approvers]
+    approvers = [world.start("approval", "approve", waiting, "--json") for _ in range(3)]
+    printed = [approver.communicate()[1] for approver in approvers]
 
-    codes = sorted(approver.returncode for approver in approvers)
-    refusals = [json.loads(err[err.index("{") :])["error"] for _, err in said if "{" in err]
-    assert codes == [0, 1, 1, 1, 1, 1, 1, 1]
-    assert refusals == ["already_settled"] * 7
+    refusals = [json.loads(err[err.index("{") :])["error"] for err in printed if "{" in err]
+    assert sorted(approver.returncode for approver in approvers) == [0, 1, 1]
+    assert refusals == ["already_settled"] * 2
     assert world.codes() == ["success"]
-    assert world.files() == {"runs.txt": "run\n"}
+    assert world.runs() == 1
 
 
-def test_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: World) -> None:
+def test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: World) -> None:
     waiting = world.ask("wait")
     approver = world.start("approval", "approve", waiting)
     tool = running(world)
@@ -69,42 +69,41 @@ def test_call_killed_while_it_runs_is_interrupted_and_never_runs_again(world: Wo
     approver.communicate()
 
     assert world.until(lambda: not is_alive(tool))
-    (world.root / "data" / "index.db").unlink(missing_ok=True)
-    assert world.index_rows()[waiting]["state"] == "approved"
-    with pytest.raises(AlreadySettledError, match="this approval is approved"):
+    with pytest.raises(AlreadySettledError):
         world.approve(waiting)
     assert world.codes() == ["interrupted"]
-    assert world.files()["runs.txt"] == "run\n"
+    assert world.runs() == 1
+    assert world.index_rows()[waiting]["state"] == "approved"
     assert world.call("add").call.status == "success"
     assert world.git("fsck", "--strict") == ""
 
 
-def test_call_killed_between_approval_and_run_never_runs(world: World) -> None:
+def test_a_call_killed_between_approval_and_run_never_runs(world: World) -> None:
     waiting = world.ask()
     project = world.project()
     with project.chats.open("c1") as chat, project.engine().writing(chat) as writer:
-        before = chat.approval(waiting)
-        assert before is not None
+        before = world.approval(waiting)
         writer.put_approval(before.model_copy(update={"state": "approved"}), before=before)
 
-    with pytest.raises(AlreadySettledError, match="this approval is approved"):
+    with pytest.raises(AlreadySettledError):
         world.approve(waiting)
 
     assert world.codes() == ["interrupted"]
     assert world.runs() == 0
 
 
-def test_call_killed_while_it_was_asked_again_runs_by_the_new_approval_only(world: World) -> None:
+def test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_only(
+    world: World,
+) -> None:
     first = world.ask(text="hello")
     (world.workspace / "notes.txt").write_text("mine")
     project = world.project()
     with project.chats.open("c1") as chat, dying(chat) as writer:
         base = writer.save_edits()
         (call,) = chat.calls()
-        found = project.catalog.find("demo:ask")
-        again = project.engine().ask(
-            writer, call.model_copy(update={"base": base}), found.tool, ("the toolset asks",)
-        )
+        moved = call.model_copy(update={"base": base})
+        tool = project.catalog.find("demo:ask").tool
+        again = project.engine().ask(writer, moved, tool, ("the toolset asks",))
     assert again.approval is not None
     (world.workspace / "notes.txt").unlink()
 
@@ -117,7 +116,7 @@ def test_call_killed_while_it_was_asked_again_runs_by_the_new_approval_only(worl
     assert world.runs() == 1
 
 
-def test_ctrl_c_records_the_call_as_cancelled(world: World) -> None:
+def test_ctrl_c_records_the_call_as_cancelled_and_ends_its_tool(world: World) -> None:
     caller = world.start("call", "c1", "demo:wait", "--yes", "--json")
     tool = running(world)
 
@@ -125,15 +124,15 @@ def test_ctrl_c_records_the_call_as_cancelled(world: World) -> None:
     printed, _ = caller.communicate()
 
     assert caller.returncode == 130
-    assert json.loads(printed)["error"] == "cancelled: a person stopped it"
+    assert json.loads(printed)["error"].startswith("cancelled: ")
     assert world.codes() == ["cancelled"]
-    assert world.files()["runs.txt"] == "run\n"
+    assert world.runs() == 1
     assert world.until(lambda: not is_alive(tool))
     assert world.waiting() == []
 
 
 class Approving(RuleBasedStateMachine):
-    """Calls, approvals, denials and edits in any order: runs never exceed approvals granted."""
+    """Calls, approvals, denials and edits in any order; each run has an approval of its own."""
 
     asked = Bundle("asked")
 
@@ -147,15 +146,13 @@ class Approving(RuleBasedStateMachine):
     def ask_first(self) -> str:
         return self.make("m1")
 
-    @rule(target=asked, message=st.sampled_from([None, "m1"]))
-    def ask(self, message: str | None) -> str:
-        return self.make(message)
+    @rule(target=asked, message_id=st.sampled_from([None, "m1"]))
+    def ask(self, message_id: str | None) -> str:
+        return self.make(message_id)
 
-    def make(self, message: str | None) -> str:
+    def make(self, message_id: str | None) -> str:
         self.made += 1
-        outcome = self.world.call_for(message, "ask", text=f"call {self.made}")
-        assert outcome.approval is not None
-        return outcome.approval.execution_id
+        return self.world.ask(message_id=message_id, text=f"call {self.made}")
 
     @rule(target=asked, execution_id=asked)
     def approve(self, execution_id: str) -> str:
@@ -163,8 +160,7 @@ class Approving(RuleBasedStateMachine):
             self.world.approve(execution_id)
         except ApprovalRenewedError:
             self.settled.add(execution_id)
-            superseded_by = self.world.approval(execution_id).superseded_by
-            return str(superseded_by)
+            return str(self.world.approval(execution_id).superseded_by)
         except AlreadySettledError:
             assert execution_id in self.settled
             return execution_id
@@ -185,8 +181,7 @@ class Approving(RuleBasedStateMachine):
 
     @rule()
     def change_the_toolset(self) -> None:
-        code = self.world.root / "toolsets" / "demo" / "tools" / "plain.py"
-        code.write_text(f"{code.read_text()}# {self.made}\n")
+        self.world.edit("demo/tools/plain.py", "import fcntl", f"# {self.made}\nimport fcntl")
 
     @rule()
     def lose_the_index(self) -> None:
@@ -196,9 +191,9 @@ class Approving(RuleBasedStateMachine):
     def each_run_had_an_approval_of_its_own(self) -> None:
         runs = self.world.workspace / "runs.txt"
         ran = runs.read_text().splitlines() if runs.exists() else []
-        granted = [one for one in self.world.approvals() if one.state == "approved"]
+        approved = [one for one in self.world.approvals() if one.state == "approved"]
 
-        assert sorted(ran) == sorted(one.args["text"] for one in granted)
+        assert sorted(ran) == sorted(one.args["text"] for one in approved)
         assert len(set(ran)) == len(ran)
 
 
@@ -210,8 +205,8 @@ def test_runs_never_exceed_approvals_in_any_order(new_world: Callable[[], World]
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=12,
-            stateful_step_count=14,
+            max_examples=examples(15),
+            stateful_step_count=10,
             deadline=None,
             derandomize=True,
             database=None,

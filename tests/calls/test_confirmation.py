@@ -1,4 +1,4 @@
-"""Who is asked before a call, from the call's side: by whom, and who may lower it."""
+"""Which calls require approval: by their toolset, their decorator, the project's state or its rules."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.calls.engine import Request
 from covalt_git.toolsets.new_project import CONFIG_TEXT
 
 if TYPE_CHECKING:
     from tests.calls.conftest import World
 
 PLAIN = "from tools.plain import add as plain\nfrom covalt_toolset import get_context, tool\n"
-BODY = "    return plain(get_context().workspace, text)\n"
+ADD = "def add(text: str = 'run'):\n    return plain(get_context().workspace, text)\n"
 
 
-def test_tool_that_asks_waits_and_changes_no_branch(world: World) -> None:
+def test_a_call_that_requires_approval_waits_and_changes_nothing(world: World) -> None:
     outcome = world.call("ask", text="hello")
 
     (approval,) = world.approvals()
@@ -32,25 +31,14 @@ def test_tool_that_asks_waits_and_changes_no_branch(world: World) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(
-            f"{PLAIN}@tool(requires_confirmation=True)\ndef add(text: str = 'run'):\n{BODY}",
-            id="plainly",
-        ),
-        pytest.param(
-            f"{PLAIN}decorate = tool(requires_confirmation=True)\n"
-            f"def add(text: str = 'run'):\n{BODY}"
-            "add = decorate(add)\n",
-            id="applied-later",
-        ),
-        pytest.param(
-            f"{PLAIN}def add(text: str = 'run'):\n{BODY}"
-            "globals()['add'] = tool(**{'requires_confirmation': True})(add)\n",
-            id="out-of-sight",
-        ),
+        f"@tool(requires_confirmation=True)\n{ADD}",
+        f"decorate = tool(requires_confirmation=True)\n{ADD}add = decorate(add)\n",
+        f"{ADD}globals()['add'] = tool(**{{'requires_confirmation': True}})(add)\n",
     ],
+    ids=["plain", "applied-later", "not-seen-by-the-reader"],
 )
-def test_decorator_that_asks_is_obeyed_however_it_is_written(world: World, source: str) -> None:
-    world.write("demo/tools/quiet.py", source)
+def test_a_decorator_can_require_approval_however_it_is_applied(world: World, source: str) -> None:
+    world.write("demo/tools/quiet.py", PLAIN + source)
     outcome = world.call("quiet", text="hello")
 
     assert outcome.approval is not None
@@ -60,14 +48,13 @@ def test_decorator_that_asks_is_obeyed_however_it_is_written(world: World, sourc
 
     done = world.approve(outcome.approval.execution_id)
 
-    assert done.call.status == "success"
-    assert done.call.id == outcome.call.id
+    assert (done.call.status, done.call.id) == ("success", outcome.call.id)
     assert world.files() == {"runs.txt": "hello\n"}
 
 
 @pytest.mark.parametrize("tool", ["ask", "quiet"])
 @pytest.mark.parametrize("by", ["state", "rule"])
-def test_project_may_say_that_nobody_is_asked(world: World, tool: str, by: str) -> None:
+def test_the_project_can_waive_approval(world: World, tool: str, by: str) -> None:
     if by == "state":
         world.write("state/demo.yaml", f"overrides: {{{tool}: {{requires_confirmation: false}}}}\n")
     else:
@@ -78,37 +65,28 @@ def test_project_may_say_that_nobody_is_asked(world: World, tool: str, by: str) 
 
 
 @pytest.mark.parametrize("by", ["state", "rule"])
-def test_project_may_ask_where_the_toolset_does_not(world: World, by: str) -> None:
+def test_the_project_can_require_approval(world: World, by: str) -> None:
     if by == "state":
         world.write("state/demo.yaml", "overrides: {add: {requires_confirmation: true}}\n")
-        reason = "this project's state asks"
     else:
         world.configure("approvals: [{pattern: demo.add, when: {args: {text: 'rm *'}}}]")
-        reason = "rule demo.add asks"
 
-    outcome = world.call("add", text="rm everything")
-
-    assert outcome.approval is not None
-    assert outcome.approval.reasons == (reason,)
+    assert world.call("add", text="rm everything").call.status == "pending"
     assert world.log() == []
 
 
-def test_rule_for_some_arguments_leaves_the_others_alone(world: World) -> None:
+def test_a_rule_for_some_arguments_does_not_apply_to_others(world: World) -> None:
     world.configure("approvals: [{pattern: demo.*, when: {args: {text: safe}}, require: false}]")
 
-    assert world.call("quiet", text="safe").call.status == "success"
-    assert world.call("quiet", text="other").call.status == "pending"
-    assert world.call("ask", text="safe").call.status == "success"
-    assert world.call("ask", text="other").call.status == "pending"
+    for tool in ("quiet", "ask"):
+        assert world.call(tool, text="safe").call.status == "success"
+        assert world.call(tool, text="other").call.status == "pending"
 
 
-def test_new_project_asks_before_env_files(world: World) -> None:
+def test_a_new_project_requires_approval_for_env_files(world: World) -> None:
     (world.root / "covalt.yaml").write_text(CONFIG_TEXT)
-    project = world.project()
 
-    with project.chats.open("c1") as chat:
-        request = Request("app-builder:write_file", {"path": "prod.env", "content": ""})
-        outcome = project.engine().call(chat, request)
+    outcome = world.call("app-builder:write_file", path="prod.env", content="")
 
     assert outcome.approval is not None
     assert outcome.approval.reasons == ("rule ** asks",)

@@ -1,46 +1,27 @@
-"""Calls of HTTP tools through the engine: granted, recorded, shown, and without their secrets."""
+"""Calls of HTTP tools: arguments arrive, grants are required, and bad answers fail only their own call."""
 
 from __future__ import annotations
 
 import json
-import subprocess
+from pathlib import Path
+from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.toolsets.toolset import read_toolset
-from tests.runtime.http_upstream import PNG, Upstream, upstream
+from tests.calls.conftest import World, code, make_world
+from tests.runtime.http_upstream import PNG, Upstream, answering, upstream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from covalt_git.calls.outcomes import CallOutcome
-    from tests.calls.conftest import World
-
-SECRET = "canary-5f2c9a/+="
-MANIFEST = """\
-id: demo
-name: Demo
-version: "1"
-secrets: [WEB_KEY]
-tools:
-  - id: fetch
-    http: {{url: "{url}/echo/{{id}}", headers: {{X-Key: "${{WEB_KEY}}"}}, query: {{key: "${{WEB_KEY}}"}}}}
-    renderer: {{type: code, content: $return.path, language: text}}
-  - id: image
-    http: {{url: "{url}/files/{{name}}"}}
-    renderer: {{type: document, file: $return.file}}
-  - id: leak
-    http: {{url: "{url}/leak", headers: {{X-Key: "${{WEB_KEY}}"}}}}
-  - id: blob
-    http: {{url: "{url}/blob", headers: {{X-Key: "${{WEB_KEY}}"}}}}
-  - id: asks
-    http: {{url: "{url}/echo"}}
-    requires_confirmation: true
-"""
+PLACEMENTS = yaml.safe_load(
+    Path(__file__).with_name("http_placements.yaml").read_text(encoding="utf-8")
+)
 WHEN = {"granted_at": "2026-11-20T17:24:00Z", "granted_by": "local"}
 
 
@@ -50,178 +31,190 @@ def served() -> Iterator[Upstream]:
         yield made
 
 
-@pytest.fixture
-def web(world: World, served: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The world, whose toolset now has HTTP tools of the upstream; its secret is set, nothing granted."""
-    served.seen.clear()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("WEB_KEY", SECRET)
-    world.write("demo/toolset.yaml", MANIFEST.format(url=served.url))
-    return world
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world whose tool each test declares anew."""
+    return make_world(tmp_path_factory.mktemp("http") / "project")
 
 
-def grant(world: World, served: Upstream, **more: Any) -> None:
-    """Grant the upstream and the secret for it to the toolset as it is now."""
-    facts = {"hosts": [served.address], "digest": read_toolset(world.root, "demo").digest, **WHEN}
-    grants = {
-        "network": {"kind": "network", **facts},
-        "key": {"kind": "secret", "name": "WEB_KEY", **facts},
-    }
-    world.write("state/demo.yaml", json.dumps({"grants": grants, **more}))
+def call(world: World, http: str, *hosts: str, limits: str = "{}", **args: Any) -> Any:
+    """Declare an HTTP tool, grant it hosts, and call it; return the finished call."""
+    declare(world, http, *hosts, limits=limits)
+    return world.call("it", **args).call
 
 
-def record(world: World) -> Any:
-    call = world.log()[-1].record.call
-    assert call is not None
-    return call
+def declare(world: World, http: str, *hosts: str, limits: str = "{}", more: str = "") -> None:
+    """Declare the HTTP tool ``demo:it``, and grant it hosts if there are any."""
+    text = f'id: demo\nname: Demo\nversion: "1"\ntools:\n- id: it\n  limits: {limits}\n  http:\n'
+    if not more:
+        more = "input_schema: {type: object}\n"
+    text += indent(dedent(http), "    ") + "\n" + indent(more, "  ")
+    world.write("demo/toolset.yaml", text)
+    toolset = read_toolset(world.root, "demo")
+    assert toolset.sound, toolset.problems
+    granted = {"kind": "network", "hosts": hosts, "digest": toolset.digest, **WHEN}
+    grants = {"network": granted} if hosts else {}
+    world.write("state/demo.yaml", json.dumps({"grants": grants}))
 
 
-def test_a_tool_whose_host_and_secret_were_granted_runs_and_is_recorded(
-    web: World, served: Upstream
+def check(world: World, served: Upstream) -> None:
+    """Check that the chat still works, and that git finds its store valid."""
+    made = call(world, f"url: {served.url}/echo", served.address)
+    assert made.status == "success"
+    assert world.git("fsck", "--strict", "--no-dangling") == ""
+
+
+@pytest.mark.parametrize("case", PLACEMENTS, ids=[case["name"] for case in PLACEMENTS])
+def test_every_placement_of_arguments_arrives(
+    shared: World, served: Upstream, case: dict[str, Any]
 ) -> None:
-    grant(web, served)
-    outcome = web.call("fetch", id="a")
+    served.seen.clear()
+    shared.workspace.mkdir(exist_ok=True)
+    (shared.workspace / "a.bin").write_bytes(b"\0\xff\r\n--x")
 
-    assert outcome.call.status == "success"
-    assert outcome.call.result["headers"]["X-Key".lower()] == "***"
-    assert outcome.call.render_plan is not None
-    assert outcome.call.render_plan.config == {"content": "/echo/a", "language": "text"}
-    assert served.last["headers"]["x-key"] == SECRET
-    assert record(web).sandbox is None
-    assert record(web).output.startswith(f"GET {served.url}/echo/a?key=***: 200, ")
+    http = case["http"].replace("{url}", served.url)
+    made = call(shared, http, served.address, **case["args"])
+
+    assert (made.status, made.error) == ("success", None)
+    for part, wanted in case["arrives"].items():
+        found = served.last[part]
+        if isinstance(found, bytes) and not isinstance(wanted, bytes):
+            found = found.decode() if isinstance(wanted, str) else json.loads(found)
+        if part == "headers":
+            found = {name: found[name] for name in wanted}
+        if part == "files":
+            found = [list(one) for one in found]
+        assert found == wanted
 
 
-def test_binary_is_a_file_of_the_commit(web: World, served: Upstream) -> None:
-    grant(web, served)
-    outcome = web.call("image", name="cat.png")
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/big", "limit_output"),
+        ("/bomb", "limit_output"),
+        ("/nested-bomb", "limit_output"),
+        ("/loop", "bad_redirect"),
+        ("/status/500", "http_500"),
+        ("/status/404", "http_404"),
+        ("/typed?hex=7b&type=application/json", "bad_result"),
+    ],
+)
+def test_a_bad_answer_fails_only_its_own_call(
+    shared: World, served: Upstream, path: str, expected: str
+) -> None:
+    http = f"url: {served.url}{path}\nretries: 0"
+    made = call(shared, http, served.address, limits="{output_mb: 1}")
+
+    assert made.error.startswith(f"{expected}: ")
+    assert shared.codes()[-1] == expected
+    check(shared, served)
+
+
+@pytest.mark.parametrize(
+    ("answer", "hold", "expected"),
+    [
+        (b"", True, "limit_time"),
+        (b"HTTP/1.1 200 OK\r\nX-A: ", True, "limit_time"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", True, "limit_time"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx", False, "bad_answer"),
+        (b"SSH-2.0-x\r\n\r\n", False, "bad_answer"),
+        (b"", False, "bad_answer"),
+    ],
+    ids=["silent", "half-a-header", "half-a-body", "cut-off", "not-http", "hangs-up"],
+)
+def test_a_slow_or_broken_host_fails_only_its_own_call(
+    shared: World, served: Upstream, answer: bytes, *, hold: bool, expected: str
+) -> None:
+    with answering(answer, hold=hold) as port:
+        http = f"url: http://127.0.0.1:{port}/\nretries: 0"
+        made = call(shared, http, f"127.0.0.1:{port}", limits="{timeout_s: 0.3}")
+
+    assert made.error.partition(":")[0] == expected
+    check(shared, served)
+
+
+def test_a_redirect_is_followed_only_to_granted_hosts(shared: World, served: Upstream) -> None:
+    with upstream() as other:
+        http = f"url: {served.url}/to"
+        alone = call(shared, http, served.address, url=f"{other.url}/echo")
+        both = call(shared, http, served.address, other.address, url=f"{other.url}/echo")
+        paths = [one["path"] for one in other.seen]
+
+    assert alone.error.startswith("refused_destination: ")
+    assert (both.status, paths) == ("success", ["/echo"])
+    check(shared, served)
+
+
+def test_nothing_is_sent_or_recorded_without_a_grant(world: World, served: Upstream) -> None:
+    served.seen.clear()
+    declare(world, f"url: {served.url}/echo")
+
+    with pytest.raises(GrantNeededError) as caught:
+        world.call("it")
+
+    assert caught.value.hint == f"covalt-git grant add demo network {served.address}"
+    assert (served.seen, world.log()) == ([], [])
+
+
+def test_a_grant_holds_only_for_the_files_that_were_granted(world: World, served: Upstream) -> None:
+    served.seen.clear()
+    declare(world, f"url: {served.url}/echo", served.address)
+    world.edit("demo/toolset.yaml", "name: Demo", "name: Another")
+
+    with pytest.raises(GrantNeededError):
+        world.call("it")
+    assert served.seen == []
+
+
+def test_an_imported_toolset_needs_grants_and_no_sandbox(world: World, served: Upstream) -> None:
+    declare(world, f"url: {served.url}/echo", served.address)
+    world.edit("state/demo.yaml", '"grants"', '"source_type": "zip", "enabled": true, "grants"')
+
+    assert world.call("it", level="process").call.status == "success"
+
+
+def test_a_binary_answer_is_a_file_of_the_commit(world: World, served: Upstream) -> None:
+    shown = "renderer: {type: document, file: $return.file}\n"
+    declare(world, f"url: {served.url}/files/{{name}}", served.address, more=shown)
+    outcome = world.call("it", name="cat.png")
 
     assert [(one.kind, one.path) for one in outcome.changes] == [("added", "cat.png")]
     assert outcome.call.result == {"file": "cat.png", "media_type": "image/png", "size": len(PNG)}
     assert outcome.call.render_plan is not None
     assert outcome.call.render_plan.config == {"file": "workspace:cat.png"}
-    shown = subprocess.run(
-        ["git", "-C", str(web.store), "show", "main:cat.png"], capture_output=True, check=True
-    )
-    assert shown.stdout == PNG
+    assert world.git("cat-file", "-s", "main:cat.png").strip() == str(len(PNG))
+    assert world.record().sandbox is None
+    assert world.record().output.startswith(f"GET {served.url}/files/cat.png: 200, ")
 
 
-@pytest.mark.parametrize("part", ["network", "key"])
-def test_nothing_is_sent_and_nothing_recorded_without_a_grant(
-    web: World, served: Upstream, part: str
+@pytest.mark.parametrize("args", [{"id": ".."}, {}])
+def test_arguments_that_lead_to_another_path_are_refused(
+    world: World, served: Upstream, args: dict[str, Any]
 ) -> None:
-    grant(web, served)
-    file = web.root / "toolsets/state/demo.yaml"
-    grants = json.loads(file.read_text())["grants"]
-    del grants[part]
-    file.write_text(json.dumps({"grants": grants}))
-    with pytest.raises(GrantNeededError) as caught:
-        web.call("fetch", id="a")
+    served.seen.clear()
+    declare(world, f"url: {served.url}/echo/{{id}}", served.address, more="enabled: true\n")
 
-    asked = "network" if part == "network" else "secret WEB_KEY"
-    assert caught.value.hint == f"covalt-git grant add demo {asked} {served.address}"
-    assert (served.seen, web.log()) == ([], [])
+    with pytest.raises(InvalidArgumentsError) as caught:
+        world.call("it", **args)
+
+    assert [one.path for one in caught.value.problems] == ["$.id" if args else "$"]
+    assert (served.seen, world.log()) == ([], [])
 
 
-def test_a_grant_is_for_the_files_that_were_granted(web: World, served: Upstream) -> None:
-    grant(web, served)
-    web.write("demo/toolset.yaml", MANIFEST.format(url=served.url) + "description: now another\n")
-    with pytest.raises(GrantNeededError) as caught:
-        web.call("image", name="cat.png")
-
-    assert caught.value.message.endswith("; it has changed since that was granted")
+def test_a_call_that_requires_approval_is_sent_once_approved(
+    world: World, served: Upstream
+) -> None:
+    served.seen.clear()
+    asks = "requires_confirmation: true\n"
+    declare(world, f"url: {served.url}/echo", served.address, more=asks)
+    waiting = world.ask("it")
     assert served.seen == []
 
-
-def test_an_imported_toolset_needs_its_grants_and_no_sandbox(web: World, served: Upstream) -> None:
-    grant(web, served, source_type="zip", enabled=True)
-
-    assert web.call("image", name="cat.png").call.status == "success"
-
-
-def test_arguments_without_a_place_are_refused_and_not_recorded(
-    web: World, served: Upstream
-) -> None:
-    grant(web, served)
-    with pytest.raises(InvalidArgumentsError) as caught:
-        web.call("fetch", id="..")
-    with pytest.raises(InvalidArgumentsError):
-        web.call("fetch")
-
-    (problem,) = caught.value.problems
-    assert problem.path == "$.id"
-    assert problem.message.startswith("the argument 'id' would lead elsewhere than /echo/{id}: ")
-    assert (served.seen, web.log()) == ([], [])
-
-
-def test_a_call_that_asks_is_sent_once_it_is_approved(web: World, served: Upstream) -> None:
-    grant(web, served)
-    waiting = web.ask("asks")
-    before = list(served.seen)
-    outcome = web.approve(waiting)
-
-    assert (before, outcome.call.status) == ([], "success")
+    assert world.approve(waiting).call.status == "success"
     assert len(served.seen) == 1
 
 
-def spilled(root: Path) -> list[str]:
-    """Return the files below the project that hold the secret, git's objects as git shows them."""
-    found = []
-    needles = [SECRET.encode(), json.dumps(SECRET).encode(), b"canary-5f2c9a%2F%2B%3D"]
-    for path in root.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            content = path.read_bytes()
-            found += [str(path) for needle in needles if needle in content]
-    store = root / "data/chats/c1/store.git"
-    objects = subprocess.run(
-        ["git", "-C", str(store), "cat-file", "--batch-all-objects", "--batch"],
-        capture_output=True,
-        check=True,
-    ).stdout
-    return found + [str(needle) for needle in needles if needle in objects]
+def test_a_failed_request_has_the_code_of_its_status(world: World, served: Upstream) -> None:
+    declare(world, f"url: {served.url}/status/418", served.address)
 
-
-def test_a_secret_is_in_no_file_no_object_and_no_output(web: World, served: Upstream) -> None:
-    grant(web, served)
-    outcomes: list[CallOutcome] = [
-        *(web.call("fetch", id="a"), web.call("leak"), web.call("blob")),
-    ]
-    shown = (
-        web.cli("call", "c1", "demo:leak"),
-        web.cli("call", "c1", "demo:fetch", "--arg", "id=b", "--json"),
-    )
-    web.cli("index", "rebuild")
-
-    assert [one.call.status for one in outcomes] == ["success", "error", "success"]
-    assert outcomes[1].call.error is not None
-    assert outcomes[1].call.error.endswith("answered 403 FORBIDDEN: bad key ***")
-    assert SECRET not in repr(outcomes)
-    assert all(SECRET not in one.stdout + one.stderr for one in shown)
-    assert served.seen[-1]["headers"]["x-key"] == SECRET
-    assert spilled(web.root) == []
-
-
-def test_a_secret_may_come_from_a_file_that_only_its_owner_reads(
-    web: World, served: Upstream, tmp_path: Path
-) -> None:
-    grant(web, served)
-    file = tmp_path / "config/covalt-git/secrets.env"
-    file.parent.mkdir(parents=True)
-    file.write_text("WEB_KEY='from the file'\n")
-    file.chmod(0o644)
-    refused = web.call("fetch", id="a")
-    file.chmod(0o600)
-    web.call("fetch", id="a")
-
-    assert refused.error is not None
-    assert refused.error.code == "secrets_file"
-    assert len(served.seen) == 1
-    assert served.last["headers"]["x-key"] == "from the file"
-
-
-def test_a_command_shows_an_http_tool_with_where_its_arguments_go(web: World) -> None:
-    shown = web.cli("tool", "show", "demo:fetch").stdout
-    listed = web.cli("tool", "list").stdout
-
-    assert "  id  string, needed, in the path" in shown
-    assert "/echo/{id}" in shown
-    assert "demo:fetch" in listed
+    assert code(world.call("it")) == "http_418"

@@ -1,176 +1,172 @@
-"""A call under an id that its caller chose runs once, whoever makes it again, and wherever."""
+"""A call with an idempotency key runs once, and repeating it returns what was recorded."""
 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from covalt_git.calls.engine import Request
 from covalt_git.calls.idempotency import IdTakenError
-from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.errors import UnknownNameError
+from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.names import BadNameError, new_id
+from covalt_git.workspaces import branches
+from tests.calls.conftest import code
 
 if TYPE_CHECKING:
     from tests.calls.conftest import World
 
 
-def call(
-    world: World, call_id: str, tool: str = "add", *, chat_id: str = "c1", **args: Any
-) -> CallOutcome:
-    project = world.project()
-    with project.chats.open(chat_id) as chat:
-        return project.engine().call(chat, Request(f"demo:{tool}", args, call_id=call_id))
+@pytest.fixture
+def key() -> str:
+    return new_id()
 
 
-def test_a_call_made_again_is_answered_as_it_was_recorded(world: World) -> None:
-    given = new_id()
-    first = call(world, given, text="a")
-    again = call(world, given, text="a")
+def lose_index(world: World, how: str) -> None:
+    index = world.root / "data" / "index.db"
+    if how != "present":
+        index.unlink(missing_ok=True)
+    if how == "unusable":
+        index.mkdir()
+        (index / "in the way").write_text("")
 
-    assert first.call.id == given
+
+def test_a_repeated_call_returns_what_was_recorded(world: World, key: str) -> None:
+    first = world.call("add", call_id=key, text="a")
+    again = world.call("add", call_id=key, text="a")
+
+    assert first.call.id == key
     assert (first.repeated, again.repeated) == (False, True)
     assert again.call == first.call
-    assert (again.changes, again.output, again.notes) == (
-        first.changes,
-        first.output,
-        first.notes,
-    )
+    assert (again.changes, again.output, again.notes) == (first.changes, first.output, first.notes)
     assert world.runs() == 1
 
 
-def test_a_call_that_failed_is_not_tried_again(world: World) -> None:
-    given = new_id()
-    errors = [call(world, given, "fail").error for _ in range(2)]
+def test_a_failed_call_is_not_tried_again(world: World, key: str) -> None:
+    errors = [world.call("fail", call_id=key).error for _ in range(2)]
 
     assert errors[0] == errors[1]
     assert world.codes() == ["tool_raised"]
 
 
-def test_eight_processes_run_a_call_once(world: World) -> None:
-    given = new_id()
-    command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", given, "--json")
-    callers = [world.start(*command) for _ in range(8)]
-    ends = [caller.communicate() for caller in callers]
+def test_several_processes_run_a_call_once(world: World, key: str) -> None:
+    command = ("call", "c1", "demo:add", "--arg", "text=a", "--id", key, "--json")
+    callers = [world.start(*command) for _ in range(3)]
+    answers = [json.loads(caller.communicate()[0]) for caller in callers]
 
-    assert {caller.returncode for caller in callers} == {0}, ends
-    told = [json.loads(out) for out, _ in ends]
-    assert sorted(one.pop("repeated") for one in told) == [False, *[True] * 7]
-    assert all(one == told[0] for one in told)
+    assert {caller.returncode for caller in callers} == {0}
+    assert sorted(one.pop("repeated") for one in answers) == [False, True, True]
+    assert all(one == answers[0] for one in answers)
     assert world.runs() == 1
     assert world.codes() == ["success"]
 
 
-def test_a_call_made_again_while_it_runs_waits_for_its_end(world: World) -> None:
-    given = new_id()
-    first = world.start("call", "c1", "demo:wait", "--yes", "--id", given)
+def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str) -> None:
+    first = world.start("call", "c1", "demo:wait", "--yes", "--id", key)
     assert world.until((world.workspace / "held").exists)
-    second = world.start("call", "c1", "demo:wait", "--id", given, "--json")
-    queue = world.workspace.parent / "queue"
-    assert world.until(lambda: any(one.name.isdigit() for one in queue.glob("*")))
-    first.terminate()
-    first.communicate()
-    told = json.loads(second.communicate()[0])
+    with ThreadPoolExecutor() as pool:
+        second = pool.submit(world.call, "wait", call_id=key)
+        queue = world.workspace.parent / "queue"
+        assert world.until(lambda: any(one.name.isdigit() for one in queue.glob("*")))
+        first.terminate()
+        first.communicate()
+        outcome = second.result()
 
-    assert (told["id"], told["repeated"]) == (given, True)
-    assert told["error"].startswith("interrupted: ")
+    assert (outcome.call.id, outcome.repeated, code(outcome)) == (key, True, "interrupted")
     assert world.runs() == 1
 
 
-def test_a_call_that_waits_for_a_person_is_the_one_that_waits(world: World) -> None:
-    given = new_id()
-    first = call(world, given, "ask")
-    again = call(world, given, "ask")
+def test_a_repeated_call_returns_the_approval_that_it_waits_for(world: World, key: str) -> None:
+    first = world.call("ask", call_id=key)
+    again = world.call("ask", call_id=key)
     assert again.approval is not None
     assert (again.call, again.approval, again.repeated) == (first.call, first.approval, True)
     assert len(world.approvals()) == 1
 
     world.approve(again.approval.execution_id)
-    last = call(world, given, "ask")
+    last = world.call("ask", call_id=key)
 
     assert (last.call.status, last.repeated, world.runs()) == ("success", True, 1)
 
 
-def test_a_call_that_was_denied_stays_so(world: World) -> None:
-    given = new_id()
-    approval = call(world, given, "ask").approval
-    assert approval is not None
-    world.deny(approval.execution_id)
+def test_a_denied_call_stays_denied(world: World, key: str) -> None:
+    world.deny(world.ask(call_id=key))
 
-    assert call(world, given, "ask").error == world.log()[-1].record.call.error  # type: ignore[union-attr]
+    assert code(world.call("ask", call_id=key)) == "denied"
     assert world.runs() == 0
 
 
-@pytest.mark.parametrize("index", ["there", "deleted", "unusable"])
+@pytest.mark.parametrize("index", ["present", "deleted", "unusable"])
 @pytest.mark.parametrize(
-    ("other", "what"),
+    ("tool", "other"),
     [
-        pytest.param({"tool": "fail"}, "a call of another tool", id="another-tool"),
-        pytest.param({"text": "b"}, "a call with other arguments", id="other-arguments"),
-        pytest.param({"text": "a", "times": True}, "other arguments", id="true-is-not-1"),
-        pytest.param({"text": "a", "times": 1, "chat_id": "c2"}, "another chat", id="another-chat"),
+        ("fail", {}),
+        ("add", {"text": "b"}),
+        ("add", {"text": "a", "times": True}),
+        ("add", {"text": "a", "times": 1, "chat_id": "c2"}),
     ],
+    ids=["another-tool", "other-arguments", "true-is-not-1", "another-chat"],
 )
-def test_an_id_is_one_calls(world: World, other: dict[str, Any], what: str, index: str) -> None:
-    given = new_id()
+def test_a_key_belongs_to_one_call(
+    world: World, key: str, tool: str, other: dict[str, Any], index: str
+) -> None:
     world.project().chats.new("c2")
-    call(world, given, text="a", times=1)
+    world.call("add", call_id=key, text="a", times=1)
     with world.project().chats.open("c1") as chat, world.project().index() as opened:
         opened.sync_chat(chat)
     lose_index(world, index)
 
     with pytest.raises(IdTakenError) as caught:
-        call(world, given, **other)
+        world.call(tool, call_id=key, **other)
 
-    assert what in caught.value.message
     assert caught.value.http_status == 409
     assert world.runs() == 1
 
 
-@pytest.mark.parametrize("index", ["there", "deleted", "unusable"])
-def test_a_call_is_found_whatever_became_of_its_branch_and_the_index(
-    world: World, index: str
+@pytest.mark.parametrize("index", ["present", "deleted", "unusable"])
+def test_a_call_of_a_deleted_branch_is_found_with_and_without_the_index(
+    world: World, key: str, index: str
 ) -> None:
-    call(world, new_id(), text="before")
+    world.call("add", text="before")
     world.branch("idea")
-    given = new_id()
-    first = call(world, given, text="a")
+    first = world.call("add", call_id=key, text="a")
     world.checkout("main")
-    assert world.cli("chat", "branch", "delete", "c1", "idea", "--force").returncode == 0
+    with world.project().chats.open("c1") as chat, world.project().engine().writing(chat) as writer:
+        branches.delete(writer, "idea", force=True)
     lose_index(world, index)
-    again = call(world, given, text="a")
+    again = world.call("add", call_id=key, text="a")
 
     assert (again.call, again.repeated) == (first.call, True)
     assert world.codes() == ["success"]
 
 
-def test_an_id_of_something_else_is_taken(world: World) -> None:
+def test_the_id_of_an_edit_is_not_a_key(world: World) -> None:
     world.call("add")
     (world.workspace / "edited.txt").write_text("by hand")
     world.call("add")
     edit = next(one for one in world.log() if one.source == "edit")
 
-    with pytest.raises(IdTakenError, match="something that is no call"):
-        call(world, edit.record.id)
+    with pytest.raises(IdTakenError):
+        world.call("add", call_id=edit.record.id)
 
 
-def test_a_call_of_a_hidden_tool_is_not_told(world: World) -> None:
-    given = new_id()
-    call(world, given)
+def test_a_repeated_call_of_a_hidden_tool_does_not_exist(world: World, key: str) -> None:
+    world.call("add", call_id=key)
     world.configure('default_role: r\nroles: {r: {allow: ["app-builder.**"]}}')
 
     with pytest.raises(UnknownNameError):
-        call(world, given)
+        world.call("add", call_id=key)
 
 
-def test_a_call_is_told_though_its_tool_has_been_switched_off(world: World) -> None:
-    given = new_id()
-    call(world, given)
+def test_a_repeated_call_of_a_disabled_tool_returns_what_was_recorded(
+    world: World, key: str
+) -> None:
+    world.call("add", call_id=key)
     world.write("state/demo.yaml", "enabled: false\n")
 
-    assert call(world, given).repeated
+    assert world.call("add", call_id=key).repeated
 
 
 @pytest.mark.parametrize(
@@ -184,27 +180,16 @@ def test_a_call_is_told_though_its_tool_has_been_switched_off(world: World) -> N
         "01234567-89ab-4def-8123-456789abcdef",
     ],
 )
-def test_an_id_is_a_uuid_as_we_make_them(world: World, text: str) -> None:
-    with pytest.raises(BadNameError, match="cannot be a call id"):
-        call(world, text)
+def test_a_key_is_a_uuid_of_version_7(world: World, text: str) -> None:
+    with pytest.raises(BadNameError):
+        world.call("add", call_id=text)
 
     assert world.waiting() == []
 
 
-def test_arguments_that_are_refused_leave_the_id_free(world: World) -> None:
-    given = new_id()
-    refused = world.cli("call", "c1", "demo:judge", "--arg", "number=3", "--id", given)
-    made = call(world, given, "judge", number=4)
+def test_refused_arguments_do_not_use_up_the_key(world: World, key: str) -> None:
+    with pytest.raises(InvalidArgumentsError):
+        world.call("judge", call_id=key, number=3)
+    made = world.call("judge", call_id=key, number=4)
 
-    assert refused.returncode == 1
     assert (made.call.status, made.repeated) == ("success", False)
-
-
-def lose_index(world: World, how: str) -> None:
-    index = world.root / "data" / "index.db"
-    if how == "there":
-        return
-    index.unlink(missing_ok=True)
-    if how == "unusable":
-        index.mkdir()
-        (index / "in the way").write_text("")

@@ -1,4 +1,4 @@
-"""What a call tells of the workspace that its files cannot say: once, and where it came about."""
+"""Files that cannot be stored are recorded by every call, and reported once by the first one after them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git.workspaces.writing import writing
-from tests import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def fifo(world: World) -> Path:
-    """A file that is none, which a person left in the workspace."""
+    """A named pipe in the workspace, which cannot be stored."""
     path = world.workspace / "pipe"
     os.mkfifo(path)
     return path
@@ -29,60 +28,43 @@ def paths(notes: WorkspaceNotes) -> list[str]:
     return [one.path for one in notes.not_stored]
 
 
-def told(world: World) -> list[str]:
-    """Make a call, and return the paths that it says could not be stored."""
+def reported(world: World) -> list[str]:
+    """Make a call, and return the paths that it reports as not stored."""
     return paths(world.call("add").notes)
 
 
-def test_what_cannot_be_stored_is_told_once_and_is_in_every_record(
-    world: World, fifo: Path
-) -> None:
-    first, second = told(world), told(world)
+def test_a_file_is_reported_once_and_recorded_by_every_call(world: World, fifo: Path) -> None:
+    first = [reported(world), reported(world)]
     (world.workspace / "more").symlink_to("../../..")
-    third, fourth = told(world), told(world)
-
-    assert (first, second, third, fourth) == ([fifo.name], [], ["more"], [])
-    recorded = [paths(one.record.workspace) for one in world.log() if one.record.call]
-    assert recorded == [["pipe"]] * 2 + [["more", "pipe"]] * 2
-
-
-def test_what_came_back_is_told_again(world: World, fifo: Path) -> None:
-    told(world)
+    second = [reported(world), reported(world)]
     fifo.unlink()
-    told(world)
+    third = [reported(world)]
     os.mkfifo(fifo)
+    third.append(reported(world))
 
-    assert told(world) == [fifo.name]
+    assert first == [["pipe"], []]
+    assert second == [["more"], []]
+    assert third == [[], ["pipe"]]
+    recorded = [paths(one.record.workspace) for one in world.log() if one.record.call]
+    assert recorded == [["pipe"]] * 2 + [["more", "pipe"]] * 2 + [["more"], ["more", "pipe"]]
 
 
-def test_what_a_person_brought_in_with_other_files_is_told_by_the_next_call(
-    world: World, fifo: Path
-) -> None:
+def test_a_file_of_an_edit_is_reported_by_the_next_call(world: World, fifo: Path) -> None:
     (world.workspace / "mine.txt").write_text("mine")
     with world.project().chats.open("c1") as chat, writing(chat) as writer:
         writer.save_edits()
         assert paths(chat.manifest(str(chat.head())).record.workspace) == [fifo.name]
 
-    assert (told(world), told(world)) == ([fifo.name], [])
+    assert [reported(world), reported(world)] == [[fifo.name], []]
 
 
-def test_a_call_that_was_denied_records_what_is_there_and_tells_it_to_nobody(
+def test_a_denied_call_records_a_file_and_leaves_the_report_to_the_next_call(
     world: World, fifo: Path
 ) -> None:
-    world.project().approvals().deny(world.ask())
-    first = told(world)
-    world.project().approvals().deny(world.ask())
+    world.deny(world.ask())
+    first = reported(world)
+    world.deny(world.ask())
 
     assert world.codes() == ["denied", "success", "denied"]
     assert [paths(one.record.workspace) for one in world.log()][1:] == [[fifo.name]] * 2
-    assert (first, told(world)) == ([fifo.name], [])
-
-
-def test_the_command_line_says_it_once_and_chat_status_always(world: World, fifo: Path) -> None:
-    line = f"! {fifo.name} is not stored: it is neither a file, a folder nor a link"
-
-    calls = [command.run("-C", str(world.root), "call", "c1", "demo:add") for _ in range(2)]
-    states = [command.run("-C", str(world.root), "chat", "status", "c1") for _ in range(2)]
-
-    assert [line in one.stderr for one in calls] == [True, False]
-    assert [line in one.stderr for one in states] == [True, True]
+    assert [first, reported(world)] == [[fifo.name], []]

@@ -1,129 +1,57 @@
-"""Calls of Python tools: what is imported once, what a result may be, and what is kept out of it."""
+"""Calls of Python tools: imports, results, files, cancellation, and dependencies."""
 
 from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from covalt_git.calls.background import RUNNING, Follower, NotRunningError, Started
-from covalt_git.calls.engine import Request
-from covalt_git.runtime import sandbox
+from covalt_git.runtime import environments, sandbox
 from covalt_git.runtime.environments import CannotInstallError
-from covalt_git.runtime.jobs import Log
-from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.locking import CancelledError
+from tests.calls.conftest import code
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from covalt_git.calls.background import CallEvent
-    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.models.calls import SandboxLevel
     from tests.calls.conftest import World
-
-CANARY = "sk-canary/+7f"
-
-MANIFEST = """
-id: own
-name: Own
-version: "1"
-secrets: [WEATHER_KEY, OTHER_KEY]
-tools:
-  - {id: counted, entrypoint: tools.it:counted}
-  - {id: picture, entrypoint: tools.it:picture}
-  - {id: wrong, entrypoint: tools.it:wrong}
-  - {id: declared, entrypoint: tools.it:declared, output_schema: {type: object, required: [size]}}
-  - {id: leak, entrypoint: tools.it:leak}
-  - {id: wait, entrypoint: tools.it:wait}
-"""
-PYTHON = """
-import time
-from pathlib import Path
-
-from covalt_toolset import File, get_context
-
-IMPORTED = time.monotonic_ns()
-CALLS = []
-
-
-def counted() -> dict[str, int]:
-    CALLS.append(1)
-    return {"imported": IMPORTED, "calls": len(CALLS)}
-
-
-def picture(workspace: Path) -> dict:
-    (workspace / "report.pdf").write_bytes(b"%PDF")
-    return {"picture": b"\\x89PNG", "report": File("report.pdf")}
-
-
-def wrong(workspace: Path) -> list[int]:
-    (workspace / "kept.txt").write_text("kept")
-    return ["one"]
-
-
-def declared(value: dict) -> dict:
-    return value
-
-
-def leak(fail: bool) -> dict:
-    context = get_context()
-    key = context.secrets["WEATHER_KEY"]
-    context.log(f"key {key}")
-    context.progress(1, 2, f"with {key}")
-    print("printed", key, key.encode().hex())
-    if fail:
-        raise ValueError(key)
-    return {"key": key, "names": sorted(context.secrets), key: 1}
-
-
-def wait(workspace: Path) -> None:
-    (workspace / "begun.txt").write_text("begun")
-    while not get_context().cancelled:
-        time.sleep(0.01)
-    (workspace / "tidy.txt").write_text("tidied up")
-"""
 
 
 @pytest.fixture
 def own(world: World) -> World:
-    world.write("own/toolset.yaml", MANIFEST)
-    world.write("own/tools/it.py", PYTHON)
+    world.add("own")
     return world
 
 
-def call(world: World, tool: str, follower: Follower | None = None, /, **args: Any) -> CallOutcome:
-    project = world.project()
-    with project.chats.open("c1") as chat:
-        return project.engine(None, follower).call(chat, Request(f"own:{tool}", args))
+def counted(world: World) -> Any:
+    return world.call("own:counted").call.result
 
 
-def test_the_project_s_own_modules_are_imported_once_and_no_call_sees_another(own: World) -> None:
-    found = [call(own, "counted").call.result for _ in range(3)]
+def test_modules_are_imported_once_until_a_file_changes_and_calls_share_no_state(
+    own: World,
+) -> None:
+    first, second = counted(own), counted(own)
+    own.edit("own/tools/it.py", "CALLS = []", "CALLS = [0]")
+    third = counted(own)
 
-    assert len({one["imported"] for one in found}) == 1
-    assert [one["calls"] for one in found] == [1, 1, 1]
-
-
-def test_a_changed_file_is_imported_anew(own: World) -> None:
-    first = call(own, "counted").call.result
-    own.write("own/tools/it.py", PYTHON + "CALLS.append(0)\n")
-
-    assert call(own, "counted").call.result["calls"] == 2
-    assert call(own, "counted").call.result["imported"] != first["imported"]
+    assert first["imported"] == second["imported"] != third["imported"]
+    assert [one["calls"] for one in (first, second, third)] == [1, 1, 2]
 
 
-@pytest.mark.skipif(sandbox.level() == "process", reason="this machine has no walls that hold")
-def test_somebody_else_s_modules_are_imported_for_each_call(own: World) -> None:
+@pytest.mark.skipif(sandbox.level() == "process", reason="this machine has no sandbox")
+def test_modules_of_an_imported_toolset_are_imported_for_each_call(own: World) -> None:
     own.write("state/own.yaml", "source_type: zip\nenabled: true\n")
 
-    found = [call(own, "counted").call.result["imported"] for _ in range(2)]
-
-    assert found[0] != found[1]
+    assert counted(own)["imported"] != counted(own)["imported"]
 
 
 def test_bytes_and_files_are_results_by_reference(own: World) -> None:
-    outcome = call(own, "picture")
+    outcome = own.call("own:picture")
 
     name = outcome.call.result["picture"]["file"]
     assert outcome.call.result["report"] == {
@@ -135,101 +63,51 @@ def test_bytes_and_files_are_results_by_reference(own: World) -> None:
     assert (own.workspace / name).read_bytes() == b"\x89PNG"
 
 
-def test_a_result_that_is_not_what_was_promised_is_an_error_and_files_are_kept(own: World) -> None:
-    outcome = call(own, "wrong")
+def test_a_result_of_another_type_than_the_annotation_fails_and_files_are_kept(own: World) -> None:
+    outcome = own.call("own:wrong")
 
-    assert outcome.call.error == "bad_result: $[0]: must be an integer, not a string"
+    assert outcome.call.error is not None
+    assert outcome.call.error.startswith("bad_result: $[0]: ")
     assert outcome.call.result is None
     assert own.files()["kept.txt"] == "kept"
 
 
-def test_a_declared_schema_judges_in_the_annotation_s_place(own: World) -> None:
-    assert call(own, "declared", value={"size": 1}).call.status == "success"
-    assert call(own, "declared", value={}).call.error == "bad_result: $: 'size' is missing"
+def test_a_declared_schema_replaces_that_of_the_annotation(own: World) -> None:
+    assert own.call("own:declared", value={"size": 1}).call.status == "success"
+    assert code(own.call("own:declared", value={})) == "bad_result"
 
 
-@pytest.fixture
-def granted(own: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A world whose toolset was granted one of its two secrets."""
-    monkeypatch.setenv("WEATHER_KEY", CANARY)
-    monkeypatch.setenv("OTHER_KEY", "sk-other-1")
-    digest = read_toolset(own.root, "own").digest
-    own.write(
-        "state/own.yaml",
-        f"""grants:
-  secret-WEATHER_KEY:
-    kind: secret
-    name: WEATHER_KEY
-    digest: {digest}
-    granted_at: "2026-11-20T12:00:00.000Z"
-    granted_by: local
-""",
-    )
-    return own
-
-
-@pytest.mark.parametrize("fail", [False, True])
-def test_a_granted_secret_is_given_and_stands_nowhere_afterwards(
-    granted: World,
-    fail: bool,  # noqa: FBT001 - a column of the table
-) -> None:
-    told: list[CallEvent] = []
-
-    outcome = call(granted, "leak", Follower(told.append), fail=fail)
-
-    (manifest,) = granted.log()
-    shown = f"{outcome}{manifest}{told}{granted.git('log', '-p', '--all')}{granted.index_rows()}"
-    assert Log("info", "key ***") in told
-    assert outcome.output == "info: key ***\nprinted *** ***\n"
-    assert CANARY not in shown
-    assert CANARY.encode().hex() not in shown
-    if fail:
-        assert outcome.call.error == "tool_raised: ValueError: ***"
-    else:
-        assert outcome.call.result == {"key": "***", "names": ["WEATHER_KEY"], "***": 1}
-
-
-def test_a_secret_granted_for_other_files_is_not_given(granted: World) -> None:
-    granted.write("own/tools/it.py", PYTHON + "# changed\n")
-
-    outcome = call(granted, "leak", fail=False)
-
-    assert outcome.error is not None
-    assert "the tool has no secret 'WEATHER_KEY', it was given none" in outcome.error.message
-
-
-def test_a_cancelled_call_is_recorded_with_what_it_wrote(own: World) -> None:
-    told: list[CallEvent] = []
-    follower = Follower(told.append)
+def test_a_cancelled_call_is_recorded_with_the_files_that_it_wrote(own: World) -> None:
+    events: list[CallEvent] = []
 
     def cancel() -> None:
         assert own.until((own.workspace / "begun.txt").exists)
-        (started,) = told
+        (started,) = events
         assert isinstance(started, Started)
         RUNNING.cancel(started.call_id)
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    outcome = call(own, "wait", follower)
+    outcome = own.call("own:wait", follower=Follower(events.append))
     thread.join()
 
-    assert outcome.call.error == "cancelled: a person stopped it"
+    assert code(outcome) == "cancelled"
     assert own.files() == {"begun.txt": "begun", "tidy.txt": "tidied up"}
     with pytest.raises(NotRunningError):
         RUNNING.cancel(outcome.call.id)
 
 
-def test_a_call_that_is_cancelled_while_it_waits_is_never_recorded(own: World) -> None:
+def test_a_call_cancelled_before_it_runs_is_not_recorded(own: World) -> None:
     follower = Follower()
     follower.cancel.set()
 
     with pytest.raises(CancelledError):
-        call(own, "counted", follower)
+        own.call("own:counted", follower=follower)
 
     assert own.log() == []
 
 
-def test_what_cannot_be_installed_stops_a_call_before_it_is_recorded(
+def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorded(
     own: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(own.root / "cache"))
@@ -238,37 +116,58 @@ def test_what_cannot_be_installed_stops_a_call_before_it_is_recorded(
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("UV_NO_INDEX", "1")
-    own.write("own/toolset.yaml", MANIFEST + 'python: {dependencies: ["nowhere-to-be-found"]}\n')
+    needs = 'python: {dependencies: ["nowhere-to-be-found"]}\ntools:'
+    own.edit("own/toolset.yaml", "tools:", needs)
 
     with pytest.raises(CannotInstallError, match="nowhere-to-be-found"):
-        call(own, "counted")
+        own.call("own:counted")
 
     assert own.log() == []
 
 
-def test_an_approved_call_whose_needs_cannot_be_installed_is_recorded_as_failed(
+def test_an_approved_call_whose_dependencies_cannot_be_installed_is_recorded_as_failed(
     own: World,
 ) -> None:
-    own.write(
-        "own/toolset.yaml",
-        MANIFEST + 'python: {dependencies: ["--evil"]}\ndefaults: {requires_confirmation: true}\n',
-    )
-    waiting = call(own, "counted")
-    assert waiting.approval is not None
+    asks = "defaults: {requires_confirmation: true}\ntools:"
+    own.edit("own/toolset.yaml", "tools:", f'python: {{dependencies: ["--evil"]}}\n{asks}')
 
-    outcome = own.approve(waiting.approval.execution_id)
-
-    assert outcome.error is not None
-    assert outcome.error.code == "cannot_install"
+    assert code(own.approve(own.ask("own:counted"))) == "cannot_install"
     assert own.codes() == ["cannot_install"]
 
 
-def test_level_of_a_call_is_the_one_that_its_engine_was_given(own: World) -> None:
-    project = own.project()
-    with project.chats.open("c1") as chat:
-        engine = replace(project.engine(), level="process")
-        assert engine.call(chat, Request("own:counted", {})).call.status == "success"
+def test_a_call_runs_at_the_sandbox_level_of_its_engine(own: World) -> None:
+    assert own.call("own:counted", level="process").call.status == "success"
+    assert own.record().sandbox == "process"
 
-    (manifest,) = own.log()
-    assert manifest.record.call is not None
-    assert manifest.record.call.sandbox == "process"
+
+@pytest.fixture(scope="module")
+def numpy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of environments in which numpy is installed."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        try:
+            environments.interpreter(["numpy>=1.26"])
+        except CannotInstallError as error:
+            pytest.skip(f"numpy cannot be installed here: {error.message}")
+    return folder
+
+
+@pytest.mark.parametrize("level", [one.level for one in sandbox.levels() if one.here])
+def test_a_compiled_dependency_is_installed_and_imported_once(
+    world: World, numpy: Path, monkeypatch: pytest.MonkeyPatch, level: SandboxLevel
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(numpy))
+    world.add("numbers")
+    results = []
+    for slope in (2, -3):
+        rows = "".join(f"{x},{slope * x + 1}\n" for x in range(200))
+        world.workspace.mkdir(exist_ok=True)
+        (world.workspace / "points.csv").write_text(f"x,y\n{rows}")
+        call = world.call("numbers:fit", level=level, path="points.csv").call
+        assert call.error is None
+        results.append(call.result)
+
+    assert [one["line"] for one in results] == [[2.0, 1.0], [-3.0, 1.0]]
+    assert len({one["imported"] for one in results}) == 1
+    assert int(world.git("cat-file", "-s", "main:rest.npy")) == 200 * 8 + 128

@@ -1,8 +1,8 @@
-"""Replaying a call: on its own files, beside everything else, and with every question asked again."""
+"""Replaying a call on the files that it had: what differs is reported, and approval is required again."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,18 +14,21 @@ from covalt_git.json_values.difference import Difference
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.runtime import sandbox
 from covalt_git.workspaces.writing import writing
-from tests.calls.conftest import MANIFEST, PLAIN
-from tests.workspaces.stores import git, layout_of, put, upload
+from tests.workspaces.stores import layout_of, put, upload
 
 if TYPE_CHECKING:
     from covalt_git.calls.replay import Keep
     from tests.calls.conftest import World
 
-NOW_TWICE = PLAIN.replace('return {"text": text}', 'return {"text": text, "twice": text * 2}')
-WHERE = PLAIN.replace(
-    'return {"text": text}',
-    'return {"text": text, "at": [f"in {workspace}/runs.txt"], str(workspace): times}',
-)
+CODE = "demo/tools/plain.py"
+RETURN = 'return {"text": text}'
+TWICE = 'return {"text": text, "twice": text * 2}'
+ENDLESS = """
+
+def add(workspace: Path, text: str = "run", times: int = 1) -> dict:
+    (workspace / "runs.txt").write_text("run\\n")
+    time.sleep(600)
+"""
 
 
 def again(
@@ -45,10 +48,11 @@ def branches(world: World) -> list[str]:
     return world.git("for-each-ref", "--format=%(refname:short)", "refs/heads").split()
 
 
-def test_a_call_that_does_the_same_is_the_same_and_leaves_no_branch(world: World) -> None:
+def test_a_replay_with_the_same_result_changes_nothing_in_the_chat(world: World) -> None:
     world.call("add", text="first")
     made = world.call("add", text="second").call
     world.call("add", text="third")
+    (world.workspace / "runs.txt").write_text("not committed")
     refs, files = world.refs(), layout_of(world.workspace)
 
     done = again(world, made.id)
@@ -61,41 +65,23 @@ def test_a_call_that_does_the_same_is_the_same_and_leaves_no_branch(world: World
     assert done.now.sandbox == sandbox.level()
     assert (world.refs(), layout_of(world.workspace)) == (refs, files)
     assert not list(world.workspace.parent.glob("replay-*"))
-
-
-def test_it_is_named_by_its_manifest_too(world: World) -> None:
-    made = world.call("add").call
-    world.call("add")
-
     assert again(world, str(made.post_manifest_id)[:12]).call_id == made.id
 
 
-def test_the_first_call_of_a_chat_runs_on_nothing_again(world: World) -> None:
+def test_the_first_call_of_a_chat_is_replayed_on_no_files(world: World) -> None:
     made = world.call("add").call
-    assert made.pre_manifest_id is None
 
-    done = again(world, made.id, keep="always")
-
-    assert done.same
+    assert again(world, made.id, keep="always").same
     assert world.files("replay-1") == {"runs.txt": "run\n"}
     assert len(world.log("replay-1")) == 1
 
 
-def test_edits_that_nobody_saved_and_the_branch_stay_as_they_are(world: World) -> None:
-    made = world.call("add").call
-    (world.workspace / "runs.txt").write_text("not saved")
-    refs = world.refs()
-    again(world, made.id)
-
-    assert (world.workspace / "runs.txt").read_text() == "not saved"
-    assert world.refs() == refs
-
-
-def test_what_differs_is_told_and_kept_on_a_branch(world: World) -> None:
+def test_differences_are_reported_and_kept_on_a_branch(world: World) -> None:
     world.call("add", text="first")
     made = world.call("add", text="second").call
     main = world.log()
-    world.write("demo/tools/plain.py", NOW_TWICE.replace('"a") as file', '"w") as file'))
+    world.edit(CODE, RETURN, TWICE)
+    world.edit(CODE, '"a") as file', '"w") as file')
 
     done = again(world, made.id)
 
@@ -106,10 +92,8 @@ def test_what_differs_is_told_and_kept_on_a_branch(world: World) -> None:
     assert done.branch == "replay-1"
     assert world.files("replay-1") == {"runs.txt": "second\n"}
     replayed, before = world.log("replay-1")[::-1][:2]
-    assert replayed.id == done.manifest_id
-    assert replayed.record.call is not None
-    assert replayed.record.call.args == {"text": "second"}
-    assert before.id == made.pre_manifest_id
+    assert (replayed.id, before.id) == (done.manifest_id, made.pre_manifest_id)
+    assert world.record("replay-1").args == {"text": "second"}
     assert world.log() == main
     assert world.git("fsck", "--strict") == ""
 
@@ -118,12 +102,12 @@ def test_what_differs_is_told_and_kept_on_a_branch(world: World) -> None:
     ("keep", "changed", "kept"),
     [("always", False, True), ("never", True, False), ("different", True, True)],
 )
-def test_which_replays_a_branch_keeps(
+def test_the_caller_chooses_which_replays_keep_a_branch(
     world: World, keep: Keep, *, changed: bool, kept: bool
 ) -> None:
     made = world.call("add").call
     if changed:
-        world.write("demo/tools/plain.py", NOW_TWICE)
+        world.edit(CODE, RETURN, TWICE)
 
     done = again(world, made.id, keep=keep)
 
@@ -132,7 +116,7 @@ def test_which_replays_a_branch_keeps(
     assert (done.branch, done.manifest_id is not None) == ("replay-1" if kept else None, kept)
 
 
-def test_each_replay_that_is_kept_has_a_branch_of_its_own(world: World) -> None:
+def test_each_kept_replay_has_a_branch_of_its_own(world: World) -> None:
     made = world.call("add").call
     world.branch("replay-2")
     world.checkout("main")
@@ -140,19 +124,11 @@ def test_each_replay_that_is_kept_has_a_branch_of_its_own(world: World) -> None:
         assert again(world, made.id, keep="always").branch == expected
 
 
-def test_a_call_that_failed_fails_the_same_way(world: World) -> None:
+def test_a_failed_call_has_to_fail_in_the_same_way(world: World) -> None:
     made = world.call("fail").call
-    assert made.status == "error"
+    assert again(world, made.id).same
 
-    done = again(world, made.id)
-
-    assert done.same
-
-
-def test_another_error_is_a_difference(world: World) -> None:
-    made = world.call("fail").call
-    world.write("demo/tools/plain.py", PLAIN.replace('"half way', '"all the way'))
-
+    world.edit(CODE, '"half way', '"all the way')
     (difference,) = again(world, made.id, keep="never").differences
 
     assert difference.path == "$.error.message"
@@ -160,87 +136,74 @@ def test_another_error_is_a_difference(world: World) -> None:
     assert "all the way" in str(difference.now)
 
 
-def test_where_the_folder_is_makes_no_difference(world: World) -> None:
-    world.write("demo/tools/plain.py", WHERE)
+def test_the_folder_that_a_call_ran_in_is_no_difference(world: World) -> None:
+    where = 'return {"text": text, "at": [f"in {workspace}/runs.txt"], str(workspace): times}'
+    world.edit(CODE, RETURN, where)
     made = world.call("add").call
     assert str(world.workspace) in str(made.result)
 
     assert again(world, made.id).same
 
 
-def test_a_tool_that_deletes_its_folder_deletes_its_own(world: World) -> None:
+def test_a_replayed_tool_that_deletes_its_folder_does_not_delete_the_workspace(
+    world: World,
+) -> None:
     with world.project().chats.open("c1") as chat:
         upload(chat, "a.txt", b"1")
     made = world.call("vanish", how="link", outside=str(world.root)).call
     files = layout_of(world.workspace)
 
-    done = again(world, made.id)
-
-    assert done.same
+    assert again(world, made.id).same
     assert layout_of(world.workspace) == files
     assert (world.root / "covalt.yaml").is_file()
 
 
-def test_a_part_of_a_long_list_is_named_by_its_place(world: World) -> None:
-    show = 'return {"title": [title, {"n": [1, 2.0, True, None]}]}'
-    world.write("demo/tools/plain.py", PLAIN.replace('return {"title": title}', show))
+def test_differences_in_long_lists_are_named_by_their_places(world: World) -> None:
+    old, new = "[1, 2.0, True, None]}]", "[1, 2, 1]}]"
+    world.edit(CODE, 'return {"title": title}', f'return {{"title": [title, {{"n": {old}}}')
     made = world.call("show", title="x").call
-    show = show.replace("2.0, True, None", "2, 1").replace("title, {", "'" + "y" * 600 + "', {")
-    world.write("demo/tools/plain.py", PLAIN.replace('return {"title": title}', show))
+    world.edit(CODE, old, new)
+    world.edit(CODE, "[title, {", f"['{'y' * 600}', {{")
 
-    done = again(world, made.id)
+    first, *others = again(world, made.id).differences
 
-    assert done.differences[1:] == (
+    assert first.now == '"' + "y" * 498 + "…"
+    assert others == [
         Difference("$.result.title[1].n[2]", "true", "1"),
         Difference("$.result.title[1].n[3]", "null", None),
-    )
-    assert done.differences[0].now == '"' + "y" * 498 + "…"
+    ]
 
 
-def test_what_no_manifest_holds_is_told_as_missing(world: World) -> None:
+def test_files_that_could_not_be_stored_are_reported_as_missing(world: World) -> None:
     put(world.workspace, {"outside": ("link", b"/etc"), "a": ("file", b"1")})
     made = world.call("add").call
 
-    (missing,) = again(world, made.id).missing
-
-    assert missing.path == "outside"
+    assert [one.path for one in again(world, made.id).missing] == ["outside"]
 
 
-# Who may
+# Which calls may be replayed
 
 
-def test_a_call_that_asks_is_asked_again(world: World) -> None:
-    made = world.approve(world.ask("ask", text="a")).call
-    refs = world.refs()
+@pytest.mark.parametrize("tool", ["ask", "quiet"])
+def test_a_call_that_required_approval_requires_it_again(world: World, tool: str) -> None:
+    made = world.approve(world.ask(tool, text="a")).call
+    before = branches(world)
 
     with pytest.raises(AsksFirstError) as caught:
         again(world, made.id)
-    assert caught.value.message == "demo:ask waits for a person: the toolset asks"
     assert caught.value.hint == f"approve it: covalt-git chat replay c1 {made.id} --yes"
-    assert world.refs() == refs
+    assert branches(world) == before
 
     assert again(world, made.id, approve=True, keep="always").same
-    assert [one.state for one in world.approvals()] == ["approved", "approved"]
+    assert [one.state for one in world.approvals()][-1] == "approved"
     assert world.waiting() == []
-    call = world.log("replay-1")[-1].record.call
-    assert call is not None
-    assert call.execution_id == world.approvals()[-1].execution_id
-
-
-def test_a_decorator_that_asks_is_asked_again(world: World) -> None:
-    made = world.approve(world.ask("quiet", text="a")).call
-    branches_before = branches(world)
-
-    with pytest.raises(AsksFirstError, match="its decorator asks"):
-        again(world, made.id)
-    assert [one.state for one in world.approvals()] == ["approved", "expired"]
-    assert (world.waiting(), branches(world)) == ([], branches_before)
-
-    assert again(world, made.id, approve=True).same
+    assert world.record("replay-1").execution_id == world.approvals()[-1].execution_id
     assert world.runs() == 1
 
 
-def test_who_may_not_approve_cannot_replay_a_call_that_asks(world: World) -> None:
+def test_a_role_that_may_not_approve_cannot_replay_a_call_that_requires_approval(
+    world: World,
+) -> None:
     world.configure("roles: {dev: {allow: ['demo.**']}, boss: {admin: true}}\n")
     made = world.approve(world.ask("ask", role="dev"), role="boss").call
 
@@ -250,31 +213,27 @@ def test_who_may_not_approve_cannot_replay_a_call_that_asks(world: World) -> Non
     assert branches(world) == ["main"]
 
 
-def test_a_role_that_cannot_see_the_tool_sees_no_call(world: World) -> None:
+def test_a_call_of_a_hidden_tool_does_not_exist(world: World) -> None:
     world.configure("roles: {dev: {allow: ['demo.ask']}, boss: {admin: true}}\n")
     made = world.call("add", role="boss").call
 
     with pytest.raises(UnknownNameError) as caught:
         again(world, made.id, role="dev")
 
-    assert caught.value.message == f"no call {made.id!r}"
     assert "demo" not in str(caught.value)
 
 
-def test_a_tool_that_is_off_is_not_replayed(world: World) -> None:
+def test_a_disabled_tool_is_not_replayed(world: World) -> None:
     made = world.call("add").call
-    world.write(
-        "demo/toolset.yaml",
-        MANIFEST.replace("tools.plain:add}", "tools.plain:add, enabled: false}", 1),
-    )
+    world.write("state/demo.yaml", "enabled: false\n")
 
     with pytest.raises(DisabledToolError):
         again(world, made.id)
 
 
-def test_arguments_that_no_longer_fit_are_refused_and_nothing_is_left(world: World) -> None:
+def test_arguments_that_are_no_longer_valid_are_refused(world: World) -> None:
     made = world.call("judge", number=2).call
-    world.write("demo/tools/plain.py", PLAIN.replace("if value % 2:", "if value:"))
+    world.edit(CODE, "if value % 2:", "if value:")
     refs = world.refs()
 
     with pytest.raises(InvalidArgumentsError):
@@ -282,25 +241,24 @@ def test_arguments_that_no_longer_fit_are_refused_and_nothing_is_left(world: Wor
     assert world.refs() == refs
 
 
-def test_what_is_no_call_or_never_ran_is_not_replayed(world: World) -> None:
+@pytest.mark.parametrize(
+    ("named", "error"),
+    [("upload", NotReplayableError), ("denied", NotReplayableError), ("nothing", CovaltError)],
+)
+def test_only_calls_that_ran_are_replayed(world: World, named: str, error: Any) -> None:
     with world.project().chats.open("c1") as chat:
         upload(chat, "a.txt", b"1")
     denied = world.deny(world.ask("ask")).call
+    ids = {"upload": str(denied.pre_manifest_id), "denied": denied.id}
 
-    with pytest.raises(NotReplayableError, match=r"is no call: uploaded a\.txt"):
-        again(world, str(denied.pre_manifest_id))
-    with pytest.raises(NotReplayableError, match="demo:ask never ran: denied"):
-        again(world, denied.id)
-    with pytest.raises(CovaltError, match="no manifest 'nothing'"):
-        again(world, "nothing")
-
-
-# When something dies
+    with pytest.raises(error):
+        again(world, ids.get(named, named))
 
 
 def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world: World) -> None:
     made = world.approve(world.ask("ask")).call
-    world.write("demo/tools/plain.py", PLAIN.replace("def add(", "def added(") + ENDLESS)
+    code = (world.root / "toolsets" / CODE).read_text()
+    world.write(CODE, code.replace("def add(", "def added(") + ENDLESS)
     process = world.start("chat", "replay", "c1", made.id, "--yes")
     assert world.until(lambda: any(world.workspace.parent.glob("replay-*/workspace/runs.txt")))
     files = layout_of(world.workspace)
@@ -313,15 +271,7 @@ def test_a_replay_whose_process_died_is_an_interrupted_call_on_its_branch(world:
     assert world.codes("replay-1")[-1] == "interrupted"
     assert world.codes() == ["success"]
     assert layout_of(world.workspace) == files
-    assert git(world.store, "fsck", "--strict", "--no-dangling") == ""
-    world.write("demo/tools/plain.py", PLAIN)
+    world.git("fsck", "--strict", "--no-dangling")
+    world.write(CODE, code)
     assert again(world, made.id, approve=True).same
     assert not list(world.workspace.parent.glob("replay-*"))
-
-
-ENDLESS = """
-
-def add(workspace: Path, text: str = "run", times: int = 1) -> dict:
-    (workspace / "runs.txt").write_text("run\\n")
-    time.sleep(600)
-"""

@@ -1,8 +1,7 @@
-"""Examples run in scratch chats: judged by what they expect, asked about only where they can reach out."""
+"""Examples run in scratch chats; approval is required only for tools that can reach out of them."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
 
@@ -10,35 +9,17 @@ import pytest
 
 from covalt_git.calls.tool_examples import ExampleRun, run_example
 from covalt_git.grants.grants import grant_network
-from covalt_git.project import Project
-from covalt_git.toolsets.new_project import SAMPLES, create_project
+from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.chats import Chats
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.calls.conftest import World
 
 HEAD = 'id: shown\nname: Shown\nversion: "1"\nsecrets: [KEY]\ntools:\n'
-PYTHON = """\
-from pathlib import Path
-
-from covalt_toolset import tool
-
-
-def read(workspace: Path, path: str) -> dict:
-    if not (workspace / path).exists():
-        raise ValueError(f"there is no {path!r}")
-    return {"text": (workspace / path).read_bytes().decode(), "one": 1, "path": path}
-
-
-def nothing() -> None:
-    return None
-
-
-@tool(requires_confirmation=True)
-def ask() -> str:
-    return "ran"
-"""
+ASKS = "requires_confirmation: true\n"
 
 
 @pytest.fixture
@@ -46,49 +27,49 @@ def chats(world: World, tmp_path: Path) -> Chats:
     return Chats(tmp_path / "scratch", world.project().config.workspace)
 
 
-def declared(world: World, entry: str) -> None:
-    world.write("shown/tools.py", PYTHON)
+def run(world: World, chats: Chats, entry: str, *, role: str | None = None) -> ExampleRun:
+    """Declare the tool ``shown:it``, and run its first example."""
+    world.add("shown")
     world.write("shown/toolset.yaml", f"{HEAD}  - id: it\n{indent(entry, '    ')}")
-
-
-def ran(world: World, chats: Chats, *, role: str | None = None) -> ExampleRun:
-    project = world.project(role)
+    if "granted" in entry:
+        grant_network(world.root, "shown", ["api.example.com"], by="local")
     tool = read_toolset(world.root, "shown").tool("shown:it")
     assert tool is not None
-    return run_example(project.engine(), chats, tool, 1)
+    return run_example(world.project(role).engine(), chats, tool, 1)
 
 
-def test_its_files_are_there_and_its_result_is_the_expected_one(world: World, chats: Chats) -> None:
-    declared(
+def test_an_example_with_its_files_returns_the_expected_result(world: World, chats: Chats) -> None:
+    before = world.project().chats.ids()
+
+    done = run(
         world,
+        chats,
         "entrypoint: tools:read\nexamples:\n"
         "- description: a file in a folder\n"
         '  files: {a/b.txt: "x\\r\\n"}\n'
         "  args: {path: a/b.txt}\n"
         '  expected: {text: "x\\r\\n", one: 1.0, path: a/b.txt}\n',
     )
-    before = world.project().chats.ids()
 
-    one = ran(world, chats)
-
-    assert (one.verdict, one.reason, one.differences) == ("ok", "", ())
-    assert (one.tool_id, one.number, one.description) == ("shown:it", 1, "a file in a folder")
-    assert one.result == {"text": "x\r\n", "one": 1, "path": "a/b.txt"}
-    assert chats.ids() == [one.chat_id]
+    assert (done.verdict, done.reason, done.differences) == ("ok", "", ())
+    assert (done.tool_id, done.number, done.description) == ("shown:it", 1, "a file in a folder")
+    assert done.result == {"text": "x\r\n", "one": 1, "path": "a/b.txt"}
+    assert chats.ids() == [done.chat_id]
     assert world.project().chats.ids() == before
 
 
-def test_what_is_not_as_expected_is_told_by_its_place(world: World, chats: Chats) -> None:
-    declared(
+def test_differences_from_the_expected_result_are_named_by_their_places(
+    world: World, chats: Chats
+) -> None:
+    done = run(
         world,
+        chats,
         "entrypoint: tools:read\nexamples:\n"
-        "- files: {a: x}\n  args: {path: a}\n  expected: {text: y, one: true, more: []}\n",
+        "- {files: {a: x}, args: {path: a}, expected: {text: y, one: true, more: []}}\n",
     )
 
-    one = ran(world, chats)
-
-    assert (one.verdict, one.reason) == ("failed", "the result is not the expected one")
-    assert [(at.path, at.then, at.now) for at in one.differences] == [
+    assert done.verdict == "failed"
+    assert [(at.path, at.then, at.now) for at in done.differences] == [
         ("$.more", "[]", None),
         ("$.one", "true", "1"),
         ("$.path", None, '"a"'),
@@ -96,126 +77,75 @@ def test_what_is_not_as_expected_is_told_by_its_place(world: World, chats: Chats
     ]
 
 
-@pytest.mark.parametrize(("expected", "verdict"), [("null", "ok"), ("0", "failed")])
-def test_an_expected_null_is_an_expectation(
-    world: World, chats: Chats, expected: str, verdict: str
-) -> None:
-    declared(
-        world, f"entrypoint: tools:nothing\nexamples: [{{args: {{}}, expected: {expected}}}]\n"
-    )
-
-    assert ran(world, chats).verdict == verdict
-
-
 @pytest.mark.parametrize(
-    ("entry", "reason"),
+    ("entry", "verdict", "reason"),
     [
-        pytest.param(
-            "entrypoint: tools:read\nexamples: [{args: {path: missing}}]\n",
-            "tool_raised: ValueError: there is no 'missing'",
-            id="it-raises",
+        ("entrypoint: tools:nothing\nexamples: [{expected: null}]", "ok", ""),
+        ("entrypoint: tools:nothing\nexamples: [{expected: 0}]", "failed", "the result"),
+        ("entrypoint: tools:read\nexamples: [{args: {path: a}}]", "failed", "tool_raised: "),
+        (
+            "entrypoint: tools:ask\noutput_schema: {type: integer}\nexamples: [{}]",
+            "failed",
+            "bad_result: ",
         ),
-        pytest.param(
-            "entrypoint: tools:ask\noutput_schema: {type: integer}\nexamples: [{}]\n",
-            "bad_result: $: must be an integer, not a text",
-            id="not-what-its-schema-says",
+        ("entrypoint: tools:read\nexamples: [{args: {}}]", "failed", "the toolset 'shown' has err"),
+        # A scratch chat belongs to nobody, so that neither of these needs an approval.
+        (f"entrypoint: tools:ask\n{ASKS}examples: [{{expected: ran}}]", "ok", ""),
+        ("entrypoint: tools:ask\nexamples: [{expected: ran}]", "ok", ""),
+        # But a tool with a granted host could send something.
+        (f"entrypoint: tools:ask  # granted\n{ASKS}examples: [{{}}]", "skipped", "it asks first"),
+        ("entrypoint: tools:ask  # granted\nexamples: [{}]", "skipped", "it asks first"),
+        (
+            "http: {url: 'https://example.com/x'}\nexamples: [{}]",
+            "skipped",
+            "the toolset 'shown' m",
         ),
-        pytest.param(
-            "entrypoint: tools:read\nexamples: [{args: {}}]\n",
-            "the toolset 'shown' has errors, so none of its tools can be used; "
-            "toolsets/shown/toolset.yaml:8:23: CG208 tools[it].examples[0].args: 'path' is missing",
-            id="broken",
+        (
+            "entrypoint: tools:ask\nenabled: false\nexamples: [{}]",
+            "skipped",
+            "shown:it is disabled",
         ),
     ],
 )
-def test_a_call_that_fails_is_a_failed_example(
-    world: World, chats: Chats, entry: str, reason: str
+def test_the_verdict_of_an_example(
+    world: World, chats: Chats, entry: str, verdict: str, reason: str
 ) -> None:
-    declared(world, entry)
+    done = run(world, chats, f"{entry}\n")
 
-    one = ran(world, chats)
-
-    assert (one.verdict, one.reason) == ("failed", reason)
-
-
-def test_a_tool_that_stays_in_the_chat_asks_nobody(world: World, chats: Chats) -> None:
-    for asks in ("requires_confirmation: true\n", ""):  # the manifest, and only its decorator
-        declared(world, f"entrypoint: tools:ask\n{asks}examples: [{{expected: ran}}]\n")
-
-        assert ran(world, chats).verdict == "ok"
+    assert done.verdict == verdict
+    assert done.reason.startswith(reason)
+    assert bool(done.reason) == bool(reason)
+    if verdict == "skipped":
+        assert done.hint.startswith("covalt-git ")
+        assert done.result is None
 
 
-def test_a_rule_of_the_project_asks_nobody_either(world: World, chats: Chats) -> None:
+def test_a_rule_of_the_project_requires_no_approval_in_a_scratch_chat(
+    world: World, chats: Chats
+) -> None:
     world.configure('approvals: [{pattern: "**", require: true}]\n')
-    declared(world, "entrypoint: tools:read\nexamples: [{files: {a: x}, args: {path: a}}]\n")
+    entry = "entrypoint: tools:read\nexamples: [{files: {a: x}, args: {path: a}}]\n"
 
-    assert ran(world, chats).verdict == "ok"
+    assert run(world, chats, entry).verdict == "ok"
 
 
-@pytest.mark.parametrize("asks", ["requires_confirmation: true\n", ""])
-def test_one_that_may_reach_a_host_still_asks_and_does_not_run(
-    world: World, chats: Chats, asks: str
+def test_a_role_that_may_not_approve_does_not_run_an_example_that_requires_approval(
+    world: World, chats: Chats
 ) -> None:
-    declared(world, f"entrypoint: tools:ask\n{asks}examples: [{{expected: ran}}]\n")
-    grant_network(world.root, "shown", ["api.example.com"], by="local")
-
-    one = ran(world, chats)
-
-    assert one.verdict == "skipped"
-    assert one.reason == "it asks first, and may reach beyond the scratch chat"
-    assert one.hint == "covalt-git call CHAT shown:it asks you"
-    assert one.result is None
-
-
-def test_under_a_role_that_may_not_approve_it_does_not_run(world: World, chats: Chats) -> None:
     world.configure('roles: {maker: {allow: ["**"]}}\n')
-    declared(world, "entrypoint: tools:ask\nrequires_confirmation: true\nexamples: [{}]\n")
 
-    one = ran(world, chats, role="maker")
+    done = run(world, chats, f"entrypoint: tools:ask\n{ASKS}examples: [{{}}]\n", role="maker")
 
-    assert (one.verdict, one.reason) == (
-        "skipped",
-        "a person has to approve it, and your role may not",
-    )
+    assert done.verdict == "skipped"
     assert chats.ids() == []
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason", "hint"),
-    [
-        pytest.param(
-            "http: {url: 'https://example.com/x'}\nexamples: [{}]\n",
-            "the toolset 'shown' may not reach https://example.com",
-            "covalt-git grant add shown network example.com",
-            id="host",
-        ),
-        pytest.param(
-            "entrypoint: tools:ask\nenabled: false\nexamples: [{}]\n",
-            "shown:it is disabled",
-            "covalt-git tool enable shown:it",
-            id="off",
-        ),
-    ],
-)
-def test_what_may_not_run_is_skipped_with_what_to_do(
-    world: World, chats: Chats, entry: str, reason: str, hint: str
-) -> None:
-    declared(world, entry)
-
-    one = ran(world, chats)
-
-    assert (one.verdict, one.reason, one.hint) == ("skipped", reason, hint)
-
-
-def test_every_example_of_the_samples_does_what_it_says(tmp_path: Path) -> None:
-    create_project(tmp_path / "project")
-    project = Project.open(tmp_path / "project")
-    fast = project.config.workspace.model_copy(update={"durability": "fast"})
-    chats = Chats(tmp_path / "scratch", fast)
-    tools = [one for name in SAMPLES for one in read_toolset(project.root, name).tools]
+def test_every_sample_tool_has_examples_that_succeed(world: World, chats: Chats) -> None:
+    engine = world.project().engine()
+    tools = [one for name in SAMPLES for one in read_toolset(world.root, name).tools]
 
     done = [
-        run_example(project.engine(), chats, tool, number + 1)
+        run_example(engine, chats, tool, number + 1)
         for tool in tools
         for number in range(len(tool.examples))
     ]

@@ -13,8 +13,7 @@ import pytest
 from covalt_git import yaml_text
 from covalt_git.cli import main
 from covalt_git.json_values.json_schema import value_problems
-from tests.authority.corpus import CASES, Case
-from tests.authority.sample_project import sample
+from tests.authority.corpus import CASES, Case, sample
 from tests.toolsets.projects import REPOSITORY
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from covalt_git.calls.background import CallEvent, Cancel, Follower, Started
 from covalt_git.calls.engine import Request
 from covalt_git.http_client import Request as HttpRequest
 from tests.calls.conftest import world
-from tests.calls.test_http_upstream import call, check, declare
+from tests.calls.test_http_calls import call, check, declare
 from tests.http_client.test_client import client, failure, get
 from tests.runtime.http_upstream import Upstream, answering, upstream
 

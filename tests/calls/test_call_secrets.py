@@ -1,0 +1,229 @@
+"""Secrets of calls: given to the tool that was granted them, and stored and shown nowhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.access.grants import GrantNeededError
+from covalt_git.calls.background import CallEvent, Follower
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.runtime.jobs import Log
+from covalt_git.toolsets.toolset import read_toolset
+from tests.calls.conftest import World, code
+from tests.runtime.http_upstream import Upstream, upstream
+
+CANARY = "sk-canary/+7f"
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+secrets: [A_KEY, OTHER_KEY]
+tools:
+  - {{id: leak, entrypoint: tools.it:leak}}
+  - id: fetch
+    http: {{url: "{url}/echo/a", headers: {{X-Key: "${{A_KEY}}"}}, query: {{key: "${{A_KEY}}"}}}}
+  - {{id: forbidden, http: {{url: "{url}/leak", headers: {{X-Key: "${{A_KEY}}"}}}}}}
+  - {{id: blob, http: {{url: "{url}/blob", headers: {{X-Key: "${{A_KEY}}"}}}}}}
+  - {{id: other, http: {{url: "{url}/echo/a", headers: {{X-Key: "${{OTHER_KEY:-none}}"}}}}}}
+"""
+PYTHON = """
+from covalt_toolset import get_context
+
+
+def leak(fail: bool = False) -> dict:
+    context = get_context()
+    key = context.secrets["A_KEY"]
+    context.log(f"key {key}")
+    context.progress(1, 2, f"with {key}")
+    print("printed", key, key.encode().hex())
+    (context.workspace / "names.txt").write_text(" ".join(context.secrets))
+    if fail:
+        raise ValueError(key)
+    return {"key": key, key: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Upstream]:
+    with upstream() as made:
+        yield made
+
+
+@pytest.fixture
+def web(world: World, served: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A world with a command that prints secrets, and a toolset that was granted one of its two."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    printer = tmp_path / "printer"
+    printer.write_text(f'#!/bin/sh\necho "$1" >> {tmp_path}/asked\necho {CANARY}\n')
+    printer.chmod(0o755)
+    world.configure(f"secret_command: [{printer}, '{{name}}']\n")
+    world.write("demo/toolset.yaml", MANIFEST.format(url=served.url))
+    world.write("demo/tools/it.py", PYTHON)
+    facts = {
+        "hosts": [served.address],
+        "digest": read_toolset(world.root, "demo").digest,
+        "granted_at": "2026-11-20T17:24:00Z",
+        "granted_by": "local",
+    }
+    grants = {
+        "network": {"kind": "network", **facts},
+        "secret-A_KEY": {"kind": "secret", "name": "A_KEY", **facts},
+    }
+    world.write("state/demo.yaml", json.dumps({"grants": grants}))
+    served.seen.clear()
+    return world
+
+
+def allow(world: World) -> None:
+    command = SecretCommand.of(world.root, world.project().config.secret_command)
+    assert command is not None
+    command.allow()
+
+
+def asked(tmp_path: Path) -> list[str]:
+    """Return the names for which the command was run."""
+    file = tmp_path / "asked"
+    return file.read_text().split() if file.exists() else []
+
+
+def write_secrets(tmp_path: Path, text: str, mode: int = 0o600) -> None:
+    file = tmp_path / "config/covalt-git/secrets.env"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    file.chmod(mode)
+
+
+def spilled(root: Path, *shown: Any) -> list[str]:
+    """Return where the value is found: in files, in objects as git shows them, and in what was shown."""
+    encoded = [CANARY.encode(), CANARY.encode().hex().encode(), b"sk-canary%2F%2B7f"]
+    texts = {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    store = ["git", "-C", str(root / "data/chats/c1/store.git")]
+    argv = [*store, "cat-file", "--batch-all-objects", "--batch"]
+    texts["objects"] = subprocess.run(argv, capture_output=True, check=True).stdout
+    texts["shown"] = repr(shown).encode()
+    return [name for name, text in texts.items() if any(one in text for one in encoded)]
+
+
+@pytest.mark.parametrize("source", ["environment", "file", "command"])
+def test_a_granted_secret_reaches_the_tool_and_is_stored_and_shown_nowhere(
+    web: World, served: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    if source == "environment":
+        monkeypatch.setenv("A_KEY", CANARY)
+    elif source == "file":
+        write_secrets(tmp_path, f"A_KEY='{CANARY}'\n")
+    else:
+        allow(web)
+    events: list[CallEvent] = []
+
+    outcomes = {tool: web.call(tool) for tool in ("fetch", "forbidden", "blob")}
+    sent = {one["headers"]["x-key"] for one in served.seen}
+    leaked = web.call("leak", follower=Follower(events.append))
+    failed = web.call("leak", fail=True)
+    shown = [web.cli("--log-format", "json", "call", "c1", "demo:leak", "--json")]
+    web.cli("index", "rebuild")
+
+    assert sent == {CANARY}
+    assert outcomes["fetch"].call.result["headers"]["x-key"] == "***"
+    assert web.log()[0].record.call.output.startswith(f"GET {served.url}/echo/a?key=***: 200, ")  # type: ignore[union-attr]
+    assert code(outcomes["forbidden"]) == "http_403"
+    assert outcomes["blob"].call.status == "success"
+    assert leaked.call.result == {"key": "***", "***": 1}
+    assert leaked.output == "info: key ***\nprinted *** ***\n"
+    assert Log("info", "key ***") in events
+    assert failed.call.error == "tool_raised: ValueError: ***"
+    assert web.git("show", "main:names.txt") == "A_KEY"
+    assert spilled(web.root, outcomes, leaked, failed, events, shown, web.log()) == []
+    # Once for each call, though a request has it twice.
+    assert asked(tmp_path) == ["A_KEY"] * 6 * (source == "command")
+
+
+def test_a_secret_granted_for_other_files_is_not_given(
+    web: World, served: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A_KEY", CANARY)
+    web.write("demo/tools/it.py", PYTHON + "# changed\n")
+
+    outcome = web.call("leak")
+
+    assert outcome.error is not None
+    assert "the tool has no secret 'A_KEY'" in outcome.error.message
+    with pytest.raises(GrantNeededError):
+        web.call("fetch")
+    assert served.seen == []
+
+
+def test_nothing_is_sent_without_the_grant_of_its_secret(web: World, served: Upstream) -> None:
+    state = json.loads((web.root / "toolsets/state/demo.yaml").read_text())
+    del state["grants"]["secret-A_KEY"]
+    web.write("state/demo.yaml", json.dumps(state))
+
+    with pytest.raises(GrantNeededError) as caught:
+        web.call("fetch")
+
+    assert caught.value.hint == f"covalt-git grant add demo secret A_KEY {served.address}"
+    assert (served.seen, web.log()) == ([], [])
+
+
+def test_a_secrets_file_that_others_can_read_is_refused(web: World, tmp_path: Path) -> None:
+    write_secrets(tmp_path, "A_KEY='from the file'\n", mode=0o644)
+
+    assert code(web.call("fetch")) == "secrets_file"
+
+
+@pytest.mark.parametrize("tool", ["leak", "fetch"])
+def test_the_command_does_not_run_until_a_user_allows_it(
+    web: World, tmp_path: Path, tool: str
+) -> None:
+    outcome = web.call(tool)
+
+    assert code(outcome) == "secret_command_not_allowed"
+    assert outcome.error is not None
+    assert outcome.error.hint.endswith("covalt-git secret allow")
+    assert asked(tmp_path) == []
+    assert web.waiting() == []
+
+
+def test_the_command_is_not_run_for_a_secret_that_was_not_granted(
+    web: World, tmp_path: Path
+) -> None:
+    allow(web)
+
+    assert web.call("other").call.result["headers"]["x-key"] == "none"
+    assert asked(tmp_path) == []
+
+
+def test_the_file_comes_before_the_environment_and_both_before_the_command(
+    web: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: Upstream
+) -> None:
+    allow(web)
+    monkeypatch.setenv("A_KEY", "of the environment")
+    web.call("fetch")
+    assert served.last["headers"]["x-key"] == "of the environment"
+
+    write_secrets(tmp_path, "A_KEY=of the file\n")
+    web.call("fetch")
+    assert served.last["headers"]["x-key"] == "of the file"
+    assert asked(tmp_path) == []
+
+
+@pytest.mark.parametrize("tool", ["leak", "fetch"])
+def test_a_command_that_fails_fails_the_call_and_its_output_is_not_shown(
+    web: World, tmp_path: Path, tool: str
+) -> None:
+    (tmp_path / "printer").write_text(f"#!/bin/sh\necho {CANARY} | tee /dev/stderr\nexit 7\n")
+    allow(web)
+
+    outcome = web.call(tool)
+
+    assert code(outcome) == "secret_command"
+    assert outcome.error is not None
+    assert "exit code 7" in outcome.error.message
+    assert outcome.error.hint == "covalt-git secret check A_KEY"
+    assert spilled(web.root, outcome, web.log()) == []
