@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.api_client import Api
 from tests.live_server import Live
-from tests.server.api.test_bundles import DEMO
+from tests.server.sample_bundle import DEMO
 
 
 def drop(page: Page, name: str, content: bytes) -> None:

@@ -11,8 +11,7 @@ from playwright.sync_api import Page, expect
 from covalt_git.names import new_id
 from tests.api_client import Api, refused
 from tests.live_server import Live, live
-from tests.server.api.test_streams import coming, events, follow, names, resume, until
-from tests.server.api.test_toolsets import write
+from tests.server.event_streams import coming, events, follow, names, resume, until
 from tests.server.visitor import Visitor
 
 QUIZ = """\
@@ -80,8 +79,9 @@ def odd() -> str:
 
 @pytest.fixture
 def quiz(api: Api) -> Api:
-    write(api.root, "quiz/toolset.yaml", QUIZ)
-    write(api.root, "quiz/tools/quiz.py", QUIZ_PYTHON)
+    (api.root / "toolsets/quiz/tools").mkdir(parents=True)
+    (api.root / "toolsets/quiz/toolset.yaml").write_text(QUIZ)
+    (api.root / "toolsets/quiz/tools/quiz.py").write_text(QUIZ_PYTHON)
     return api
 
 

@@ -13,15 +13,39 @@ from werkzeug.datastructures import FileStorage
 from tests.api_client import BEARER, HOME, Api, configure, form_file
 from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.installs.test_uninstall import commit
-from tests.server.api.test_bundles import DEMO, MANIFEST, below
-from tests.server.api.test_grants import LOOK, look_toolset
 from tests.server.outside import Outside
+from tests.server.sample_bundle import DEMO, MANIFEST
 from tests.server.visitor import Page, Visitor
 from tests.ssh_keys import Key, make_key
 
 HOSTILE = MANIFEST.replace(
     b"name: Demo", b'name: "<img src=x onerror=alert(1)> {{ 7 * 7 }} {% raw %}"'
 ).replace(b"maps-server", b"'<script>alert(1)</script>'")
+
+LOOK = """\
+id: look
+name: Look
+version: "1"
+secrets: [LOOK_KEY]
+tools:
+  - {id: look, entrypoint: "tools.look:look"}
+"""
+
+
+def look_toolset(root: Path, manifest: str = LOOK) -> None:
+    """Write a toolset whose Python uses a secret."""
+    (root / "toolsets/look/tools").mkdir(parents=True, exist_ok=True)
+    (root / "toolsets/look/tools/look.py").write_text("def look() -> None: ...\n")
+    (root / "toolsets/look/toolset.yaml").write_text(manifest)
+
+
+def below(folder: Path) -> list[tuple[str, bytes]]:
+    """Return every path below a folder with its content, without the index."""
+    return sorted(
+        (str(path.relative_to(folder)), path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
+        if "index.db" not in path.name
+    )
 
 
 @pytest.fixture
