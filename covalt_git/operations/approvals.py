@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from covalt_git.operations.calls import CallAnswer, answer
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, DamagedChat
+
+if TYPE_CHECKING:
+    from covalt_git.models.chats import FileChange
 
 
 class ListApprovals(Request):
@@ -107,13 +110,9 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
 def get_approval(context: Context, request: GetApproval) -> ApprovalDetail:
     """Tell exactly what would run, and what has changed since it was requested."""
     approval = context.approvals().find(request.execution_id)
-    facts = {
-        name: getattr(approval, name)
-        for name in ApprovalDetail.model_fields.keys() & Approval.model_fields.keys()
-    }
     waits = approval.state == "pending"
-    return ApprovalDetail(
-        **facts,
+    return ApprovalDetail.of(
+        approval,
         may_settle=_may_settle(context, approval.tool_id),
         changes=_changes_since(context, approval) if waits else (),
         tool_changed=waits and _tool_changed(context, approval),
@@ -152,15 +151,15 @@ def _may_settle(context: Context, tool_id: str) -> bool:
     return context.catalog.may_approve(named_tool(tool_id)).allowed
 
 
-def _changes_since(context: Context, approval: Approval) -> tuple[Change, ...]:
+def _changes_since(context: Context, approval: Approval) -> list[FileChange]:
     """Return what differs between the files asked about and those that the call would meet."""
     chat = context.chat(approval.chat_id)
     before = chat.state(approval.base).tree
     if chat.active_branch() != approval.branch:
         now = chat.state(chat.branch(approval.branch).manifest_id).tree
-        return Change.each(chat.tree_changes(before, now))
+        return chat.tree_changes(before, now)
     with chat.looking() as seen:
-        return Change.each(chat.tree_changes(before, seen.tree))
+        return chat.tree_changes(before, seen.tree)
 
 
 def _tool_changed(context: Context, approval: Approval) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -23,7 +23,6 @@ from covalt_git.text.media_types import BYTES
 from covalt_git.toolsets.export import bundle_name, pack_bundle
 
 if TYPE_CHECKING:
-    from covalt_git.models.toolset_state import ToolsetState
     from covalt_git.toolsets.toolset import Toolset
 
 
@@ -102,11 +101,6 @@ class Recorded(Result):
     digest: str | None
     signer: Signer | None
     installed_at: str | None
-
-    @classmethod
-    def of(cls, state: ToolsetState) -> Self:
-        """Return what a state has."""
-        return cls(**{name: getattr(state, name) for name in cls.model_fields})
 
 
 class BundleVerified(Result):
@@ -194,16 +188,15 @@ def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
         raise CovaltError(f"{str(file)!r} is a directory, which cannot be signed or compared")
     found = verify.verify_file(context.project.root, file, request.signature)
     toolset, here = found.toolset, found.here
-    return BundleVerified(
+    return BundleVerified.of(
+        found,
         toolset_id=toolset.id,
         version=toolset.manifest.version if toolset.manifest else "",
         digest=toolset.digest,
-        signer=found.signer,
         installed=here is not None,
         changed_here=bool(here and here.state.imported and here.digest != here.state.digest),
-        recorded=Recorded.of(here.state) if here else None,
-        is_recorded=found.is_recorded,
-        problem=Failure.of(found.signer_changed) if found.signer_changed else None,
+        recorded=here and here.state,
+        problem=Failure.of_error(found.signer_changed) if found.signer_changed else None,
     )
 
 
@@ -211,12 +204,11 @@ def verify_bundle(context: Context, request: VerifyBundle) -> BundleVerified:
 def verify_toolset(context: Context, request: VerifyToolset) -> ToolsetVerified:
     """Compare a toolset with what was recorded when it was imported, and with what was granted to it."""
     found = verify.verify_toolset(context.project.root, request.toolset_id)
-    return ToolsetVerified(
+    return ToolsetVerified.of(
+        found,
         toolset_id=found.toolset.id,
         digest=found.toolset.digest,
-        recorded=Recorded.of(found.toolset.state),
-        is_recorded=found.is_recorded,
-        grants=found.grants,
+        recorded=found.toolset.state,
         accepted=found.locked,
     )
 

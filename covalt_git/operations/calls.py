@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -203,7 +202,7 @@ def check_batch(context: Context, request: CheckBatch) -> Batch:
     )
     return Batch(
         calls=tuple(
-            BatchedCall(line=one.line, chat_id=one.chat_id, **asdict(one.request)) for one in calls
+            BatchedCall.of(one.request, line=one.line, chat_id=one.chat_id) for one in calls
         )
     )
 
@@ -283,9 +282,9 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     return {
         "execution_id": record.execution_id,
         "reasons": (),
-        "changes": Change.each(chat.changes(manifest.parent_id, manifest.id)),
+        "changes": chat.changes(manifest.parent_id, manifest.id),
         "output": record.output,
-        "notes": Notes.of(fresh_notes(chat, manifest)),
+        "notes": fresh_notes(chat, manifest),
         "error_detail": record.error,
         "by": manifest.record.by,
         "sandbox": record.sandbox,
@@ -310,9 +309,7 @@ def _find_call(context: Context, chat: ChatStore, call_id: str) -> ToolCall:
 
 
 def _call_row(call: ToolCall) -> CallRow:
-    names = CallFacts.model_fields
-    renderer = call.render_plan.renderer if call.render_plan else None
-    return CallRow(**{name: getattr(call, name) for name in names}, renderer=renderer)
+    return CallRow.of(call, renderer=call.render_plan.renderer if call.render_plan else None)
 
 
 def as_request(request: CallTool) -> engine.Request:

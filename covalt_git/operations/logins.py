@@ -60,18 +60,14 @@ class LoginRow(Result):
     needs_more: bool = Field(description="Whether the server asked for more than it allows.")
 
     @classmethod
-    def of(cls, stored: StoredLogin) -> Self:
+    def of_login(cls, stored: StoredLogin) -> Self:
         """Return a stored login as a result."""
         ends = stored.expires_at
         shown = None if ends is None else datetime.fromtimestamp(ends, UTC)
-        return cls(
+        return cls.of(
+            stored,
             server=_name(stored),
-            url=stored.url,
-            issuer=stored.issuer,
-            origins=tuple(stored.origins),
-            client_id=stored.client_id,
             scope=stored.scope or "",
-            signed_in_at=stored.signed_in_at,
             expires_at=None if shown is None else shown.strftime("%Y-%m-%dT%H:%M:%SZ"),
             renewable=stored.refresh_token is not None,
             needs_more=stored.challenge is not None,
@@ -114,14 +110,14 @@ def log_in(context: Context, request: LogIn) -> LoginRow:
         asked,
         _open if request.browser else _leave,
     )
-    return LoginRow.of(sign_in(defined, person, _choice(request)))
+    return LoginRow.of_login(sign_in(defined, person, _choice(request)))
 
 
 @operation(admin=_WHAT, local=True)
 def list_logins(context: Context, _: EmptyRequest) -> LoginList:
     """List the servers that the user is signed in to, from this project."""
     found = stored_logins(context.project.root)
-    return LoginList(logins=tuple(LoginRow.of(stored) for _, stored in found))
+    return LoginList(logins=tuple(LoginRow.of_login(stored) for _, stored in found))
 
 
 @operation(changes=True, admin=_WHAT, local=True)

@@ -26,6 +26,7 @@ from typing import (
     Annotated,
     Any,
     Generic,
+    Self,
     TypeVar,
     get_args,
     get_type_hints,
@@ -151,13 +152,21 @@ class EmptyRequest(Request):
 
 
 class Result(BaseModel):
-    """What an operation returns."""
+    """What an operation returns; its fields take other models and dataclasses by their attributes."""
 
     model_config = ConfigDict(
         frozen=True,
         defer_build=True,
+        from_attributes=True,
         json_schema_serialization_defaults_required=True,  # a result always has all its fields
     )
+
+    @classmethod
+    def of(cls, source: object, /, **fields: object) -> Self:
+        """Return a result with some fields, and the others from the attributes of ``source``."""
+        names = cls.model_fields.keys() - fields.keys()
+        found = {name: getattr(source, name) for name in names if hasattr(source, name)}
+        return cls(**found, **fields)
 
 
 @dataclass(frozen=True, slots=True)

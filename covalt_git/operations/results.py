@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from covalt_git.errors import CovaltError
-    from covalt_git.models.chats import FileChange
-    from covalt_git.models.commit_record import WorkspaceNotes
 
 
 class Failure(Result):
@@ -27,14 +25,9 @@ class Failure(Result):
     problems: tuple[Problem, ...]
 
     @classmethod
-    def of(cls, error: CovaltError) -> Self:
+    def of_error(cls, error: CovaltError) -> Self:
         """Return an error as a result."""
-        return cls(
-            error=error.code,
-            error_description=error.message,
-            hint=error.hint,
-            problems=tuple(error.problems),
-        )
+        return cls.of(error, error=error.code, error_description=error.message)
 
 
 class Change(Result):
@@ -44,11 +37,6 @@ class Change(Result):
     kind: Literal["added", "deleted", "modified"]
     old: FileState | None
     new: FileState | None
-
-    @classmethod
-    def each(cls, changes: Iterable[FileChange]) -> tuple[Self, ...]:
-        """Return changes as results."""
-        return tuple(cls(path=one.path, kind=one.kind, old=one.old, new=one.new) for one in changes)
 
 
 class DamagedChat(Result):
@@ -61,10 +49,7 @@ class DamagedChat(Result):
     @classmethod
     def each(cls, damaged: Iterable[tuple[str, CovaltError]]) -> tuple[Self, ...]:
         """Return the chats that the index could not read."""
-        return tuple(
-            cls(chat_id=chat_id, message=error.message, hint=error.hint)
-            for chat_id, error in damaged
-        )
+        return tuple(cls.of(error, chat_id=chat_id) for chat_id, error in damaged)
 
 
 class PathNote(Result):
@@ -80,8 +65,3 @@ class Notes(Result):
     empty_folders: tuple[PathText, ...] = ()
     not_stored: tuple[PathNote, ...] = ()
     unportable: tuple[PathNote, ...] = ()
-
-    @classmethod
-    def of(cls, found: WorkspaceNotes) -> Self:
-        """Return a workspace's notes as a result."""
-        return cls.model_validate(found.model_dump())

@@ -199,7 +199,7 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
 def connections(root: Path, toolset_id: str, server_id: str) -> list[ConnectionRow]:
     """Return how the connections to an MCP server are that this process has or had."""
     return [
-        ConnectionRow(**{name: getattr(one, name) for name in ConnectionRow.model_fields})
+        ConnectionRow.of(one)
         for one in mcp_calls.health(root)
         if (one.toolset_id, one.server_id) == (toolset_id, server_id)
     ]
@@ -211,7 +211,7 @@ def _outcome(
     try:
         found = _refresh(context, source, check=request.check, accept=request.accept)
     except CovaltError as error:
-        failure = Failure.of(error)
+        failure = Failure.of_error(error)
         return RefreshOutcome(source=source.shown_id, failed=True, refreshed=None, failure=failure)
     failed = bool(found.drift if request.check else found.source.to_accept)
     return RefreshOutcome(source=source.shown_id, failed=failed, refreshed=found, failure=None)
@@ -251,10 +251,8 @@ def _facts(context: Context, source: refresh.ToolSource) -> JsonObject:
 
 def _differing(found: tuple[refresh.ToolDifference, ...]) -> tuple[DifferingTool, ...]:
     return tuple(
-        DifferingTool(
-            name=one.name,
-            kind=one.kind,
-            digest=one.digest,
+        DifferingTool.of(
+            one,
             kept=one.kind == "new" or one.before is not None,
             parts=tuple(
                 DifferingPart.model_validate({"name": name, "before": old, "after": new})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from datetime import timedelta
-from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
@@ -14,9 +13,6 @@ from covalt_git.errors import CovaltError
 from covalt_git.names import suggest_id
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
-
-if TYPE_CHECKING:
-    from covalt_git.credentials.agent_tokens import AgentToken
 
 _MOST_OF_ROLE = 50
 _WHAT = "let agents in"
@@ -54,12 +50,6 @@ class TokenRow(Result):
     expires_at: str | None
     expired: bool
 
-    @classmethod
-    def of(cls, stored: AgentToken, **more: str) -> Self:
-        """Return a token as a result."""
-        shown = stored.model_dump(exclude={"v", "digest", "chat_created_at"})
-        return cls(**shown, expired=stored.is_expired, **more)
-
 
 class TokenCreated(TokenRow):
     """A new token; only its digest is stored, so that this is the only time it can be read."""
@@ -93,17 +83,18 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
         chat = opened.id, opened.card().created_at
     name = request.name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
     stored, text = AgentTokens(project.root).new(name, role, chat=chat, lasts=request.lasts)
-    return TokenCreated.of(stored, token=text)
+    return TokenCreated.of(stored, expired=False, token=text)
 
 
 @operation(admin=_WHAT, local=True)
 def list_tokens(context: Context, _: EmptyRequest) -> TokenList:
     """List the tokens, and what each opens."""
     tokens = AgentTokens(context.project.root).all()
-    return TokenList(tokens=tuple(TokenRow.of(one) for one in tokens))
+    return TokenList(tokens=tuple(TokenRow.of(one, expired=one.is_expired) for one in tokens))
 
 
 @operation(changes=True, admin=_WHAT, local=True)
 def revoke_token(context: Context, request: RevokeToken) -> TokenRow:
     """Revoke a token: it opens nothing any more, and its open connections end."""
-    return TokenRow.of(AgentTokens(context.project.root).revoke(request.token))
+    gone = AgentTokens(context.project.root).revoke(request.token)
+    return TokenRow.of(gone, expired=gone.is_expired)

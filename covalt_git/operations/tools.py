@@ -277,17 +277,7 @@ def get_available_tools(context: Context, _: EmptyRequest) -> AvailableTools:
         for tool in context.catalog.visible(context.toolset_index().tools())
         if tool_row(context, tool, rows[tool.toolset_id]).callable
     ]
-    return AvailableTools(
-        tools=tuple(
-            AvailableTool(
-                name=tool.path,
-                description=tool.description,
-                input_schema=tool.input_schema,
-                annotations=tool.annotations,
-            )
-            for tool in tools
-        )
-    )
+    return AvailableTools(tools=tuple(AvailableTool.of(tool, name=tool.path) for tool in tools))
 
 
 @operation(changes=True, errors=(404, 409))
@@ -301,9 +291,7 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
     try:
         preconditions.check_arguments(tool, request.args)
     except InvalidArgumentsError as error:
-        problems = tuple(
-            ArgumentProblem(path=one.path, message=one.message) for one in error.problems
-        )
+        problems = tuple(map(ArgumentProblem.of, error.problems))
     reasons = confirmation(context.project.config, tool, request.args)
     return ArgumentsChecked(problems=problems, confirmation=reasons)
 

@@ -341,15 +341,13 @@ def _import_result(context: Context, found: Imported, *, dry_run: bool) -> Tools
     toolset = found.toolset
     manifest = toolset.manifest
     assert manifest is not None  # else it is refused
-    return ToolsetImported(
+    return ToolsetImported.of(
+        found,
         toolset_id=toolset.id,
         name=manifest.name,
         version=manifest.version,
         description=manifest.description,
-        source_type=found.source_type,
-        source_ref=found.source_ref,
         digest=toolset.digest,
-        signer=found.signer,
         files=file_rows(toolset),
         tools=tuple(_tool(context, tool) for tool in toolset.tools),
         mcp_servers=server_rows(toolset, manifest.mcp_servers),
@@ -366,17 +364,12 @@ def _import_result(context: Context, found: Imported, *, dry_run: bool) -> Tools
 
 def _update_result(context: Context, found: Update, *, dry_run: bool) -> ToolsetUpdated:
     root = context.project.root
-    return ToolsetUpdated(
+    return ToolsetUpdated.of(
+        found,
         toolset_id=found.toolset.id,
-        old_version=found.old_version,
-        new_version=found.new_version,
         digest=found.toolset.digest,
-        files=tuple(
-            UpdateStep(path=one.path, kind=one.kind, words=one.words) for one in found.steps
-        ),
+        files=found.steps,
         conflicts=tuple(one.path for one in found.conflicts),
-        base_known=found.base_known,
-        ended_grants=found.ended_grants,
         replaced=found.replaced and found.replaced.relative_to(root).as_posix(),
         newly_wants=_newly_wants(found),
         problems=found.toolset.problems,
@@ -385,10 +378,5 @@ def _update_result(context: Context, found: Update, *, dry_run: bool) -> Toolset
 
 
 def _tool(context: Context, tool: Tool) -> ImportedTool:
-    return ImportedTool(
-        tool_id=tool.tool_id,
-        name=tool.name,
-        description=tool.description,
-        kind=tool.kind,
-        requires_confirmation=confirmation(context.project.config, tool, {}),
-    )
+    reasons = confirmation(context.project.config, tool, {})
+    return ImportedTool.of(tool, requires_confirmation=reasons)

@@ -251,7 +251,7 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
 
 
 def _ungranted_servers(toolset: Toolset) -> tuple[UngrantedServer, ...]:
-    return tuple(UngrantedServer(**one._asdict()) for one in missing_grants(toolset))
+    return tuple(map(UngrantedServer.of, missing_grants(toolset)))
 
 
 def _manifest(toolset: Toolset) -> JsonObject | None:
@@ -274,10 +274,7 @@ def _import_facts(toolset: Toolset) -> JsonObject:
 
 def file_rows(toolset: Toolset) -> tuple[ToolsetFile, ...]:
     """Return the files of a toolset."""
-    return tuple(
-        ToolsetFile(path=file.path, kind=file.kind, sha256=file.sha256, size=file.size)
-        for file in toolset.files.files
-    )
+    return tuple(map(ToolsetFile.of, toolset.files.files))
 
 
 def packages(toolset: Toolset) -> tuple[str, ...]:
@@ -287,20 +284,15 @@ def packages(toolset: Toolset) -> tuple[str, ...]:
 
 def grants_asked(toolset: Toolset) -> tuple[GrantAsked, ...]:
     """Return what a toolset requests beyond its sandbox, and whether it is granted."""
-    return tuple(GrantAsked(**one._asdict()) for one in requested(toolset))
+    return tuple(map(GrantAsked.of, requested(toolset)))
 
 
 def server_rows(toolset: Toolset, servers: Iterable[McpServer]) -> tuple[McpServerRow, ...]:
     """Return MCP servers of a toolset, as they are declared."""
     return tuple(
-        McpServerRow(
-            id=server.id,
-            server_type=server.server_type,
+        McpServerRow.of(
+            server,
             enabled=toolset.enabled and server.enabled,
-            requires_confirmation=server.requires_confirmation,
-            command=server.command,
-            args=server.args,
-            url=server.url,
             env=tuple(sorted(server.env)),
             headers=tuple(sorted(server.headers)),
         )

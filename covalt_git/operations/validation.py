@@ -113,7 +113,7 @@ def validate(context: Context, request: Validate) -> Validation:
         tools=sum(toolset.tool_count for toolset in reading.toolsets),
         lacking=_ungranted(reading),
         in_baseline=compared.hidden,
-        stale=tuple(KnownProblem(**entry._asdict()) for entry in compared.stale),
+        stale=compared.stale,
         fixable=_fixable(context.root, compared.new),
         without_problems=tuple(one for one in manifests if wanted(one) and one not in broken),
     )
@@ -138,10 +138,7 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     fixed: list[FixedProblem] = []
     diffs: list[str] = []
     for path, before, after in _fixes(root, found):
-        fixed += (
-            FixedProblem(path=path, line=one.line, col=one.col, code=one.code, message=one.message)
-            for one in after.mended
-        )
+        fixed += (FixedProblem.of(one, path=path) for one in after.mended)
         diffs.append(line_diff.unified(before, after.text, (f"a/{path}", f"b/{path}")))
         if not request.write:
             continue
@@ -183,7 +180,7 @@ def _ungranted(reading: ProjectReading) -> tuple[UngrantedServer, ...]:
     from covalt_git.grants.status import missing_grants  # noqa: PLC0415 - few projects have servers
 
     return tuple(
-        UngrantedServer(**one._asdict())
+        UngrantedServer.of(one)
         for toolset in used
         for one in missing_grants(read_toolset(reading.root, toolset.id))
     )

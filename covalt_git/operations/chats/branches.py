@@ -161,7 +161,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
         oid = writer.save_edits() if start is None else context.index().resolve(chat, start)
         writer.create_branch(request.name, oid)
     assert oid is not None  # there is no branch at nothing
-    return BranchCreated(name=request.name, manifest_id=oid, notes=Notes.of(writer.fresh_notes()))
+    return BranchCreated(name=request.name, manifest_id=oid, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409))
@@ -173,10 +173,10 @@ def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     return BranchSwitched(
         branch=request.branch,
         manifest_id=chat.head(),
-        changes=Change.each(changes),
-        notes=Notes.of(writer.fresh_notes()),
+        changes=changes,
+        notes=writer.fresh_notes(),
     )
 
 
 def _deleted(chat: ChatStore, gone: DeletedBranch) -> BranchDeleted:
-    return BranchDeleted(**gone.model_dump(), back=branches.way_back(chat, gone))
+    return BranchDeleted.of(gone, back=branches.way_back(chat, gone))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,10 +28,7 @@ from covalt_git.text.media_types import BYTES
 from covalt_git.workspaces import collecting, deleting, exporting, forking, importing, unsaved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from covalt_git.json_values import JsonObject
-    from covalt_git.models import commit_record
     from covalt_git.workspaces.chats import ChatStore
 
 
@@ -312,7 +308,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     with made:
         with context.writing(made):  # it makes the folder
             pass
-        notes = Notes.of(writer.fresh_notes())
+        notes = writer.fresh_notes()
         return ChatForked(**dict(_row(context, made)), lacks=lacks, notes=notes)
 
 
@@ -344,8 +340,8 @@ def export_chat_to(context: Context, request: ExportChatTo) -> ChatExported:
         of_folder = request.branch in {None, chat.active_branch()}
         lacks = writer.left_in_place() if of_folder else ()
     done = exporting.export_to(chat, request.path, branch=request.branch, progress=context.progress)
-    notes = Notes.of(writer.fresh_notes())
-    return ChatExported(file=str(request.path), **asdict(done), lacks=lacks, notes=notes)
+    notes = writer.fresh_notes()
+    return ChatExported.of(done, file=str(request.path), lacks=lacks, notes=notes)
 
 
 @operation(changes=True, errors=(409,), upload_limit=lambda _: MOST_IMPORT_BYTES)
@@ -378,13 +374,11 @@ def _imported(context: Context, found: importing.Imported) -> ChatImported:
     chat = context.chat(found.chat_id)
     with context.writing(chat) as writer:
         ignored = importing.left_out(writer)
-    return ChatImported(
+    return ChatImported.of(
+        found,
         chat=_row(context, chat),
-        was=found.was,
-        branches=found.branches,
-        unportable=_notes(found.unportable),
-        ignored=_notes(ignored),
-        left_out=found.left_out,
+        unportable=found.unportable[:_MOST_NOTES],
+        ignored=ignored[:_MOST_NOTES],
     )
 
 
@@ -405,11 +399,7 @@ def collect_all_garbage(context: Context, request: CollectAllGarbage) -> AllGarb
         try:
             collected.append(_collect(context, chat_id, now=request.now))
         except CovaltError as error:
-            failed.append(
-                NotCollected(
-                    chat_id=chat_id, error=error.code, message=error.message, hint=error.hint
-                )
-            )
+            failed.append(NotCollected.of(error, chat_id=chat_id, error=error.code))
     return AllGarbageCollected(collected=tuple(collected), failed=tuple(failed))
 
 
@@ -419,13 +409,7 @@ def _collect(context: Context, chat_id: str, *, now: bool) -> GarbageCollected:
 
     with context.project.chats.open(chat_id) as chat, context.writing(chat) as writer:
         done = collecting.collect(writer, everything=now, told=told)
-    return GarbageCollected(
-        chat_id=chat_id,
-        before=StoreUsage(**asdict(done.before)),
-        after=StoreUsage(**asdict(done.after)),
-        forgotten=done.forgotten,
-        records=done.records,
-    )
+    return GarbageCollected.of(done, chat_id=chat_id)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -433,10 +417,10 @@ def delete_chat(context: Context, request: DeleteChat) -> ChatDeleted:
     """Delete a chat with its history and its folder, for good."""
     chats, chat_id = context.project.chats, request.chat_id
     if request.dry_run:
-        return ChatDeleted(chat_id=chat_id, **asdict(deleting.loss(chats, chat_id)))
+        return ChatDeleted.of(deleting.loss(chats, chat_id), chat_id=chat_id)
     gone = deleting.delete(chats, chat_id, timeout_s=_BUSY_S, waiting=context.waiting)
     context.index().sync_chats()
-    return ChatDeleted(chat_id=request.chat_id, **asdict(gone))
+    return ChatDeleted.of(gone, chat_id=chat_id)
 
 
 def _row(context: Context, chat: ChatStore) -> ChatRow:
@@ -456,26 +440,14 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
     with chat.looking() as seen:
         changes = unsaved.changes(chat, seen.tree, begun)
         return ChatStatus(
-            changes=Change.each(changes),
+            changes=changes,
             ignored=seen.ignored,
-            workspace=Notes.of(seen.notes),
+            workspace=seen.notes,
             switching_to=None if begun is None else begun.branch,
             conflicts=waiting_conflicts(chat, seen),
             waiting=tuple(
-                WaitingCall(
-                    call_id=call.id,
-                    tool_id=call.tool_id,
-                    status=call.status,
-                    branch=call.branch,
-                    started_at=call.started_at,
-                    execution_id=call.execution_id,
-                )
+                WaitingCall.of(call, call_id=call.id)
                 for call in chat.calls()
                 if context.catalog.sees(call.tool_id)
             ),
         )
-
-
-def _notes(found: Iterable[commit_record.PathNote]) -> tuple[PathNote, ...]:
-    told = (PathNote(path=note.path, reason=note.reason) for note in found)
-    return tuple(told)[:_MOST_NOTES]

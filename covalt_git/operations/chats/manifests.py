@@ -155,21 +155,14 @@ def get_workspace_manifest(context: Context, request: GetWorkspaceManifest) -> M
     changes = chat.changes(manifest.parent_id, manifest.id)
     card = chat.card()
     starts_here = card.forked_from is not None and card.forked_from.manifest_id == manifest.id
-    return ManifestDetail(
-        id=manifest.id,
-        parents=manifest.parents,
-        tree_id=manifest.tree_id,
-        created_at=manifest.created_at,
-        source=manifest.source,
-        source_ref=manifest.source_ref,
-        made=manifest.made,
-        message_id=manifest.message_id,
+    return ManifestDetail.of(
+        manifest,
         title=manifest.title if shown else _HIDDEN,
         status=call.status if call and shown else None,
         branches=tuple(one.name for one in chat.branches() if one.manifest_id == manifest.id),
         files_changed=len(changes),
         by=manifest.record.by,
-        changes=Change.each(changes),
+        changes=changes,
         record=manifest.record.model_dump(mode="json", exclude_defaults=True) if shown else {},
         active_branch=chat.active_branch(),
         chat_made_by=card.made_by,
@@ -181,23 +174,12 @@ def _manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None) -> 
     """Return a row; ``chat`` where it has its changes."""
     shown = row.source != "tool_run" or context.catalog.sees(row.tool_id or "")
     ended = row.status if row.status in {"success", "error"} else None
-    return ManifestRow(
-        id=row.id,
-        parents=row.parents,
-        created_at=row.created_at,
-        source=row.source,
-        source_ref=row.source_ref,
-        made=row.made,
-        message_id=row.message_id,
+    return ManifestRow.of(
+        row,
         title=row.title if shown else _HIDDEN,
         status=ended if shown else None,
-        branches=row.branches,
         files_changed=row.changed_files,
-        tree_id=row.tree_id,
-        by=row.by,
-        changes=None
-        if chat is None
-        else Change.each(chat.changes(next(iter(row.parents), None), row.id)),
+        changes=chat and chat.changes(next(iter(row.parents), None), row.id),
     )
 
 

@@ -175,9 +175,9 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
     return ConflictResolved(
         branch=chat.active_branch(),
         manifest_id=head,
-        changes=Change.each(changes),
+        changes=changes,
         conflicts=conflicts,
-        notes=Notes.of(writer.fresh_notes()),
+        notes=writer.fresh_notes(),
     )
 
 
@@ -185,7 +185,7 @@ def waiting_conflicts(chat: ChatStore, seen: Snapshot) -> tuple[WaitingConflict,
     """Return the conflicts that wait in a chat's workspace, of which ``seen`` is a scan."""
     ours = chat.active_branch()
     return tuple(
-        WaitingConflict(**one.model_dump(), about=about(one, ours=ours, theirs=one.branch))
+        WaitingConflict.of(one, about=about(one, ours=ours, theirs=one.branch))
         for one in resolving.waiting(chat, chat.head(), seen.tree)
     )
 
@@ -199,17 +199,12 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
 
 
 def _merged(done: Merge, fresh: WorkspaceNotes) -> Merged:
-    return Merged(
-        status=done.status,
-        branch=done.branch,
-        into=done.into,
-        base_id=done.base_id,
-        manifest_id=done.manifest_id,
-        changes=Change.each(done.changes),
+    return Merged.of(
+        done,
         conflicts=tuple(
-            Conflict(**one.model_dump(), about=about(one, ours=done.into, theirs=done.branch))
+            Conflict.of(one, about=about(one, ours=done.into, theirs=done.branch))
             for one in done.conflicts
         ),
-        workspace=Notes.of(done.notes),
-        notes=Notes.of(fresh),
+        workspace=done.notes,
+        notes=fresh,
     )

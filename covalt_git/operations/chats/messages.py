@@ -14,7 +14,6 @@ from covalt_git.workspaces import messages
 from covalt_git.workspaces.conversation import Conversation
 
 if TYPE_CHECKING:
-    from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.conversation import Message
     from covalt_git.workspaces.messages import Place
     from covalt_git.workspaces.writing import Writer
@@ -132,7 +131,7 @@ def list_messages(context: Context, request: ListMessages) -> MessageList:
     chat = context.chat(request.chat_id)
     found = Conversation.of(chat).messages.values()
     return MessageList(
-        messages=tuple(MessageRow(**_row(one)) for one in found),
+        messages=tuple(MessageRow.of(one, title=_title(one)) for one in found),
         active_branch=chat.active_branch(),
     )
 
@@ -143,8 +142,8 @@ def get_message(context: Context, request: GetMessage) -> MessageDetail:
     chat = context.chat(request.chat_id)
     found = Conversation.of(chat).find(request.message)
     began = chat.manifest(found.own_manifest_id).parent_id
-    changes = Change.each(chat.changes(began, found.manifest_id))
-    return MessageDetail(**_row(found), changes=changes)
+    changes = chat.changes(began, found.manifest_id)
+    return MessageDetail.of(found, title=_title(found), changes=changes)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -207,15 +206,9 @@ def continue_message(context: Context, request: ContinueMessage) -> MessagePlace
     return _place(place, writer)
 
 
-def _row(message: Message) -> JsonObject:
-    return message.model_dump() | {"title": message.line[:_TITLE]}
+def _title(message: Message) -> str:
+    return message.line[:_TITLE]
 
 
 def _place(place: Place, writer: Writer) -> MessagePlace:
-    return MessagePlace(
-        branch=place.branch,
-        manifest_id=place.manifest_id,
-        message_id=place.message_id,
-        changes=Change.each(place.changes),
-        notes=Notes.of(writer.fresh_notes()),
-    )
+    return MessagePlace.of(place, notes=writer.fresh_notes())

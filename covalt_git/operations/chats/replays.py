@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from covalt_git.calls import replay
@@ -11,9 +9,6 @@ from covalt_git.models.calls import SandboxLevel, ToolsetVersion
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import PathText, Request, Result, operation
 from covalt_git.operations.results import Change, PathNote
-
-if TYPE_CHECKING:
-    from covalt_git.calls.replay import Ran, Replay
 
 
 class ReplayCall(Request):
@@ -74,29 +69,4 @@ def replay_call(context: Context, request: ReplayCall) -> Replayed:
         )
     finally:
         context.update_index(chat)
-    return _replayed(done)
-
-
-def _replayed(done: Replay) -> Replayed:
-    return Replayed(
-        call_id=done.call_id,
-        tool_id=done.tool_id,
-        original_manifest_id=done.original_manifest_id,
-        same=done.same,
-        differences=tuple(
-            Difference(path=one.path, then=one.then, now=one.now) for one in done.differences
-        ),
-        changes=Change.each(done.changes),
-        empty_folders=done.empty_folders,
-        printed_the_same=done.printed_the_same,
-        toolset_changed=done.then.toolset.digest != done.now.toolset.digest,
-        then=_ran(done.then),
-        now=_ran(done.now),
-        missing=tuple(PathNote(**note.model_dump()) for note in done.missing),
-        branch=done.branch,
-        manifest_id=done.manifest_id,
-    )
-
-
-def _ran(ran: Ran) -> RanAs:
-    return RanAs(toolset=ran.toolset, sandbox=ran.sandbox)
+    return Replayed.of(done, toolset_changed=done.then.toolset.digest != done.now.toolset.digest)

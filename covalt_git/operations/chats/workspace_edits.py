@@ -168,7 +168,7 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     head = chat.head()
     changed = oid != base
     changes = chat.changes(chat.manifest(head).parent_id, head) if changed and head else ()
-    return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=Change.each(changes))
+    return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=changes)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -206,9 +206,9 @@ def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
         placed = writer.upload(uploads, folder=request.folder, portable=request.portable)
     return FilesUploaded(
         manifest_id=chat.head(),
-        files=tuple(Uploaded(**one.model_dump()) for one in placed),
+        files=placed,
         changed=chat.head() != before,
-        notes=Notes.of(writer.fresh_notes()),
+        notes=writer.fresh_notes(),
     )
 
 
@@ -219,9 +219,7 @@ def save_edits(context: Context, request: SaveEdits) -> EditsSaved:
     with context.writing(chat) as writer:
         before = chat.head()
         after = writer.save_edits()
-    return EditsSaved(
-        manifest_id=after, changed=after != before, notes=Notes.of(writer.fresh_notes())
-    )
+    return EditsSaved(manifest_id=after, changed=after != before, notes=writer.fresh_notes())
 
 
 @operation(changes=True, errors=(404, 409))
@@ -243,13 +241,7 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
             done = restoring.keep_files(writer, oid, branch=request.branch)
         else:
             done = restoring.restore(writer, oid, request.paths)
-    return WorkspaceRestored(
-        branch=done.branch,
-        manifest_id=done.manifest_id,
-        changes=Change.each(done.changes),
-        made=done.made,
-        notes=Notes.of(writer.fresh_notes()),
-    )
+    return WorkspaceRestored.of(done, notes=writer.fresh_notes())
 
 
 def _check_branch(chat: ChatStore, branch: str | None) -> None:
