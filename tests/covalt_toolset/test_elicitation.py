@@ -1,4 +1,4 @@
-"""What a tool asks, as its author writes it and as it goes over the wire."""
+"""Elicitation requests: as an author writes them, and as MCP has them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Person(TypedDict):
     age: NotRequired[int]
 
 
-def test_a_model_becomes_flat_fields_that_a_form_may_have() -> None:
+def test_model_becomes_the_flat_fields_of_a_form() -> None:
     schema = flat_schema(Order)
 
     assert schema == {
@@ -77,7 +77,7 @@ def test_a_model_becomes_flat_fields_that_a_form_may_have() -> None:
 @pytest.mark.parametrize(
     ("kind", "required"), [(Point, ["x"]), (Person, ["name"])], ids=["dataclass", "TypedDict"]
 )
-def test_other_types_with_fields_do_as_well(kind: Any, required: list[str]) -> None:
+def test_dataclasses_and_typed_dicts_become_forms_too(kind: Any, required: list[str]) -> None:
     schema = flat_schema(kind)
 
     assert schema["required"] == required
@@ -93,13 +93,13 @@ class Either(BaseModel):
 
 
 @pytest.mark.parametrize("kind", [Nested, Either, int, list[str], "text"])
-def test_what_has_no_flat_fields_is_no_form(kind: Any) -> None:
+def test_type_without_flat_fields_is_refused(kind: Any) -> None:
     with pytest.raises(TypeError, match="form"):
         flat_schema(kind)
 
 
 @pytest.mark.parametrize(
-    ("question", "method", "params"),
+    ("asked", "method", "params"),
     [
         (
             Address("Sign in", "https://a.example"),
@@ -128,12 +128,12 @@ def test_what_has_no_flat_fields_is_no_form(kind: Any) -> None:
         ),
     ],
 )
-def test_a_question_is_written_as_mcp_has_it(question: Any, method: str, params: Any) -> None:
-    assert question.as_json() == {"method": method, "params": params}
+def test_request_is_written_as_mcp_has_it(asked: Any, method: str, params: Any) -> None:
+    assert asked.as_json() == {"method": method, "params": params}
 
 
-def test_the_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
-    given: dict[str, Any] = {
+def test_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
+    answers: dict[str, Any] = {
         "order": {"action": "accept", "content": {"name": "Ada", "sure": True}},
         "person": {"action": "accept", "content": {"name": "Ada"}},
         "page": {"action": "decline"},
@@ -145,7 +145,7 @@ def test_the_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
         },
         "roots": {"roots": [{"uri": "file:///a", "name": "A"}]},
     }
-    with set_context(workspace=tmp_path, listener=Answering(given)):
+    with set_context(workspace=tmp_path, listener=Answering(answers)):
         context = get_context()
         order = context.elicit("?", Order, key="order")
         person = context.elicit("?", Person, key="person")
@@ -162,7 +162,7 @@ def test_the_answers_of_a_test_reach_the_tool(tmp_path: Path) -> None:
     assert [(root.uri, root.name) for root in roots] == [("file:///a", "A")]
 
 
-def test_where_nobody_listens_nobody_can_be_asked(tmp_path: Path) -> None:
+def test_elicitation_needs_an_observer(tmp_path: Path) -> None:
     with set_context(workspace=tmp_path):
         assert not get_context().can_ask("form")
         with pytest.raises(CannotAsk):

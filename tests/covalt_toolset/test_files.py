@@ -37,7 +37,7 @@ def workspace(tmp_path: Path) -> Iterator[Path]:
         yield made
 
 
-def test_a_file_becomes_its_reference(workspace: Path) -> None:
+def test_file_becomes_a_reference(workspace: Path) -> None:
     expected = {"file": "out/report.pdf", "size": 4, "media_type": "application/pdf"}
 
     assert to_json(File("out/report.pdf")) == expected
@@ -57,9 +57,7 @@ def test_a_file_becomes_its_reference(workspace: Path) -> None:
         pytest.param("link", "'link' leads out of the workspace", id="link-outside"),
     ],
 )
-def test_what_is_no_file_of_the_workspace_is_no_result(
-    workspace: Path, path: str, why: str
-) -> None:
+def test_file_outside_the_workspace_is_refused(workspace: Path, path: str, why: str) -> None:
     (workspace.parent / "secret.txt").write_text("secret")
     (workspace / "link").symlink_to(workspace.parent / "secret.txt")
 
@@ -69,7 +67,7 @@ def test_what_is_no_file_of_the_workspace_is_no_result(
     assert str(caught.value) == f"$.made: {why}"
 
 
-def test_a_model_may_hold_files() -> None:
+def test_model_may_have_files() -> None:
     class Made(BaseModel):
         report: File
         pages: int
@@ -80,7 +78,7 @@ def test_a_model_may_hold_files() -> None:
     }
 
 
-def test_kept_bytes_are_one_file_for_the_same_content(workspace: Path) -> None:
+def test_equal_bytes_are_written_to_one_file(workspace: Path) -> None:
     name = f"files/{hashlib.sha256(PICTURE).hexdigest()[:16]}.bin"
     expected = {"file": name, "size": len(PICTURE), "media_type": "application/octet-stream"}
 
@@ -100,7 +98,7 @@ def test_kept_bytes_are_one_file_for_the_same_content(workspace: Path) -> None:
         pytest.param(Audio(PICTURE), "audio/wav", ".wav", id="sound"),
     ],
 )
-def test_images_and_sounds_become_files_of_the_workspace(
+def test_images_and_audio_become_files_of_the_workspace(
     workspace: Path, held: Image | Audio, media_type: str, ending: str
 ) -> None:
     reference = to_json([held])[0]
@@ -110,7 +108,7 @@ def test_images_and_sounds_become_files_of_the_workspace(
     assert (workspace / reference["file"]).read_bytes() == PICTURE
 
 
-def test_what_is_embedded_keeps_its_address(workspace: Path) -> None:
+def test_embedded_resource_keeps_its_uri(workspace: Path) -> None:
     text = to_json(Embedded("doc://a", "A", "text/markdown"))
     image = to_json({"shown": Embedded("doc://b", PICTURE, "image/png")})["shown"]
 
@@ -119,7 +117,7 @@ def test_what_is_embedded_keeps_its_address(workspace: Path) -> None:
     assert (workspace / image["file"]).read_bytes() == PICTURE
 
 
-def test_annotations_promise_what_comes() -> None:
+def test_annotations_of_files_match_their_results() -> None:
     def report() -> File:
         return File("out/report.pdf")
 

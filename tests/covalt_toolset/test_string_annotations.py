@@ -40,19 +40,13 @@ def test_strings_are_resolved_in_the_module_of_the_function() -> None:
     result = invoke(plan, {"settings": {"when": "2026-01-31"}, "rows": [{"name": "a"}]})
 
     assert result == "31.01.2026 a"
+    assert describe(plan).input_schema["$defs"]["Row"]["required"] == ["name"]
 
 
-def test_a_not_required_key_written_as_a_string_is_not_required() -> None:
-    schema = describe(plan).input_schema
-
-    assert schema["$defs"]["Row"]["required"] == ["name"]
-
-
-def test_workspace_is_injected_where_only_type_checkers_import_path(tmp_path: Path) -> None:
+def test_names_that_only_type_checkers_import_name_the_workspace_or_no_schema(
+    tmp_path: Path,
+) -> None:
     with set_context(workspace=tmp_path):
         assert invoke(where, {}) == tmp_path.name
     assert describe(where).input_schema["properties"] == {}
-
-
-def test_return_type_that_only_type_checkers_know_has_no_schema() -> None:
     assert describe(returns_elsewhere).output_schema is None
