@@ -205,6 +205,7 @@ def test_roles_call_approve_and_see_as_they_are_allowed(operate: Operations) -> 
         hidden = stranger.error(name, execution_id=execution_id)
         assert hidden.code == "unknown_approval"
         assert execution_id not in hidden.hint
+    assert boss("get_approval", execution_id=execution_id)["tool_changed"] is False
     assert boss("approve_call", execution_id=execution_id)["status"] == "success"
 
 

@@ -165,3 +165,13 @@ def test_a_grant_is_for_the_toolset_that_was_shown(operate: Operations) -> None:
     assert operate.error("add_grant", digest=shown, **request).code == "moved"
     now = operate("get_toolset", toolset_id="demo")["digest"]
     assert operate("add_grant", digest=now, **request)["holds"]
+
+
+def test_a_grant_names_its_hosts_or_its_secret(operate: Operations) -> None:
+    for request, field in (
+        ({"kind": "network"}, "hosts"),
+        ({"kind": "secret", "hosts": ["api.example"]}, "name"),
+        ({"kind": "everything"}, "kind"),
+    ):
+        error = operate.error("add_grant", toolset_id="demo", **request)
+        assert [problem.path for problem in error.problems] == [field]

@@ -272,6 +272,9 @@ def test_a_restarted_server_sends_the_recorded_end_of_a_call(slow: Api) -> None:
     assert streamed[-1][2]["call"] == ended["call"] | {"repeated": True}
     assert names(streamed) == ["ToolCallQueued", "ToolCallCompleted"]
     assert resume(later, call_id, "end").status_code == 204
+    again = resume(Api.of(slow.root), call_id, chat_id="c1")
+    assert events(again)[-1][2]["call"] == ended["call"]
+    refused(resume(later, call_id, chat_id="c9"), 404, "unknown_chat")
     refused(resume(later, call_id, "x"), 400, "invalid_request")
     refused(resume(later, new_id()), 404, "unknown_call")
 

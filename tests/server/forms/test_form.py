@@ -1,4 +1,4 @@
-"""What a form gives back: the value that it shows, what was typed, and what is wrong with it."""
+"""Values read back from a form: what it shows, what is typed, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from covalt_git.json_values.json_schema import BadSchemaError, schema_problems, 
 from covalt_git.models.toolset_manifest import Example
 from covalt_server.forms.form import opened, submitted
 from covalt_server.forms.problems import FieldProblem
+from tests.examples import examples
 from tests.json_values.test_json_schema import json_values, schemas
 from tests.server.sent_form import html, sent
+from tests.tables import tables
 
 if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
@@ -46,6 +48,8 @@ names = st.text(st.characters(codec="utf-8"), max_size=4) | st.sampled_from(
 integers = st.integers(-(2**53) + 1, 2**53 - 1)
 numbers = integers | st.floats(allow_nan=False, allow_infinity=False)
 TYPES = ["string", "number", "integer", "boolean", "array", "object"]
+
+TABLES = tables(__file__)
 
 Place = tuple[Any, st.SearchStrategy[Any]]
 """A schema, and values that satisfy it."""
@@ -160,8 +164,8 @@ def read_back(schema: JsonObject, value: Any) -> Any:
 
 
 @given(given_place=places, choose=st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-def test_a_value_that_is_right_is_read_back_as_it_was_shown(
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+def test_a_valid_value_is_read_back_as_it_is_shown(
     given_place: Place, choose: st.DataObject
 ) -> None:
     schema, values = given_place
@@ -174,8 +178,8 @@ def test_a_value_that_is_right_is_read_back_as_it_was_shown(
 
 
 @given(schema=schemas, value=json_values)
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-def test_so_is_one_of_any_schema_that_fits_it(schema: JsonObject, value: Any) -> None:
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+def test_a_valid_value_of_any_schema_is_read_back(schema: JsonObject, value: Any) -> None:
     assume(not schema_problems(schema) and not value_problems(schema, value))
 
     assert canonical_json.dumps(read_back(schema, value)) == canonical_json.dumps(value)
@@ -185,8 +189,8 @@ typed = st.sampled_from(["", " ", "abc", "5", " 5.0", "1e400", "9" * 30, "{", "n
 
 
 @given(given_place=places, choose=st.data())
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
-def test_drawing_a_form_again_loses_nothing_that_was_typed(
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+def test_drawing_a_form_again_keeps_what_was_typed(
     given_place: Place, choose: st.DataObject
 ) -> None:
     schema = {"type": "object", "properties": {"a": given_place[0]}}
@@ -214,8 +218,8 @@ form_names = st.lists(
         st.sampled_from(["_add", "_remove", "_use", "_check", "_example"]), form_names
     ),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-def test_nothing_that_may_be_sent_fails(
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+def test_every_request_is_answered(
     schema: JsonObject, form: list[tuple[str, str]], button: tuple[str, str]
 ) -> None:
     assume(not schema_problems(schema))
@@ -245,22 +249,8 @@ def one(schema: Any, *, required: bool = True) -> JsonObject:
     return {"type": "object", "properties": {"a": schema}, "required": needed}
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "value"),
-    [
-        ("integer", "5", 5),
-        ("integer", " +5 ", 5),
-        ("integer", "5.0", 5),
-        ("integer", "1e3", 1000),
-        ("integer", "9007199254740991", 9007199254740991),
-        ("integer", "-0", 0),
-        ("number", "5", 5),
-        ("number", "5.50", 5.5),
-        ("number", ".5", 0.5),
-        ("number", "1e22", 1e22),
-    ],
-)
-def test_numbers_are_as_exact_as_they_were_typed(kind: str, text: str, value: Any) -> None:
+@pytest.mark.parametrize(("kind", "text", "value"), TABLES["numbers"])
+def test_numbers_are_read_exactly(kind: str, text: str, value: Any) -> None:
     schema = one({"type": kind})
     got = submitted(schema, given_form(schema, args__a=text))
 
@@ -269,26 +259,10 @@ def test_numbers_are_as_exact_as_they_were_typed(kind: str, text: str, value: An
     assert isinstance(got.value["a"], type(value))
 
 
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
-        ("integer", "abc", 'must be an integer, not "abc"'),
-        ("integer", "1,5", 'must be an integer, not "1,5"'),
-        ("integer", "\u0665", 'must be an integer, not "\u0665"'),
-        ("number", "0x10", 'must be a number, not "0x10"'),
-        ("number", "NaN", 'must be a number, not "NaN"'),
-        ("number", "1e400", "1e400 is beyond what JSON numbers hold exactly"),
-        (
-            "integer",
-            "9007199254740993",
-            "9007199254740993 is beyond what JSON numbers hold exactly",
-        ),
-        ("integer", "9" * 5000, f"{'9' * 79}… is beyond what JSON numbers hold exactly"),
-        ("integer", "1.5", "must be an integer, not a number"),
-        ("integer", "", "this is required"),
-    ],
-)
-def test_what_is_no_number_is_kept_and_told(kind: str, text: str, message: str) -> None:
+@pytest.mark.parametrize(("kind", "text", "message"), TABLES["not_numbers"])
+def test_a_text_that_is_not_a_number_stays_with_its_problem(
+    kind: str, text: str, message: str
+) -> None:
     schema = one({"type": kind})
     got = submitted(schema, given_form(schema, args__a=text))
 
@@ -298,44 +272,8 @@ def test_what_is_no_number_is_kept_and_told(kind: str, text: str, message: str) 
     assert (shown.text, shown.problems, shown.focus) == (text, (message,), True)
 
 
-def test_an_integer_beyond_json_is_not_rounded_but_refused() -> None:
-    schema = one({"type": "integer"})
-    got = submitted(schema, given_form(schema, args__a=str(2**64 + 1)))
-
-    assert got.wants == "redraw"
-    assert got.fields.children[0].text == "18446744073709551617"
-
-
-@pytest.mark.parametrize(
-    ("part", "required", "value"),
-    [
-        ({"type": "string"}, False, {}),
-        ({"type": "string"}, True, {"a": ""}),
-        ({"type": ["string", "null"]}, False, {}),
-        ({"type": ["string", "null"]}, True, {"a": None}),
-        ({"type": "string", "default": "x"}, False, {}),
-        ({"type": "integer"}, False, {}),
-        ({"type": ["integer", "null"]}, True, {"a": None}),
-        ({"type": "boolean"}, False, {}),
-        ({"type": "boolean"}, True, {"a": False}),
-        ({"enum": ["x"]}, False, {}),
-        ({}, False, {}),
-        ({"type": "array", "items": {}}, False, {}),
-        ({"type": "array", "items": {}}, True, {"a": []}),
-        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, False, {}),
-        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, True, {"a": []}),
-        ({"type": "object", "properties": {"b": {}}}, False, {}),
-        ({"type": "object", "properties": {"b": {}}}, True, {"a": {}}),
-        (
-            {"anyOf": [{"type": "object", "properties": {"b": {}}}, {"type": "null"}]},
-            True,
-            {"a": None},
-        ),
-        ({"const": "x"}, False, {}),
-        ({"const": "x"}, True, {"a": "x"}),
-    ],
-)
-def test_a_form_that_nobody_fills_in_gives_the_least(
+@pytest.mark.parametrize(("part", "required", "value"), TABLES["untouched"])
+def test_an_untouched_form_gives_the_smallest_value(
     part: Any, *, required: bool, value: JsonObject
 ) -> None:
     schema = one(part, required=required)
@@ -343,22 +281,12 @@ def test_a_form_that_nobody_fills_in_gives_the_least(
     assert submitted(schema, given_form(schema)).value == value
 
 
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [
-        ({"type": "string"}, {"a": ""}),
-        ({"type": ["string", "null"], "default": "x"}, {"a": None}),
-        ({"anyOf": [{"type": "array", "items": {}}, {"type": "null"}]}, {"a": None}),
-        ({"type": "array", "uniqueItems": True, "items": {"enum": ["x"]}}, {"a": []}),
-    ],
-)
-def test_an_empty_value_that_an_empty_box_does_not_mean_is_read_back(
-    part: Any, value: JsonObject
-) -> None:
+@pytest.mark.parametrize(("part", "value"), TABLES["empty_values"])
+def test_empty_values_are_read_back(part: Any, value: JsonObject) -> None:
     assert read_back(one(part, required=False), value) == value
 
 
-def test_which_kind_a_value_has_is_not_for_the_sender_to_say() -> None:
+def test_the_schema_decides_the_kind_of_a_value() -> None:
     schema = one({"type": "string"})
     form = given_form(schema, args__a="5", **{"args__a__~item": "0"})
 
@@ -369,7 +297,7 @@ def test_which_kind_a_value_has_is_not_for_the_sender_to_say() -> None:
     )
 
 
-def test_a_request_made_by_hand_needs_no_marks() -> None:
+def test_a_request_made_by_hand_needs_no_markers() -> None:
     schema = one(one({"type": "integer"}))
 
     assert submitted(schema, MultiDict({"args/a/a": "5"})).value == {"a": {"a": 5}}
@@ -389,7 +317,7 @@ def pressed(
     return sent(html(got))
 
 
-def test_items_are_added_and_removed_without_losing_what_was_typed() -> None:
+def test_adding_and_removing_items_keeps_what_was_typed() -> None:
     form = pressed(ROWS, given_form(ROWS), "_add", "args/a")
     form["args/a/0"] = "abc"
     form = pressed(ROWS, form, "_add", "args/a")
@@ -406,14 +334,7 @@ def test_items_are_added_and_removed_without_losing_what_was_typed() -> None:
     assert submitted(ROWS, form).value == {"a": [3]}
 
 
-def test_a_list_can_be_empty_or_left_out() -> None:
-    form = pressed(ROWS, given_form(ROWS, {"a": [1]}), "_remove", "args/a/0")
-
-    assert submitted(ROWS, form).value == {"a": []}
-    assert submitted(ROWS, pressed(ROWS, form, "_remove", "args/a")).value == {}
-
-
-def test_an_item_that_nobody_filled_in_is_missing_when_the_tool_is_to_run_and_not_before() -> None:
+def test_an_added_item_is_required_only_when_the_tool_is_to_run() -> None:
     added = submitted(ROWS, with_button(given_form(ROWS, {"a": [1]}), "_add", "args/a"))
     got = submitted(ROWS, sent(html(added)))
 
@@ -421,7 +342,7 @@ def test_an_item_that_nobody_filled_in_is_missing_when_the_tool_is_to_run_and_no
     assert got.problems == (FieldProblem("args/a/1", "this is required"),)
 
 
-def test_the_keyboard_goes_on_where_something_was_added() -> None:
+def test_the_focus_moves_to_an_added_field() -> None:
     def focus(schema: JsonObject, form: MultiDict[str, str], button: str, value: str) -> list[str]:
         got = submitted(schema, with_button(form, button, value))
         return [shown.name for shown in got.fields.walk() if shown.focus]
@@ -432,26 +353,25 @@ def test_the_keyboard_goes_on_where_something_was_added() -> None:
     assert focus(ROWS, given_form(ROWS, {"a": [1]}), "_remove", "args/a/0") == ["args/a"]
 
 
-def test_objects_are_filled_in_and_left_out() -> None:
-    schema = one(one({"type": "string", "default": "x"}), required=False)
-    form = pressed(schema, given_form(schema), "_add", "args/a")
-
-    assert submitted(schema, form).value == {"a": {"a": "x"}}
-    assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == {}
-
-
-def test_a_needed_object_that_may_be_null_can_become_null_again() -> None:
-    schema = one({"anyOf": [one({"type": "string"}), {"type": "null"}]})
-    form = pressed(schema, given_form(schema), "_add", "args/a")
-
-    assert submitted(schema, form).value == {"a": {"a": ""}}
-    assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == {"a": None}
+def test_objects_and_lists_are_filled_in_and_left_out_again() -> None:
+    inner = one({"type": "string", "default": "x"})
+    for schema, filled, left in (
+        (one(inner, required=False), {"a": {"a": "x"}}, {}),
+        (one({"anyOf": [inner, {"type": "null"}]}), {"a": {"a": "x"}}, {"a": None}),
+        (ROWS, {"a": []}, {}),
+    ):
+        if schema is ROWS:
+            form = pressed(schema, given_form(schema, {"a": [1]}), "_remove", "args/a/0")
+        else:
+            form = pressed(schema, given_form(schema), "_add", "args/a")
+        assert submitted(schema, form).value == filled
+        assert submitted(schema, pressed(schema, form, "_remove", "args/a")).value == left
 
 
 # --- problems -------------------------------------------------------------------------------------
 
 
-def test_a_problem_is_told_at_the_field_that_can_mend_it() -> None:
+def test_a_problem_is_at_the_field_that_can_fix_it() -> None:
     filters = {
         "type": "object",
         "properties": {"column": {"type": "string"}, "value": {"type": "integer", "maximum": 9}},
@@ -482,7 +402,7 @@ def test_a_problem_within_json_names_its_place() -> None:
     )
 
 
-def test_a_value_that_fits_no_branch_of_a_union_is_refused_at_its_box() -> None:
+def test_a_value_of_no_branch_of_a_union_is_a_problem_of_its_field() -> None:
     schema = one({"anyOf": [{"type": "string"}, {"type": "integer"}]})
     form = given_form(schema, {"a": 5})
     form["args/a/~json"] = "[5]"
@@ -492,7 +412,7 @@ def test_a_value_that_fits_no_branch_of_a_union_is_refused_at_its_box() -> None:
     )
 
 
-def test_an_opened_form_tells_what_is_wrong_with_its_value_and_an_empty_one_nothing() -> None:
+def test_an_opened_form_has_the_problems_of_its_value() -> None:
     schema = one({"type": "integer", "maximum": 3})
 
     assert opened(schema).problems == ()
@@ -501,7 +421,7 @@ def test_an_opened_form_tells_what_is_wrong_with_its_value_and_an_empty_one_noth
     )
 
 
-def test_a_schema_that_cannot_be_used_is_told() -> None:
+def test_an_invalid_schema_is_an_error() -> None:
     with pytest.raises(BadSchemaError):
         submitted({"type": "nonsense"}, MultiDict())
 
@@ -511,7 +431,7 @@ def test_a_schema_that_cannot_be_used_is_told() -> None:
 NAMED = one({"type": "integer"}, required=True)
 
 
-def test_the_json_side_has_the_value_of_the_fields_and_gives_it_back() -> None:
+def test_the_fields_and_the_json_side_have_the_same_value() -> None:
     form = pressed(NAMED, given_form(NAMED, args__a="5"), "_use", "json")
 
     assert dict(form) == {"_side": "json", "_json": '{\r\n  "a": 5\r\n}'}
@@ -523,7 +443,7 @@ def test_the_json_side_has_the_value_of_the_fields_and_gives_it_back() -> None:
     assert submitted(NAMED, form).value == {"a": 7, "b": "x"}
 
 
-def test_a_text_that_is_no_json_stays_where_it_is() -> None:
+def test_a_text_that_is_not_json_stays_on_the_json_side() -> None:
     form = MultiDict({"_side": "json", "_json": '{"a": 5,'})
 
     for name, value in (("_use", "form"), ("_use", "json"), ("nothing", "")):
@@ -536,7 +456,7 @@ def test_a_text_that_is_no_json_stays_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": NaN}', '{"a": "\\ud800"}', "9" * 30])
-def test_what_json_cannot_hold_is_not_read_from_it(text: str) -> None:
+def test_ambiguous_json_is_not_read(text: str) -> None:
     got = submitted(NAMED, MultiDict({"_side": "json", "_json": text}))
 
     assert got.value is None
@@ -544,7 +464,7 @@ def test_what_json_cannot_hold_is_not_read_from_it(text: str) -> None:
     assert sent(html(got))["_json"] == text
 
 
-def test_problems_of_the_json_side_name_their_places() -> None:
+def test_problems_of_the_json_side_have_their_places() -> None:
     got = submitted(NAMED, MultiDict({"_side": "json", "_json": '{"a": "x", "b": 1}'}))
 
     assert got.wants == "redraw"
@@ -552,7 +472,7 @@ def test_problems_of_the_json_side_name_their_places() -> None:
     assert got.problems == (FieldProblem("_json", "$.a: must be an integer, not a text"),)
 
 
-def test_text_that_is_no_value_does_not_vanish_into_json() -> None:
+def test_an_invalid_field_keeps_the_form_from_turning_to_json() -> None:
     got = submitted(NAMED, with_button(given_form(NAMED, args__a="abc"), "_use", "json"))
 
     assert got.side == "form"
@@ -560,7 +480,7 @@ def test_text_that_is_no_value_does_not_vanish_into_json() -> None:
     assert got.fields.children[0].problems == ('must be an integer, not "abc"',)
 
 
-def test_an_example_is_one_click_away() -> None:
+def test_an_example_fills_the_form() -> None:
     examples = [Example(description="five", args={"a": 5}), Example(args={"a": 6})]
     form = opened(NAMED, examples=examples)
 
@@ -576,7 +496,7 @@ def test_an_example_is_one_click_away() -> None:
         assert got.wants == "redraw"
 
 
-def test_a_check_answers_with_the_value_and_all_problems() -> None:
+def test_a_check_answers_with_the_value_and_its_problems() -> None:
     def answer(text: str) -> Any:
         got = submitted(NAMED, with_button(given_form(NAMED, args__a=text), "_check", "1"))
         assert got.wants == "check"
