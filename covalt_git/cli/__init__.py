@@ -109,7 +109,7 @@ def main(args: Sequence[str] | None = None) -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     argv = list(sys.argv[1:] if args is None else args)
     try:
-        code = cli.main(argv, standalone_mode=False)
+        code = cli.main(argv, prog_name="covalt-git", standalone_mode=False)
     except click.ClickException as error:
         _show_usage(error, argv)
         sys.exit(error.exit_code)
