@@ -6,15 +6,19 @@ import atexit
 import functools
 import json
 import os
+import pty
+import select
+import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -32,24 +36,110 @@ def run_raw(
     *args: str, cwd: Path | str = ".", env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run it as :func:`run` does, and return the bytes that it printed."""
-    told = {
-        "args": args,
-        "cwd": str(Path(cwd).resolve()),
-        "env": dict(os.environ if env is None else env),
-    }
     with TemporaryFile() as given, TemporaryFile() as said, TemporaryFile() as errors:
-        ended, ends = os.pipe()
-        try:
-            streams = [one.fileno() for one in (given, said, errors)]
-            socket.send_fds(_server()[0], [json.dumps(told).encode()], [*streams, ends])
-        finally:
-            os.close(ends)
-        with os.fdopen(ended, "rb") as status:
-            code = int(status.read())
+        command = Command(args, [one.fileno() for one in (given, said, errors)], cwd=cwd, env=env)
+        code = command.wait()
         for one in (said, errors):
             one.seek(0)
         printed = said.read(), errors.read()
         return subprocess.CompletedProcess(["covalt-git", *args], code, *printed)
+
+
+class Command:
+    """A command that runs: with its input, its output and its errors."""
+
+    def __init__(
+        self,
+        args: Sequence[str],
+        streams: Sequence[int],
+        *,
+        cwd: Path | str = ".",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        told = {
+            "args": args,
+            "cwd": str(Path(cwd).resolve()),
+            "env": dict(os.environ if env is None else env),
+        }
+        ended, ends = os.pipe()
+        try:
+            socket.send_fds(_server()[0], [json.dumps(told).encode()], [*streams, ends])
+        finally:
+            os.close(ends)
+        self._status = os.fdopen(ended, "rb")
+        self.pid = int(self._status.readline())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C."""
+        os.kill(self.pid, signal.SIGINT)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait so long for its end; return whether it came."""
+        return bool(select.select([self._status], [], [], seconds)[0])
+
+    def wait(self) -> int:
+        """Wait for its end; return its exit status."""
+        with self._status as status:
+            return int(status.read())
+
+
+class Piped(Command):
+    """A command whose output and errors are read while it runs."""
+
+    def __init__(
+        self, *args: str, cwd: Path | str = ".", env: Mapping[str, str] | None = None
+    ) -> None:
+        (said, says), (errors, errs) = os.pipe(), os.pipe()
+        self.stdout, self.stderr = (os.fdopen(one, encoding="utf-8") for one in (said, errors))
+        with Path(os.devnull).open() as given:
+            super().__init__(args, [given.fileno(), says, errs], cwd=cwd, env=env)
+        os.close(says)
+        os.close(errs)
+
+    def end(self) -> subprocess.CompletedProcess[str]:
+        """Wait for its end; return its exit status, and what was not read of the two."""
+        with self.stdout, self.stderr:
+            printed = self.stdout.read(), self.stderr.read()
+        return subprocess.CompletedProcess(["covalt-git"], self.wait(), *printed)
+
+
+class Terminal:
+    """A command at a terminal of its own, and a user who reads and types there."""
+
+    def __init__(
+        self, *args: str, cwd: Path | str = ".", env: Mapping[str, str] | None = None
+    ) -> None:
+        self._ours, theirs = pty.openpty()
+        self.command = Command(args, [theirs] * 3, cwd=cwd, env=env)
+        os.close(theirs)
+        self.shown = ""
+        self.exit_code: int | None = None
+
+    def until(self, words: str) -> None:
+        """Read until the words are there, and go on behind them."""
+        while words not in self.shown:
+            assert self._read(), f"no {words!r} in {self.shown!r}"
+        self.shown = self.shown.partition(words)[2]
+
+    def answers(self, prompt: str, typed: str) -> None:
+        """Wait for a prompt, and type a line."""
+        self.until(prompt)
+        os.write(self._ours, f"{typed}\n".encode())
+
+    def end(self) -> str:
+        """Wait for the end of the command; return what it showed since the last prompt."""
+        while self._read():
+            pass
+        os.close(self._ours)
+        self.exit_code = self.command.wait()
+        return self.shown
+
+    def _read(self) -> str:
+        with suppress(OSError):  # how a terminal ends on Linux
+            chunk = os.read(self._ours, 1 << 16).decode()
+            self.shown += chunk
+            return chunk
+        return ""
 
 
 @functools.cache

@@ -3,7 +3,8 @@
 It forks a process for every command that it is asked to run, over the socket whose number is its
 argument: a message of JSON with four file descriptors, the command's input, output and errors, and the
 end of a pipe that the exit status is written to.  So a command has a process of its own, with its own
-environment and folder, as at a prompt, and needs no half second to import what it needs.
+environment and folder, as at a prompt, and needs no half second to import what it needs.  The pipe
+carries its process id too, in a line before the exit status.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def _watch(told: dict[str, Any], descriptors: list[int]) -> NoReturn:
     if child == 0:
         os.close(status)
         _run(told, streams)
+    os.write(status, f"{child}\n".encode())
     for one in streams:
         os.close(one)
     _, ended = os.waitpid(child, 0)

@@ -40,6 +40,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("covalt")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that rewrites expected outputs, such as those of fixtures/cli."""
+    parser.addoption("--update-golden", action="store_true", help="write expected.txt anew")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests that look at pages."""
     for item in items:

@@ -1,4 +1,4 @@
-"""Ctrl-C during calls: real processes, keys that are pressed often, and what is recorded then."""
+"""Ctrl-C during calls, pressed once and as a key repeats: what ends, and what is recorded."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.project import Project
-from covalt_git.toolsets.new_project import create_project
-from tests.command import run
+from tests.api_client import make_project
+from tests.command import REPOSITORY, Piped, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from covalt_git.models.commit_record import CallRecord
 
 MANIFEST = f"""\
@@ -28,11 +25,12 @@ name: Demo
 version: "1"
 tools:
   - {{id: stubborn, entrypoint: tools.it:stubborn}}
+  - {{id: patient, entrypoint: tools.it:patient}}
   - {{id: quick, entrypoint: tools.it:quick}}
 mcp_servers:
   - id: first
     command: {sys.executable}
-    args: [{Path(__file__).parents[2] / "fixtures" / "servers" / "first_era.py"}]
+    args: [{REPOSITORY}/fixtures/servers/first_era.py]
     env: {{SAID: $workspace/said.txt}}
     requires_confirmation: false
 """
@@ -43,6 +41,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from covalt_toolset import get_context
+
 
 def stubborn() -> None:
     for one in (signal.SIGINT, signal.SIGTERM):
@@ -50,8 +50,14 @@ def stubborn() -> None:
     held = Path("held").open("w")
     fcntl.flock(held, fcntl.LOCK_EX)
     subprocess.Popen(["sleep", "600"], pass_fds=[held.fileno()])
-    Path("begun").touch()
+    get_context().log("it begins")
     time.sleep(600)
+
+
+def patient() -> None:
+    for step in range(600):
+        get_context().progress(step, 600)
+        time.sleep(0.1)
 
 
 def quick() -> str:
@@ -63,44 +69,35 @@ QUICK = '{"tool": "demo:quick"}'
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    made = tmp_path / "project"
-    create_project(made)
-    (made / "covalt.yaml").write_text("version: 1\nworkspace: {durability: fast}\n")
-    folder = made / "toolsets" / "demo"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "toolset.yaml").write_text(MANIFEST)
-    (folder / "tools" / "it.py").write_text(TOOLS)
-    Project.open(made).chats.new("c1")
-    return made
+    root = make_project(tmp_path / "project")
+    (root / "toolsets/demo/tools").mkdir(parents=True)
+    (root / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    (root / "toolsets/demo/tools/it.py").write_text(TOOLS, encoding="utf-8")
+    Project.open(root).chats.new("c1").store.close()
+    return root
 
 
-def started(root: Path, *args: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "covalt_git", "-C", str(root), "call", "c1", *args],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def started(root: Path, *args: str, until: str) -> Piped:
+    """Start a call, and wait until its error stream has these words."""
+    command = Piped("call", "c1", *args, "--follow", cwd=root)
+    shown = ""
+    while until not in shown:
+        line = command.stderr.readline()
+        assert line, shown
+        shown += line
+    return command
 
 
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def pressed(program: subprocess.Popen[str], times: int = 1) -> tuple[str, str]:
-    """Press Ctrl-C, as often and as quickly as a key repeats; return what the program printed."""
-    for _ in range(times):
-        program.send_signal(signal.SIGINT)
-        time.sleep(0.02)
-    printed = program.communicate(timeout=30)
-    assert "Traceback" not in printed[1]
+def pressed(command: Piped, *, repeats: bool = False) -> subprocess.CompletedProcess[str]:
+    """Press Ctrl-C, until the command has ended where the key repeats; return what it printed."""
+    command.interrupt()
+    while repeats and not command.ends_within(0.02):
+        command.interrupt()
+    done = command.end()
+    assert "Traceback" not in done.stderr
     # A key that comes while Python itself ends is the system's: a shell says 130 of that, too.
-    assert program.returncode in {130, -signal.SIGINT}
-    return printed
+    assert done.returncode in {130, -signal.SIGINT}
+    return done
 
 
 def ended(root: Path) -> list[tuple[str, str, set[str]]]:
@@ -115,28 +112,23 @@ def _end(call: CallRecord) -> str:
     return call.error.code if call.error else call.status
 
 
-@pytest.mark.parametrize("times", [1, 25], ids=["once", "as-a-key-repeats"])
-def test_a_call_is_cancelled_its_files_kept_and_its_tree_gone(root: Path, times: int) -> None:
-    workspace = root / "data" / "chats" / "c1" / "workspace"
-    program = started(root, "demo:stubborn", "--follow", "--json")
-    until((workspace / "begun").exists)
-    printed, _ = pressed(program, times)
+@pytest.mark.parametrize("repeats", [False, True])
+def test_a_cancelled_call_keeps_its_files_and_leaves_no_process(
+    root: Path, *, repeats: bool
+) -> None:
+    command = started(root, "demo:stubborn", "--json", until="it begins")
+    done = pressed(command, repeats=repeats)
 
-    assert json.loads(printed)["error"] == "cancelled: a person stopped it"
-    assert ended(root) == [("demo:stubborn", "cancelled", {"begun", "held"})]
-    with (workspace / "held").open() as held:
+    assert json.loads(done.stdout)["error"].startswith("cancelled: ")
+    assert ended(root) == [("demo:stubborn", "cancelled", {"held"})]
+    with (root / "data/chats/c1/workspace/held").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_a_call_of_an_mcp_server_is_cancelled_and_recorded(root: Path) -> None:
-    run("-C", str(root), "grant", "add", "demo", "process", "first")
-    run("-C", str(root), "source", "refresh", "demo/first")
-    run("-C", str(root), "source", "accept", "demo/first")
-    program = started(root, "first:slow", "--follow")
-    assert program.stderr is not None
-    while "it begins" not in program.stderr.readline():
-        assert program.poll() is None
-    pressed(program, 2)
+def test_a_call_of_an_mcp_server_is_cancelled(root: Path) -> None:
+    run("grant", "add", "demo", "process", "first", cwd=root)
+    run("source", "refresh", "demo/first", "--accept", cwd=root)
+    pressed(started(root, "first:slow", until="it begins"))
 
     assert [one[:2] for one in ended(root)] == [("first:slow", "cancelled")]
 
@@ -144,89 +136,68 @@ def test_a_call_of_an_mcp_server_is_cancelled_and_recorded(root: Path) -> None:
 def test_a_call_that_waits_for_its_chat_never_begins(root: Path) -> None:
     project = Project.open(root)
     with project.chats.open("c1") as chat, project.writing(chat):
-        program = started(root, "demo:quick", "--follow")
-        assert program.stderr is not None
-        assert program.stderr.readline().startswith("waiting for the chat")
-        _, said = pressed(program, 3)
+        done = pressed(started(root, "demo:quick", until="waiting for the chat"), repeats=True)
 
-    assert said == "it was cancelled before it began\n"
+    assert done.stderr == "it was cancelled before it began\n"
     assert ended(root) == []
 
 
-def test_a_batch_stops_and_tells_what_did_not_run(root: Path) -> None:
+def test_a_batch_stops_and_counts_what_did_not_run(root: Path) -> None:
     file = root / "calls.jsonl"
-    file.write_text(f"{QUICK}\n{STUBBORN}\n{QUICK}\n")
-    program = started(root, "--batch", str(file), "--keep-going", "--json")
-    until((root / "data" / "chats" / "c1" / "workspace" / "begun").exists)
-    printed, _ = pressed(program, 25)
-    *_, last = map(json.loads, printed.splitlines())
+    file.write_text(f"{QUICK}\n{STUBBORN}\n{QUICK}\n", encoding="utf-8")
+    batch = ("--batch", str(file), "--keep-going", "--json")
+    done = pressed(started(root, *batch, until="it begins"), repeats=True)
+    *_, last = map(json.loads, done.stdout.splitlines())
 
-    assert {name: n for name, n in last["summary"].items() if n} == {
-        "ran": 1,
-        "failed": 1,
-        "not_run": 1,
-    }
+    counts = {name: count for name, count in last["summary"].items() if count}
+    assert counts == {"ran": 1, "failed": 1, "not_run": 1}
     assert [one[1] for one in ended(root)] == ["success", "cancelled"]
 
 
 def test_a_batch_that_waits_for_a_chat_stops_there(root: Path) -> None:
     file = root / "calls.jsonl"
-    file.write_text(f"{QUICK}\n{QUICK}\n")
+    file.write_text(f"{QUICK}\n{QUICK}\n", encoding="utf-8")
     project = Project.open(root)
     with project.chats.open("c1") as chat, project.writing(chat):
-        program = started(root, "--batch", str(file), "--keep-going")
-        assert program.stderr is not None
-        assert program.stderr.readline().startswith("waiting for the chat")
-        printed, _ = pressed(program)
+        batch = ("--batch", str(file), "--keep-going")
+        done = pressed(started(root, *batch, until="waiting for the chat"))
 
-    assert printed == "2 calls: 2 not run\n"
+    assert done.stdout == "2 calls: 2 not run\n"
+
+
+def test_a_call_whose_follower_has_gone_is_cancelled(root: Path) -> None:
+    command = started(root, "demo:patient", until="0/600")
+    command.stderr.close()
+    command.stdout.close()
+
+    assert command.wait() == 1
+    assert [one[:2] for one in ended(root)] == [("demo:patient", "cancelled")]
 
 
 KEYS = """
-import os, signal, threading, time
+import os, signal, threading
 from covalt_git.cli.terminal.interrupt import cancelling
 
 cancel = threading.Event()
-def press():
-    os.kill(os.getpid(), signal.SIGINT)
-
+before = signal.getsignal(signal.SIGINT)
 with cancelling(cancel, patience_s=PATIENCE):
-    press()
-    print(cancel.is_set())
-    time.sleep(0.01)
-    press()
-press()
+    os.kill(os.getpid(), signal.SIGINT)
+    assert cancel.is_set()
+    os.kill(os.getpid(), signal.SIGINT)
+os.kill(os.getpid(), signal.SIGINT)
 print("goes on")
+with cancelling(threading.Event()):
+    assert signal.getsignal(signal.SIGINT) is not before
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+with cancelling(threading.Event()):
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 """
 
 
-@pytest.mark.parametrize(
-    ("patience_s", "said"),
-    [
-        pytest.param("60", "True\ngoes on\n", id="soon"),
-        pytest.param("0", "True\n", id="later"),
-    ],
-)
-def test_what_is_pressed_again_is_passed_over_for_a_while(patience_s: str, said: str) -> None:
-    program = KEYS.replace("PATIENCE", patience_s)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize(("patience_s", "shown"), [("60", "goes on\n"), ("0", "")])
+def test_presses_after_the_first_are_ignored_for_a_while(patience_s: str, shown: str) -> None:
+    program = [sys.executable, "-c", KEYS.replace("PATIENCE", patience_s)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
 
-    assert done.stdout == said
-    assert ("KeyboardInterrupt" in done.stderr) == (patience_s == "0")
-
-
-def test_ctrl_c_raises_again_behind_a_call_that_was_not_cancelled() -> None:
-    program = (
-        "import signal, threading; from covalt_git.cli.terminal.interrupt import cancelling\n"
-        "before = signal.getsignal(signal.SIGINT)\n"
-        "with cancelling(threading.Event()):\n"
-        "    assert signal.getsignal(signal.SIGINT) is not before\n"
-        "assert signal.getsignal(signal.SIGINT) is before\n"
-        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "with cancelling(threading.Event()):\n"
-        "    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
-    )
-
-    subprocess.run([sys.executable, "-c", program], check=True)
+    assert done.stdout == shown
+    assert ("KeyboardInterrupt" in done.stderr) == (patience_s == "0"), done.stderr

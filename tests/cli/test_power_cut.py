@@ -1,56 +1,57 @@
-"""A power cut takes along what was not flushed; the next command finds all that was acknowledged."""
+"""After a power cut, the next command finds every commit that was acknowledged."""
 
 from __future__ import annotations
 
-import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.git_objects.write_ahead import WriteAheadLog, this_boot
 from covalt_git.toolsets.new_project import create_project
-from tests.cli.test_chat import covalt
+from tests.command import run
 from tests.power_cuts import STATES, cut_off
 from tests.workspaces.stores import git, run_git
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.skipif(this_boot() is None, reason="nothing tells the boots apart here")
+pytestmark = pytest.mark.skipif(this_boot() is None, reason="this system does not number its boots")
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A project that waits for the disk."""
+    create_project(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def chat(root: Path, *args: str) -> None:
+    """Run a command in a process of its own, which knows nothing of the ones before."""
+    done = run("chat", *args, cwd=root)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
-    "asked", [("log", "c1", "--json"), ("show", "c1"), ("upload", "c1", "covalt.yaml")]
+    ("state", "command"),
+    [(state, "log c1") for state in STATES] + [(STATES[-1], "show c1"), (STATES[-1], "upload c1")],
 )
-def test_any_command_brings_back_what_was_acknowledged(
-    tmp_path: Path, state: str, asked: tuple[str, ...]
-) -> None:
-    create_project(tmp_path)
-    covalt(tmp_path, "chat", "new", "--id", "c1")
-    store = tmp_path / "data/chats/c1/store.git"
-    flushed = shutil.copytree(store, tmp_path / "flushed")
-    (tmp_path / "one.txt").write_text("one\n", encoding="utf-8")
-    covalt(tmp_path, "chat", "upload", "c1", str(tmp_path / "one.txt"))
-    covalt(tmp_path, "chat", "branch", "c1", "other")
-    (tmp_path / "two.txt").write_text("two\n", encoding="utf-8")
-    covalt(tmp_path, "chat", "upload", "c1", str(tmp_path / "two.txt"))
+def test_a_command_brings_back_what_was_acknowledged(root: Path, state: str, command: str) -> None:
+    chat(root, "new", "--id", "c1")
+    store = root / "data/chats/c1/store.git"
+    on_disk = shutil.copytree(store, root / "on-disk")
+    for name in ("one.txt", "two.txt"):
+        (root / name).write_text(name, encoding="utf-8")
+    chat(root, "upload", "c1", str(root / "one.txt"))
+    chat(root, "branch", "c1", "other")
+    chat(root, "upload", "c1", str(root / "two.txt"))
     before = {name: git(store, "rev-parse", name).strip() for name in ("main", "other")}
-    recorded = WriteAheadLog(str(store)).records()
-    lost = {path for record in recorded for path in (*record.files, record.ref)}
-    cut_off(store, flushed, lambda path: state if path in lost else "whole")
+    records = WriteAheadLog(str(store)).records()
+    lost = {path for record in records for path in (*record.files, record.ref)}
+    cut_off(store, on_disk, lambda path: state if path in lost else "whole")
     assert (run_git(store, "rev-parse", "main^{commit}").returncode == 0) == (state == "whole")
 
-    covalt(
-        tmp_path,
-        "chat",
-        *asked[:2],
-        *(str(tmp_path / one) if "." in one else one for one in asked[2:]),
-    )
+    files = [str(root / "covalt.yaml")] if command.startswith("upload") else []
+    chat(root, *command.split(), *files)
 
     assert git(store, "fsck", "--strict", "--no-dangling") == ""
-    log = json.loads(covalt(tmp_path, "chat", "log", "c1", "--json"))["manifests"]
-    assert before["main"] in str(log)
     assert git(store, "rev-parse", "other").strip() == before["other"]
-    assert git(store, "show", f"{before['main']}:two.txt") == "two\n"
+    assert before["main"] in git(store, "rev-list", "main")
+    assert git(store, "show", f"{before['main']}:two.txt") == "two.txt"

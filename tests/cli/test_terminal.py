@@ -1,0 +1,269 @@
+"""Commands at a terminal: progress that moves, and questions to the user."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.calls.background import Installing, Started
+from covalt_git.cli.terminal import progress_bar
+from covalt_git.cli.terminal.progress import following
+from covalt_git.project import Project
+from covalt_git.runtime.jobs import Log, Progress
+from tests.api_client import make_project
+from tests.command import REPOSITORY, Terminal, run
+
+QUIZ = f"""\
+id: quiz
+name: Quiz
+version: "1"
+tools:
+  - {{id: steps, entrypoint: tools.quiz:steps}}
+  - {{id: order, entrypoint: tools.quiz:order}}
+  - {{id: page, entrypoint: tools.quiz:page}}
+  - {{id: short, entrypoint: tools.quiz:page, limits: {{answer_s: 0.5}}}}
+mcp_servers:
+  - id: disk
+    command: {sys.executable}
+    args: [{REPOSITORY}/fixtures/servers/changing.py, {REPOSITORY}/fixtures/servers/tools.json]
+"""
+TOOLS = """\
+from typing import Literal, Optional
+
+from pydantic import BaseModel, Field
+
+from covalt_toolset import get_context
+
+
+class Order(BaseModel):
+    name: str = Field(min_length=2, description="whose it is")
+    size: int = Field(3, ge=1)
+    gift: bool
+    color: Literal["red", "blue"]
+    extras: list[Literal["a", "b"]] = []
+    note: Optional[str] = None
+
+
+def order() -> dict:
+    answer = get_context().elicit("Your \\x1b[2J order", Order)
+    return answer.content.model_dump() if answer.accepted else {"did": answer.action}
+
+
+def page() -> str:
+    return get_context().elicit_url("Sign in", "https://example.com/in").action
+
+
+def steps() -> str:
+    context = get_context()
+    context.progress(1, 4, "first")
+    context.log("careful \\x1b[2J", "warning")
+    context.progress(4, 4)
+    return "done"
+"""
+FIRST = "[#####...............] 1/4 first"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose chat c1 is called in by all tests."""
+    root = make_project(tmp_path_factory.mktemp("terminal") / "project")
+    (root / "toolsets/quiz/tools").mkdir(parents=True)
+    (root / "toolsets/quiz/tools/quiz.py").write_text(TOOLS, encoding="utf-8")
+    (root / "toolsets/quiz/toolset.yaml").write_text(QUIZ, encoding="utf-8")
+    Project.open(root).chats.new("c1").store.close()
+    return root
+
+
+def call(root: Path, tool: str, *args: str, **environment: str) -> Terminal:
+    env = os.environ | environment
+    return Terminal("call", "c1", f"quiz:{tool}", *args, cwd=root, env=env)
+
+
+def recorded(root: Path) -> Any:
+    """Return the record of the chat's last call."""
+    with Project.open(root).chats.open("c1") as chat:
+        return chat.manifest(chat.head() or "").record.call
+
+
+# --- progress -----------------------------------------------------------------------------------
+
+
+def test_progress_moves_below_the_logs(root: Path) -> None:
+    shown = call(root, "steps", "--json", "--follow", NO_COLOR="").end()
+    log = "\x1b[33mwarning: careful \\u{1b}[2J\x1b[0m\r\n"
+
+    before, _, after = shown.partition(log)
+    assert f"\r\x1b[K\x1b[2m{FIRST}\x1b[0m" in before
+    assert after.startswith(f"\r\x1b[K\x1b[2m{FIRST}\x1b[0m")
+    assert "\r\x1b[K{" in after  # it is gone where the result is printed
+
+
+def test_progress_moves_without_colours_too(root: Path) -> None:
+    shown = call(root, "steps", NO_COLOR="1").end()
+
+    assert f"\r\x1b[K{FIRST}" in shown
+    assert "\x1b[3" not in shown
+
+
+def test_each_event_is_one_line_away_from_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    tell = following(wanted=True).follower.tell
+    for event in (
+        Started("call-1"),
+        Progress(3, None, ""),
+        Progress(9, 3, "more than all"),
+        Progress(-1, 3, "less than nothing"),
+        Log("debug", "x"),
+        Installing("installing pandas"),
+    ):
+        tell(event)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "3",
+        "[####################] 9/3 more than all",
+        "[....................] -1/3 less than nothing",
+        "debug: x",
+        "installing pandas",
+    ]
+
+
+def test_only_installations_are_shown_to_those_who_do_not_follow(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell = following(wanted=False).follower.tell
+    tell(Progress(1, 2, ""))
+    tell(Installing("installing pandas"))
+
+    assert capsys.readouterr().err == "installing pandas\n"
+
+
+def test_a_bar_is_shown_on_a_terminal_after_a_second(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def shown_after(seconds: float) -> str:
+        nonlocal now
+        bar = progress_bar.Bar("toolsets")
+        bar(1, 4)
+        now += seconds
+        bar(2, 4)
+        shown = capsys.readouterr().err
+        bar(4, 4)
+        assert capsys.readouterr().err == ("\r\x1b[K" if shown else "")
+        return shown
+
+    assert shown_after(1) == ""  # the error stream is no terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert "[##########..........] 2/4 toolsets" in shown_after(1)
+    assert shown_after(0.9) == ""
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+
+def test_a_user_fills_in_a_form(root: Path) -> None:
+    user = call(root, "order")
+    user.until("Your \\u{1b}[2J order")
+    user.answers("answer it?", "")
+    user.answers("name (whose it is):", "Ada")
+    user.answers("size [a whole number, may be empty] [3]:", "many")
+    user.until("'many' is not a whole number")
+    user.answers("size", "5")
+    user.answers("gift [y or n]:", "y")
+    user.answers("color:", "green")
+    user.until("'green' is none of red, blue")
+    user.answers("color", "blue")
+    user.answers("extras", "a, b")
+    user.answers("note [may be empty]:", "")
+    user.end()
+
+    assert user.exit_code == 0
+    assert recorded(root).result == {
+        "name": "Ada",
+        "size": 5,
+        "gift": True,
+        "color": "blue",
+        "extras": ["a", "b"],
+        "note": None,
+    }
+    assert [one.answer for one in recorded(root).asked] == ["accept"]
+
+
+def test_an_invalid_form_is_shown_again(root: Path) -> None:
+    user = call(root, "order")
+    user.answers("answer it?", "y")
+    for prompt, typed in {"name": "A", "size": "0", "gift": "n", "color": "red"}.items():
+        user.answers(prompt, typed)
+    user.answers("extras", "")
+    user.answers("note", "")
+    user.until("$.name")
+    user.answers("answer it?", "n")
+    user.end()
+
+    assert recorded(root).result == {"did": "decline"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "action"), [("y", "accept"), ("n", "decline"), ("\x04", "cancel")]
+)
+def test_a_user_agrees_to_a_url_or_not(root: Path, typed: str, action: str) -> None:
+    user = call(root, "page")
+    user.until("https://example.com/in")
+    user.answers("agree?", typed)
+    user.end()
+
+    assert recorded(root).result == action
+
+
+def test_a_question_without_an_answer_ends_the_call(root: Path) -> None:
+    user = call(root, "short")
+    user.until("agree?")
+
+    assert "not_answered" in user.end()
+    assert user.exit_code == 1
+
+
+def test_ctrl_c_ends_a_call_that_asks(root: Path) -> None:
+    user = call(root, "page")
+    user.until("agree?")
+    user.command.interrupt()
+    user.end()
+
+    assert user.exit_code == 130
+    assert recorded(root).error.code == "cancelled"
+
+
+@pytest.mark.parametrize(("typed", "code"), [("n", 130), ("y", 0)])
+def test_deleting_a_chat_asks_first(root: Path, typed: str, code: int) -> None:
+    Project.open(root).chats.new(f"c-{typed}").store.close()
+    user = Terminal("chat", "delete", f"c-{typed}", cwd=root)
+    user.answers(f"Delete c-{typed} for good", typed)
+    user.end()
+
+    assert user.exit_code == code
+    assert (root / f"data/chats/c-{typed}").exists() == (code != 0)
+
+
+@pytest.mark.parametrize(("typed", "code"), [("n", 1), ("y", 0)])
+def test_accepting_the_tools_of_a_server_asks_first(root: Path, typed: str, code: int) -> None:
+    run("grant", "add", "quiz", "process", "disk", cwd=root)
+    user = Terminal("source", "refresh", "quiz/disk", cwd=root)
+    user.until("is new")
+    user.answers("accept this? [y/N]: ", typed)
+    user.end()
+
+    assert user.exit_code == code
+    (row,) = run("source", "list", "quiz/disk", cwd=root).stdout.splitlines()[1:]
+    assert (row.split()[2] == "-") == (typed == "n")
+
+
+def test_a_server_that_is_started_by_hand_names_the_command_for_hosts(root: Path) -> None:
+    user = Terminal("mcp", cwd=root)
+    user.until("hint: covalt-git mcp install claude-code")
+    user.command.interrupt()
+    user.end()

@@ -1,0 +1,41 @@
+"""The cases of fixtures/cli: each command prints what its transcript shows."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.api_client import configure
+from tests.transcripts import REPOSITORY, play
+
+CASES = sorted(path.parent for path in (REPOSITORY / "fixtures/cli").glob("*/steps.txt"))
+
+
+def make_project(case: Path, sample: Path, root: Path) -> Path:
+    """Make the project of a case: its own files, or the sample toolsets."""
+    if not (case / "project").is_dir():
+        return Path(shutil.copytree(sample, root))
+    (root / "toolsets").mkdir(parents=True)
+    configure(root)
+    return Path(shutil.copytree(case / "project", root, dirs_exist_ok=True))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_transcript(
+    sample_project: Path,
+    tmp_path: Path,
+    case: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pytestconfig: pytest.Config,
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    root = make_project(case, sample_project, tmp_path / "project")
+
+    shown = play(case, root)
+
+    expected = case / "expected.txt"
+    if pytestconfig.getoption("update_golden"):
+        expected.write_text(shown, encoding="utf-8")
+    assert shown == expected.read_text(encoding="utf-8")

@@ -1,0 +1,249 @@
+"""``compare_authority`` reads commits as they are: it follows no link, and runs and writes nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git import yaml_text
+from tests.authority.corpus import CASES, sample
+from tests.operations_client import Operations
+from tests.toolsets.projects import REPOSITORY
+
+NAMED = {case.name: case for case in CASES}
+
+
+def git(root: Path, *args: str) -> str:
+    who = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
+    done = subprocess.run(["git", "-C", root, *who, *args], capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+def put(root: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+def change(root: Path, *names: str) -> None:
+    """Put the changes of these cases of the corpus into the working tree."""
+    files = sample()
+    for name in names:
+        NAMED[name].edit(files)
+    for path in set(sample()) - set(files):
+        (root / path).unlink()
+        if not any((root / path).parent.iterdir()):
+            (root / path).parent.rmdir()  # Git knows no empty folder
+    put(root, files)
+
+
+def commit(root: Path, branch: str) -> None:
+    git(root, "checkout", "-q", "-b", branch)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", branch)
+
+
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample project, below the root of a repository; not to be changed."""
+    project = tmp_path_factory.mktemp("work") / "demo"
+    put(project, sample())
+    git(project, "init", "-q", "-b", "main", str(project.parent))
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "base")
+    return project
+
+
+@pytest.fixture
+def root(committed: Path, tmp_path: Path) -> Path:
+    subprocess.run(["cp", "-a", committed.parent, tmp_path / "work"], check=True)
+    return tmp_path / "work/demo"
+
+
+def compared(operate: Operations, revisions: str) -> Any:
+    return operate("compare_authority", revisions=revisions)
+
+
+def messages(found: Any) -> str:
+    return "\n".join(one["message"] for one in found["changes"])
+
+
+def test_one_revision_is_compared_with_the_files(root: Path, operate: Operations) -> None:
+    change(root, "another host is granted")
+    found = compared(operate, "HEAD")
+
+    assert found["base"] == git(root, "rev-parse", "HEAD")
+    assert found["head"] is None
+    assert "evil.example" in messages(found)
+
+
+def test_three_dots_compare_with_the_merge_base(root: Path, operate: Operations) -> None:
+    change(root, "a tool goes")
+    commit(root, "mine")
+    git(root, "checkout", "-q", "main")
+    change(root, "a role becomes admin")
+    git(root, "commit", "-q", "-a", "-m", "theirs")
+
+    assert "admin" not in messages(compared(operate, "main...mine"))
+    assert "admin" in messages(compared(operate, "main..mine"))
+
+
+@pytest.mark.parametrize("revisions", ["nope", "main..nope", "nope...main", "main..HEAD:demo", ""])
+def test_only_commits_are_compared(operate: Operations, revisions: str) -> None:
+    assert operate.error("compare_authority", revisions=revisions).exit_code == 2
+
+
+def test_a_change_has_its_places(root: Path, operate: Operations) -> None:
+    change(root, "a new argument", "a README changes")
+    (found,) = compared(operate, "HEAD")["changes"]
+
+    assert (found["verdict"], found["subject"], found["kind"]) == (
+        "widening",
+        "notes:write",
+        "schema",
+    )
+    assert found["at"] == {"path": "toolsets/notes/toolset.yaml", "line": 17, "col": 9}
+    assert found["was"] == {"path": "toolsets/notes/toolset.yaml", "line": 15, "col": 7}
+
+
+def test_errors_in_one_state_may_widen(root: Path, operate: Operations) -> None:
+    change(root, "covalt.yaml has an unknown key")
+    commit(root, "broken")
+    found = compared(operate, "main..broken")
+
+    (problem,) = found["problems"]
+    assert (problem["in"], problem["path"], problem["code"]) == ("HEAD", "covalt.yaml", "CG201")
+    assert [one["certain"] for one in found["changes"]] == [False]
+    assert found["grown"]
+
+
+def test_the_same_errors_in_both_are_no_change(root: Path, operate: Operations) -> None:
+    change(root, "a toolset is no YAML any more")
+    commit(root, "broken")
+    put(root, {"README.md": "Other\n"})
+    found = compared(operate, "HEAD")
+
+    assert (found["changes"], found["grown"]) == ([], False)
+    assert {one["in"] for one in found["problems"]} == {"BASE", "HEAD"}
+
+
+def test_removing_a_broken_toolset_narrows(root: Path, operate: Operations) -> None:
+    change(root, "a toolset is no YAML any more")
+    commit(root, "broken")
+    change(root, "a toolset goes")
+    commit(root, "gone")
+    found = compared(operate, "broken..gone")
+
+    assert [one["verdict"] for one in found["changes"]] == ["narrowing"]
+    assert not found["grown"]
+
+
+def test_nothing_is_written_or_run(root: Path, operate: Operations) -> None:
+    notes = "toolsets/notes/tools/notes.py"
+    put(root, {notes: f"raise SystemExit('it ran')\n{sample()[notes]}"})
+    commit(root, "hostile")
+    before = {path: path.lstat().st_mtime_ns for path in sorted(root.parent.rglob("*"))}
+    loaded = set(sys.modules)
+    compared(operate, "main..hostile")
+
+    assert {path: path.lstat().st_mtime_ns for path in sorted(root.parent.rglob("*"))} == before
+    assert not any("tools.notes" in name for name in set(sys.modules) - loaded)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["covalt.yaml", "toolsets", "toolsets/state", "toolsets/locks", "toolsets/state/web.yaml"],
+)
+def test_links_are_not_followed(root: Path, operate: Operations, path: str) -> None:
+    hidden = root.parent / "hidden"
+    hidden.mkdir()
+    if (root / path).exists():
+        (root / path).rename(hidden / "there")
+    if path == "covalt.yaml":
+        (hidden / "there").write_text("version: 1\nroles: {evil: {admin: true}}\n", "utf-8")
+    (root / path).symlink_to(hidden / "there")
+    commit(root, "linked")
+    found = compared(operate, "main..linked")
+
+    assert found["grown"]
+    assert not all(one["certain"] for one in found["changes"])
+    assert "evil" not in messages(found)
+
+
+@pytest.mark.parametrize("path", ["toolsets/evil", "toolsets/web/tools"])
+def test_submodules_may_widen(root: Path, operate: Operations, path: str) -> None:
+    for number, branch in enumerate(("first", "second"), 1):
+        entry = f"160000,{str(number) * 40},demo/{path}"
+        git(root, "update-index", "--add", "--cacheinfo", entry)
+        git(root, "commit", "-q", "-m", branch)
+        git(root, "branch", branch)
+
+    for base, head in (("main~2", "first"), ("first", "second")):
+        found = compared(operate, f"{base}..{head}")
+        assert (path, False) in [(one["at"]["path"], one["certain"]) for one in found["changes"]]
+    assert not compared(operate, "second..second")["grown"]
+
+
+def test_a_role_is_shown_its_own_tools(operate: Operations) -> None:
+    (found,) = operate.as_role("reviewer")("get_authority")["toolsets"]
+
+    assert found["toolset_id"] == "notes"
+    assert [tool["tool_id"] for tool in found["tools"]] == ["notes:list_all"]
+    assert found["packages"] == []
+
+
+def test_grants_that_a_change_ended_are_shown(root: Path, operate: Operations) -> None:
+    change(root, "a file changes, and all grants end")
+    (found,) = operate.as_role("owner")("get_authority", toolset_id="guest")["toolsets"]
+
+    assert found["hosts"] == []
+    assert found["stale_grants"] == ["network", "secret-GUEST_KEY", "unsandboxed"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fail", "code", "summary"),
+    [
+        pytest.param("a role becomes admin", "false", 0, "authority grew: 1 wider", id="grown"),
+        pytest.param("a role becomes admin", "true", 3, "authority grew: 1 wider", id="failing"),
+        pytest.param("a tool goes", "true", 0, "authority shrank: 1 narrower", id="shrunk"),
+        pytest.param("", "true", 2, "was not compared", id="shallow"),
+    ],
+)
+def test_the_github_action_writes_a_summary(
+    root: Path, tmp_path: Path, changed: str, fail: str, code: int, summary: str
+) -> None:
+    action = yaml_text.load((REPOSITORY / "action.yml").read_bytes(), "action.yml").data
+    (step,) = [one for one in action["runs"]["steps"] if one.get("name") == "Authority"]
+    assert "${{" not in step["run"]  # inputs reach a script as variables only
+    base = git(root, "rev-parse", "HEAD") if changed else "0" * 40
+    if changed:
+        change(root, changed)
+        commit(root, "pull")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/covalt-git"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m covalt_git "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    variables = {
+        "BASE": base,
+        "FAIL_ON_GROWN": fail,
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=root,
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code, done.stderr
+    assert summary in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert ("::warning" in done.stdout) is (not changed)

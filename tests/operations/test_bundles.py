@@ -1,0 +1,222 @@
+"""Bundles as an administrator exports, imports, verifies and updates them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from covalt_git.models.tool_lock import locked_tool
+from covalt_git.toolsets.toolset import read_toolset
+from tests.operations_client import Operations
+from tests.ssh_keys import Key, make_key
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1.2"
+secrets: [BASE_URL]
+tools:
+  - {id: web, http: {url: "https://example.com/"}}
+  - {id: far, http: {url: "${BASE_URL}/x"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def ann(tmp_path_factory: pytest.TempPathFactory) -> Key:
+    return make_key(tmp_path_factory.mktemp("keys"), "ann")
+
+
+@pytest.fixture(scope="module")
+def bob(tmp_path_factory: pytest.TempPathFactory) -> Key:
+    return make_key(tmp_path_factory.mktemp("keys"), "bob")
+
+
+def project(folder: Path, config: str = "") -> Operations:
+    (folder / "toolsets").mkdir(parents=True)
+    (folder / "covalt.yaml").write_text(f"version: 1\n{config}", encoding="utf-8")
+    return Operations(folder)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Operations:
+    """The project that bundles are made in."""
+    made = project(
+        tmp_path / "theirs", 'roles: {some: {allow: ["demo.web"]}, owner: {admin: true}}'
+    )
+    (made.root / "toolsets/demo").mkdir()
+    (made.root / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    return made.as_role("owner")
+
+
+@pytest.fixture
+def ours(tmp_path: Path, ann: Key, bob: Key) -> Operations:
+    """The project that imports them, and trusts both keys."""
+    return project(tmp_path / "ours", f"signers:\n  - {ann.allowed()}\n  - {bob.allowed('bob')}\n")
+
+
+@pytest.fixture
+def signed(theirs: Operations, ann: Key) -> Path:
+    """A bundle that ann signed."""
+    file = theirs.root / "demo.zip"
+    theirs("write_bundle", toolset_id="demo", path=file, key=ann.file)
+    return file
+
+
+def edit(operate: Operations) -> None:
+    manifest = operate.root / "toolsets/demo/toolset.yaml"
+    manifest.write_text(f"{manifest.read_text('utf-8')}description: mine\n", encoding="utf-8")
+
+
+def test_a_bundle_is_written_once_and_is_the_same_each_time(theirs: Operations) -> None:
+    path = theirs.root / "new.zip"
+    done = theirs("write_bundle", toolset_id="demo", path=path)
+    content = path.read_bytes()
+
+    assert done["sha256"] == hashlib.sha256(content).hexdigest()
+    assert zipfile.ZipFile(path).namelist() == ["toolset.yaml"]
+    assert theirs("export_toolset", toolset_id="demo") == content
+    assert theirs.error("write_bundle", toolset_id="demo", path=path).code == "invalid_request"
+    assert path.read_bytes() == content
+
+
+def test_a_role_exports_only_what_it_sees_whole(theirs: Operations) -> None:
+    some = theirs.as_role("some")
+
+    assert some.error("export_toolset", toolset_id="demo").code == "forbidden"
+
+
+def test_a_secret_of_this_machine_is_not_exported(
+    theirs: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "Rumpelstilz-17")
+    (theirs.root / "toolsets/demo/notes.md").write_text("use Rumpelstilz-17\n", encoding="utf-8")
+    before = sorted(theirs.root.iterdir())
+    refused = theirs.error("write_bundle", toolset_id="demo", path=theirs.root / "new.zip")
+
+    (problem,) = refused.problems
+    assert (problem.path, problem.line, problem.col) == ("toolsets/demo/notes.md", 1, 5)
+    assert "Rumpelstilz" not in str(refused)
+    assert sorted(theirs.root.iterdir()) == before
+
+
+def test_what_cannot_be_signed_is_not_written(theirs: Operations, ann: Key) -> None:
+    path = theirs.root / "new.zip"
+    no_key = theirs.root / "covalt.yaml"
+    refused = theirs.error("write_bundle", toolset_id="demo", path=path, key=no_key)
+    assert refused.code == "not_signed"
+    assert not path.exists()
+
+    signature = theirs.root / "new.zip.sig"
+    signature.write_bytes(b"another's")
+    refused = theirs.error("write_bundle", toolset_id="demo", path=path, key=ann.file)
+    assert refused.code == "invalid_request"
+    assert not path.exists()
+    assert signature.read_bytes() == b"another's"
+
+
+def test_an_import_is_disabled_until_its_commands_are_run(ours: Operations, signed: Path) -> None:
+    planned = ours("import_toolset_from", source=str(signed), dry_run=True)
+    assert planned["wants"]["hosts"] == ["example.com", "what ${BASE_URL} stands for"]
+    assert list((ours.root / "toolsets").iterdir()) == []
+
+    done = ours("import_toolset_from", source=str(signed))
+    (group,) = ours("list_tools")["groups"]
+    assert (done["source_type"], done["signer"]["principal"]) == ("zip", "ann@example.com")
+    assert {tool["enabled"] for tool in group["tools"]} == {False}
+
+    ours("enable_toolset", toolset_id="demo", enabled=True)
+    (group,) = ours("list_tools")["groups"]
+    assert {tool["enabled"] for tool in group["tools"]} == {True}
+
+
+def test_a_bundle_is_verified_against_the_imported_toolset(
+    theirs: Operations, ours: Operations, signed: Path, ann: Key
+) -> None:
+    first = ours("verify_bundle", file=signed)
+    assert first["digest"] == read_toolset(theirs.root, "demo").digest
+    assert not first["installed"]
+
+    ours("import_toolset_from", source=str(signed))
+    same = ours("verify_bundle", file=signed)
+    assert (same["installed"], same["is_recorded"], same["changed_here"]) == (True, True, False)
+    assert same["signer"] == same["recorded"]["signer"]
+    assert same["signer"]["fingerprint"] == ann.fingerprint
+
+    edit(ours)
+    assert ours("verify_bundle", file=signed)["changed_here"]
+    edit(theirs)
+    newer = theirs.root / "newer.zip"
+    theirs("write_bundle", toolset_id="demo", path=newer, key=ann.file)
+    other = ours("verify_bundle", file=newer)
+    assert (other["is_recorded"], other["problem"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("another key", "signer_changed"),
+        ("no key", "signer_changed"),
+        ("another file", "content_changed"),
+        ("cut off", "bad_bundle"),
+    ],
+)
+def test_a_bundle_with_another_signature_is_not_verified(
+    ours: Operations, signed: Path, bob: Key, how: str, code: str
+) -> None:
+    ours("import_toolset_from", source=str(signed))
+    signature = signed.with_name("demo.zip.sig")
+    match how:
+        case "another key":
+            signature.write_bytes(bob.sign(signed.read_bytes()))
+        case "no key":
+            signature.unlink()
+        case "another file":
+            signature.write_bytes(bob.sign(b"another"))
+        case _:
+            signature.unlink()
+            signed.write_bytes(signed.read_bytes()[:-4])
+    if code == "signer_changed":
+        assert ours("verify_bundle", file=signed)["problem"]["error"] == code
+    else:
+        assert ours.error("verify_bundle", file=signed).code == code
+
+
+def test_a_toolset_is_verified_with_its_grants_and_accepted_tools(
+    ours: Operations, signed: Path
+) -> None:
+    ours("import_toolset_from", source=str(signed))
+    ours("add_grant", toolset_id="demo", kind="network", hosts=["example.com"])
+    tools = {name: locked_tool({"name": name, "inputSchema": {}}) for name in ("a", "b")}
+    digest = tools["a"].digest
+    state = ours.root / "toolsets/state/demo.yaml"
+    accepted = f"accepted:\n  srv:a: {digest}\n  srv:b: {digest}\n  srv:c: {digest}\n"
+    state.write_text(state.read_text("utf-8") + accepted, encoding="utf-8")
+    (ours.root / "toolsets/locks").mkdir()
+    given = {name: tool.model_dump(exclude_defaults=True) for name, tool in tools.items()}
+    lock = {"namespace": "srv", "toolset_id": "demo", "kind": "mcp", "tools": given}
+    (ours.root / "toolsets/locks/srv.yaml").write_text(json.dumps(lock), encoding="utf-8")
+
+    found = ours("verify_toolset", toolset_id="demo")
+    assert (found["is_recorded"], found["grants"]) == (True, {"network": True})
+    assert found["accepted"] == {"srv:a": True, "srv:b": False, "srv:c": False}
+
+    edit(ours)
+    changed = ours("verify_toolset", toolset_id="demo")
+    assert (changed["is_recorded"], changed["grants"]) == (False, {"network": False})
+
+
+def test_a_state_file_that_cannot_be_read_verifies_nothing(ours: Operations, signed: Path) -> None:
+    ours("import_toolset_from", source=str(signed))
+    (ours.root / "toolsets/state/demo.yaml").write_text("<<<<<<< ours\n", encoding="utf-8")
+
+    assert "toolsets/state/demo.yaml" in str(ours.error("verify_toolset", toolset_id="demo"))
+    assert "toolsets/state/demo.yaml" in str(ours.error("verify_bundle", file=signed))
+
+
+def test_without_signers_no_signature_is_trusted(theirs: Operations, signed: Path) -> None:
+    assert theirs.error("verify_bundle", file=signed).code == "no_signers"
+    assert theirs("verify_toolset", toolset_id="demo")["is_recorded"] is None

@@ -1,0 +1,260 @@
+"""Grants: what each covers, what ends it, and what cannot be granted."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from covalt_git.access.grants import GrantNeededError, granted
+from covalt_git.calls.engine import Request
+from covalt_git.hosts import origin_of
+from covalt_git.project import Project
+from covalt_git.runtime.sandbox import SandboxNeededError, check_trust
+from covalt_git.toolsets.toolset import read_toolset
+from tests.operations_client import Operations
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: "1"
+secrets: [MAPS_KEY]
+tools:
+  - {id: web, http: {url: "https://example.com/", headers: {X-Key: "${MAPS_KEY}"}}}
+mcp_servers:
+  - {id: maps, command: python, args: [server/main.py], env: {KEY: "${MAPS_KEY}", MODE: fast}}
+  - {id: far, url: "https://example.com/mcp", headers: {Authorization: "Bearer ${MAPS_KEY}"}}
+"""
+STATE = "toolsets/state/demo.yaml"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "toolsets/demo/server").mkdir(parents=True)
+    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / "toolsets/demo/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
+    (tmp_path / "toolsets/demo/server/main.py").write_text("x = 1\n", encoding="utf-8")
+    return tmp_path
+
+
+def rewrite(root: Path, old: str, new: str, path: str = "toolset.yaml") -> None:
+    file = root / "toolsets/demo" / path
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def add(operate: Operations, kind: str, name: str | None = None, *hosts: str) -> Any:
+    return operate("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
+
+
+def grants(operate: Operations) -> dict[str, Any]:
+    return {row["key"]: row for row in operate("list_grants")["grants"]}
+
+
+def usable_servers(root: Path) -> list[str]:
+    """Return which of the two servers may be used now."""
+    toolset = read_toolset(root, "demo")
+    assert toolset.manifest is not None
+    may = granted("demo", toolset.state, toolset.digest)
+    maps, far = toolset.manifest.mcp_servers
+    found = []
+    with suppress(GrantNeededError):
+        may.check_process(maps, toolset.files.hashes)
+        found.append("maps")
+    with suppress(GrantNeededError):
+        may.check_server(far)
+        found.append("far")
+    return found
+
+
+def test_an_http_tool_needs_its_host_and_its_secret(root: Path, operate: Operations) -> None:
+    def check() -> None:
+        Project.open(root).engine().check(Request("demo:web", {}))
+
+    add(operate, "network", None, "example.com")
+    with pytest.raises(GrantNeededError, match="MAPS_KEY"):
+        check()
+    add(operate, "secret", "MAPS_KEY", "example.com")
+    check()
+    operate("revoke_grant", toolset_id="demo", key="network")
+    with pytest.raises(GrantNeededError, match=r"https://example\.com"):
+        check()
+
+
+def test_hosts_are_added_to_a_grant_that_holds(root: Path, operate: Operations) -> None:
+    add(operate, "network", None, "b.example.com")
+    assert add(operate, "network", None, "a.example.com")["grant"]["hosts"] == [
+        "a.example.com",
+        "b.example.com",
+    ]
+
+    rewrite(root, 'version: "1"', 'version: "2"')
+    assert not grants(operate)["network"]["holds"]
+    assert add(operate, "network", None, "c.example.com")["grant"]["hosts"] == ["c.example.com"]
+
+
+def test_a_host_is_revoked_alone(root: Path, operate: Operations) -> None:
+    add(operate, "network", None, "a.example.com", "localhost:8077")
+    assert grants(operate)["network"]["ports"] == {"a.example.com": [443], "localhost:8077": [8077]}
+    done = operate("revoke_grant", toolset_id="demo", key="network", hosts=["a.example.com"])
+
+    assert (done["revoked"], done["left"]["hosts"]) == ([], ["localhost:8077"])
+    assert operate("revoke_grant", toolset_id="demo", all=True)["revoked"] == ["network"]
+    assert not (root / STATE).exists()
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_revoking_an_unknown_grant_changes_nothing(
+    root: Path, operate: Operations, *, broken: bool
+) -> None:
+    add(operate, "network", None, "example.com")
+    before = (root / STATE).read_bytes()
+    if broken:
+        (root / "toolsets/demo/toolset.yaml").write_text("id: demo\n", encoding="utf-8")
+
+    for key, hosts in (("network", ["exmaple.com"]), ("secret-MAPS_KEY", [])):
+        refused = operate.error("revoke_grant", toolset_id="demo", key=key, hosts=hosts)
+        assert refused.http_status == 404
+    assert (root / STATE).read_bytes() == before
+    assert operate("revoke_grant", toolset_id="demo", key="network")["revoked"] == ["network"]
+
+
+def test_a_secret_without_hosts_is_sent_by_no_http_tool(root: Path, operate: Operations) -> None:
+    refused = operate.error("add_grant", toolset_id="demo", kind="secret", name="MAPS_KEY")
+    assert "demo:web" in refused.message
+    rewrite(root, ', headers: {X-Key: "${MAPS_KEY}"}', "")
+    add(operate, "secret", "MAPS_KEY")
+    toolset = read_toolset(root, "demo")
+    may = granted("demo", toolset.state, toolset.digest)
+
+    assert not may.secrets["MAPS_KEY"].covers(origin_of("https://example.com/")[0])
+
+
+def test_a_server_is_granted_as_it_is_declared(root: Path, operate: Operations) -> None:
+    add(operate, "process", "maps")
+    assert usable_servers(root) == ["maps"]
+    add(operate, "server", "far")
+    assert usable_servers(root) == ["maps", "far"]
+    assert "MAPS_KEY" not in (root / STATE).read_text(encoding="utf-8")
+
+    operate("revoke_grant", toolset_id="demo", key="process-maps")
+    assert usable_servers(root) == ["far"]
+    operate("revoke_grant", toolset_id="demo", key="server-far")
+    assert not (root / STATE).exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ended"),
+    [
+        ("args: [server/main.py]", "args: [server/main.py, --all]", "process-maps"),
+        ("MODE: fast", "MODE: slow", "process-maps"),
+        (", MODE: fast", "", "process-maps"),
+        ("MODE: fast", "MODE: fast, LD_PRELOAD: x.so", "process-maps"),
+        ("env:", "cwd: /tmp, env:", "process-maps"),
+        ("{id: maps,", "{id: mops,", "process-maps"),
+        ("command: python, args: [server/main.py]", 'url: "https://a.b/"', "process-maps"),
+        ("example.com/mcp", "example.org/mcp", "server-far"),
+        ("headers: {Auth", "transport: sse, headers: {Auth", "server-far"),
+        ("Bearer ", "Basic ", "server-far"),
+        ("Authorization:", "X-Key:", "server-far"),
+    ],
+)
+def test_a_changed_server_ends_its_own_grant_only(
+    root: Path, operate: Operations, old: str, new: str, ended: str
+) -> None:
+    add(operate, "process", "maps")
+    add(operate, "server", "far")
+    if "url" in new:
+        rewrite(root, ', env: {KEY: "${MAPS_KEY}", MODE: fast}', "")
+    rewrite(root, old, new)
+    rows = grants(operate)
+
+    assert [key for key, row in rows.items() if not row["holds"]] == [ended]
+    assert [key for key, row in rows.items() if row["changed"]] == [ended]
+
+
+def test_files_of_a_program_end_its_grant_and_others_do_not(
+    root: Path, operate: Operations
+) -> None:
+    add(operate, "process", "maps")
+    (root / "toolsets/demo/notes.md").write_text("x", encoding="utf-8")
+    rewrite(root, 'version: "1"', 'version: "2"')
+    assert usable_servers(root) == ["maps"]
+
+    rewrite(root, "x = 1", "x = 2", "server/main.py")
+    (root / "toolsets/demo/server/lib.py").write_text("y = 1\n", encoding="utf-8")
+    assert usable_servers(root) == []
+    assert len(grants(operate)["process-maps"]["changed"]) == 2
+
+
+def test_facts_in_a_state_file_that_do_not_match_their_digest_grant_nothing(
+    root: Path, operate: Operations
+) -> None:
+    add(operate, "process", "maps")
+    text = (root / STATE).read_text(encoding="utf-8")
+    (root / STATE).write_text(text.replace("server/main.py\n", "harmless.py\n"), encoding="utf-8")
+
+    assert usable_servers(root) == []
+    assert "harmless.py" in grants(operate)["process-maps"]["changed"][0]
+
+
+def test_missing_grants_are_listed_with_their_commands(operate: Operations) -> None:
+    def lacking() -> list[str]:
+        found = [
+            operate("validate")["lacking"],
+            operate("get_toolset", toolset_id="demo")["lacking"],
+        ]
+        assert found[0] == found[1]
+        return [one["command"] for one in found[0]]
+
+    assert lacking() == [
+        "covalt-git grant add demo process maps",
+        "covalt-git grant add demo server far",
+    ]
+    add(operate, "server", "far")
+    assert lacking() == ["covalt-git grant add demo process maps"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "hosts", "code"),
+    [
+        ("network", None, ["a b"], "bad_host"),
+        ("secret", "MAPS_KEI", ["example.com"], "unknown_secret"),
+        ("process", "mpas", [], "unknown_server"),
+        ("process", "far", [], "invalid_request"),
+        ("server", "maps", [], "invalid_request"),
+        ("unsandboxed", None, [], "invalid_request"),
+    ],
+)
+def test_what_does_not_exist_cannot_be_granted(
+    root: Path, operate: Operations, kind: str, name: str | None, hosts: list[str], code: str
+) -> None:
+    refused = operate.error("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
+
+    assert refused.code == code
+    assert not (root / STATE).exists()
+
+
+def test_a_toolset_with_errors_is_granted_nothing(root: Path, operate: Operations) -> None:
+    (root / "toolsets/demo/toolset.yaml").write_text("id: demo\n", encoding="utf-8")
+    wanted = {"toolset_id": "demo", "kind": "network", "hosts": ["example.com"]}
+
+    assert operate.error("add_grant", **wanted).code == "invalid_request"
+    assert not (root / STATE).exists()
+
+
+def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(
+    root: Path, operate: Operations
+) -> None:
+    (root / "toolsets/state").mkdir()
+    (root / STATE).write_text("enabled: true\nsource_type: local\n", encoding="utf-8")
+    toolset = read_toolset(root, "demo")
+    with pytest.raises(SandboxNeededError):
+        check_trust("demo", toolset.state, digest=toolset.digest, at="process")
+
+    add(operate, "unsandboxed")
+    toolset = read_toolset(root, "demo")
+    check_trust("demo", toolset.state, digest=toolset.digest, at="process")
