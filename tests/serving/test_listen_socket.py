@@ -1,4 +1,4 @@
-"""Which socket the server listens on, and what is said when it cannot."""
+"""The socket that the server listens on, and the errors when it cannot."""
 
 from __future__ import annotations
 
@@ -14,6 +14,17 @@ from covalt_git.models.project_config import ServerConfig
 from covalt_git.serving.listen_socket import CannotListenError, Listener, listen
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+IPV6 = pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+
+
 @contextmanager
 def listening(
     config: dict[str, Any], *, host: str | None = None, port: int | None = None
@@ -24,48 +35,56 @@ def listening(
 
 
 @contextmanager
-def taken() -> Iterator[int]:
-    """Yield a port that is in use."""
+def port_in_use() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as other:
         yield other.getsockname()[1]
 
 
-def test_it_listens_on_this_machine_only() -> None:
-    with listening({}, port=0) as found:
-        assert found.host == "127.0.0.1"
-        assert found.socket.getsockname() == ("127.0.0.1", found.port)
-        assert not found.open_to_others
+@pytest.mark.parametrize(
+    ("config", "host", "found", "open_to_others"),
+    [
+        ({}, None, "127.0.0.1", False),
+        ({"host": "localhost"}, None, "127.0.0.1", False),
+        ({"host": "nowhere.invalid"}, "127.0.0.1", "127.0.0.1", False),
+        ({}, "0.0.0.0", "127.0.0.1", True),
+        pytest.param({}, "::", "[::1]", True, marks=IPV6),
+        pytest.param(
+            {"host": "::ffff:127.0.0.1", "allowed_hosts": ["[::ffff:7f00:1]"]},
+            *(None, "[::ffff:7f00:1]", False),
+            marks=IPV6,
+        ),
+        pytest.param(
+            *({"allowed_hosts": ["127.0.0.2"]}, "127.0.0.2", "127.0.0.2", False),
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="needs 127.0.0.2"),
+        ),
+    ],
+)
+def test_it_listens_on_the_host_of_the_option_else_of_covalt_yaml(
+    config: dict[str, Any], host: str | None, found: str, *, open_to_others: bool
+) -> None:
+    with listening(config, host=host, port=0) as listener:
+        assert (listener.host, listener.open_to_others) == (found, open_to_others)
+        connection = socket.create_connection((found.strip("[]"), listener.port))
+        accepted, _ = listener.socket.accept()
+        assert accepted.proto == socket.IPPROTO_TCP  # else asyncio leaves Nagle's algorithm on
+        accepted.close()
+        connection.close()
 
 
-def test_answers_in_two_parts_do_not_wait_for_each_other() -> None:
-    with (
-        listening({}, port=0) as found,
-        socket.create_connection(("127.0.0.1", found.port)),
-    ):
-        accepted, _ = found.socket.accept()
-        with accepted:  # for others asyncio leaves Nagle's algorithm on
-            assert accepted.proto == socket.IPPROTO_TCP
-
-
-def test_what_is_given_wins_over_covalt_yaml() -> None:
-    config = {"host": "nowhere.invalid", "port": 1}
-    with listening(config, host="127.0.0.1", port=0) as found:
-        assert found.host == "127.0.0.1"
-        assert found.port > 1
-
-
-def test_covalt_yaml_may_name_host_and_port() -> None:
-    with taken() as port:
+def test_the_port_is_that_of_the_option_else_of_covalt_yaml() -> None:
+    with port_in_use() as port:
         pass
-    with listening({"host": "localhost", "port": port}) as found:
-        assert (found.host, found.port) == ("127.0.0.1", port)
+    with listening({"port": port}) as listener:
+        assert listener.port == port
+    with listening({"port": 1}, port=0) as listener:
+        assert listener.port > 1
 
 
-def test_a_port_whose_last_connections_fade_away_is_free() -> None:
+def test_a_port_whose_last_connections_are_in_time_wait_is_free() -> None:
     with listening({}, port=0) as first:
         client = socket.create_connection(("127.0.0.1", first.port))
         accepted, _ = first.socket.accept()
-        accepted.close()  # the one who closes first keeps the port for a minute
+        accepted.close()  # the side that closes first keeps the port for a minute
         assert client.recv(1) == b""
         client.close()
 
@@ -73,88 +92,30 @@ def test_a_port_whose_last_connections_fade_away_is_free() -> None:
         assert second.port == first.port
 
 
-@pytest.mark.parametrize("asked_in", ["option", "covalt.yaml"])
-def test_a_port_that_is_in_use_is_an_error(asked_in: str) -> None:
-    with taken() as port:
-        config = ServerConfig(port=port) if asked_in == "covalt.yaml" else ServerConfig()
-        with pytest.raises(CannotListenError) as caught:
-            listen(config, host=None, port=port if asked_in == "option" else None)
-
-    assert str(caught.value) == (
-        f"port {port} is in use\n  hint: choose a free port: covalt-git serve --port 0"
-    )
-
-
-def test_an_unknown_host_is_named() -> None:
-    with pytest.raises(CannotListenError) as caught:
-        listen(ServerConfig(), host="nowhere.invalid", port=0)
-
-    assert str(caught.value) == (
-        "no host 'nowhere.invalid' is known here\n  hint: covalt-git serve --host 127.0.0.1"
-    )
-
-
-def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
-    config = ServerConfig(allowed_hosts=("192.0.2.1",))
-    with pytest.raises(CannotListenError) as caught:
-        listen(config, host="192.0.2.1", port=0)
-
-    assert caught.value.message == "cannot listen on 192.0.2.1: cannot assign requested address"
-
-
-def test_covalt_yaml_alone_does_not_open_the_server_to_others() -> None:
-    with pytest.raises(CannotListenError) as caught:
-        listen(ServerConfig(host="0.0.0.0"), host=None, port=0)
-
-    assert str(caught.value) == (
-        "covalt.yaml puts the server on '0.0.0.0', where others can reach it\n"
-        "  hint: if that is what you want: covalt-git serve --host 0.0.0.0"
-    )
-
-
 @pytest.mark.parametrize(
-    ("asked", "host"),
+    ("config", "host", "words"),
     [
-        pytest.param("0.0.0.0", "127.0.0.1", id="ipv4"),
-        pytest.param("::", "[::1]", id="ipv6"),
+        ({}, "nowhere.invalid", "'nowhere.invalid'"),
+        ({"allowed_hosts": ["192.0.2.1"]}, "192.0.2.1", "cannot assign requested address"),
+        ({"host": "0.0.0.0"}, None, "covalt-git serve --host 0.0.0.0"),
+        ({}, "127.0.0.2", 'allowed_hosts: ["127.0.0.2"]'),
+        ({}, "192.0.2.1", 'allowed_hosts: ["192.0.2.1"]'),
     ],
 )
-def test_on_every_address_it_is_found_on_this_machine(asked: str, host: str) -> None:
-    if asked == "::" and not has_ipv6():
-        pytest.skip("this machine has no IPv6")
-    with listening({}, host=asked, port=0) as found:
-        assert (found.host, found.open_to_others) == (host, True)
-        socket.create_connection((host.strip("[]"), found.port)).close()
+def test_a_host_that_is_unknown_or_not_allowed_is_an_error(
+    config: dict[str, Any], host: str | None, words: str
+) -> None:
+    with pytest.raises(CannotListenError) as raised:
+        listen(ServerConfig(**config), host=host, port=0)
+
+    assert words in str(raised.value)
 
 
-def test_an_ipv4_mapped_loopback_address_is_not_open_to_others() -> None:
-    if not has_ipv6():
-        pytest.skip("this machine has no IPv6")
-    config = {"host": "::ffff:127.0.0.1", "port": 0, "allowed_hosts": ["[::ffff:7f00:1]"]}
-    with listening(config) as found:
-        assert (found.host, found.open_to_others) == ("[::ffff:7f00:1]", False)
+@pytest.mark.parametrize("place", ["option", "covalt.yaml"])
+def test_a_port_that_is_in_use_is_an_error(place: str) -> None:
+    with port_in_use() as port:
+        config = ServerConfig(port=port) if place == "covalt.yaml" else ServerConfig()
+        with pytest.raises(CannotListenError) as raised:
+            listen(config, host=None, port=port if place == "option" else None)
 
-
-def has_ipv6() -> bool:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        return False
-    return True
-
-
-@pytest.mark.parametrize("host", ["127.0.0.2", "192.0.2.1"])
-def test_a_host_that_the_pages_do_not_answer_to_is_refused(host: str) -> None:
-    with pytest.raises(CannotListenError) as caught:
-        listen(ServerConfig(), host=host, port=0)
-
-    assert str(caught.value) == (
-        f"the pages would not answer to the host '{host}'\n"
-        f'  hint: under server in covalt.yaml, write: allowed_hosts: ["{host}"]'
-    )
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only one")
-def test_the_hosts_that_covalt_yaml_allows_may_be_listened_on() -> None:
-    with listening({"allowed_hosts": ("127.0.0.2",)}, host="127.0.0.2", port=0) as found:
-        assert found.host == "127.0.0.2"
+    assert str(raised.value).startswith(f"port {port} is in use\n")

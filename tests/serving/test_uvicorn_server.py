@@ -1,4 +1,4 @@
-"""The server's end: running requests have their time, and nothing keeps it longer."""
+"""The end of the server: running requests have their time, and nothing delays it further."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from covalt_git.errors import ClientGoneError
+from tests.settling import until
 from tests.uvicorn_server import PATIENCE_S, Running, running
 
 if TYPE_CHECKING:
@@ -25,13 +24,26 @@ if TYPE_CHECKING:
 Environ = dict[str, Any]
 
 
-def asked(served: Running) -> socket.socket:
-    connection = served.socket()
+def requested(server: Running) -> socket.socket:
+    connection = server.socket()
     connection.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
     return connection
 
 
-def test_a_request_that_runs_at_the_end_is_answered() -> None:
+def is_closed(port: int) -> Callable[[], bool]:
+    """Return whether a server has stopped listening."""
+
+    def closed() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            return True
+        return False
+
+    return closed
+
+
+def test_a_running_request_is_answered_while_the_server_ends() -> None:
     began, go_on = threading.Event(), threading.Event()
 
     def app(_: Environ, start: StartResponse) -> list[bytes]:
@@ -40,29 +52,20 @@ def test_a_request_that_runs_at_the_end_is_answered() -> None:
         start("200 OK", [("Content-Length", "4")])
         return [b"done"]
 
-    with running(app, grace_s=PATIENCE_S) as served:
-        connection = served.connect()
+    with running(app, grace_s=PATIENCE_S) as server:
+        connection = server.connect()
         connection.request("GET", "/")
         assert began.wait(PATIENCE_S)
-        served.server.should_exit = True
-        wait_until_closed(served.port)
+        server.server.should_exit = True
+        until(is_closed(server.port))
         go_on.set()
 
         assert connection.getresponse().read() == b"done"
         connection.close()
 
 
-def wait_until_closed(port: int) -> None:
-    with suppress(OSError):
-        while True:
-            socket.create_connection(("127.0.0.1", port)).close()
-            time.sleep(0.01)
-
-
-@pytest.mark.parametrize("reads", [True, False], ids=["read", "not-read"])
-def test_an_endless_answer_is_closed_at_the_end(
-    *, reads: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize("reads", [True, False])
+def test_an_endless_answer_is_closed(*, reads: bool, caplog: pytest.LogCaptureFixture) -> None:
     closed = threading.Event()
 
     def app(_: Environ, start: StartResponse) -> Iterator[bytes]:
@@ -72,12 +75,19 @@ def test_an_endless_answer_is_closed_at_the_end(
         finally:
             closed.set()
 
-    with running(app) as served, asked(served) as connection:
+    def read_on() -> None:
+        try:
+            while connection.recv(65536):
+                pass
+        except ConnectionError:
+            pass
+
+    with running(app) as server, requested(server) as connection:
         assert connection.recv(1)
-        reading = threading.Thread(target=read_on, args=(connection,))
+        reading = threading.Thread(target=read_on)
         if reads:
             reading.start()
-        served.stop()
+        server.stop()
 
         assert closed.wait(PATIENCE_S)
         if reads:
@@ -85,83 +95,44 @@ def test_an_endless_answer_is_closed_at_the_end(
     assert caplog.text == ""
 
 
-def read_on(connection: socket.socket) -> None:
-    try:
-        while connection.recv(65536):
-            pass
-    except ConnectionError:
-        pass  # hung up on
-
-
-def test_a_reading_app_is_told_of_the_end(caplog: pytest.LogCaptureFixture) -> None:
-    raised: list[BaseException] = []
-    began, ended = threading.Event(), threading.Event()
-
-    def app(environ: Environ, _: StartResponse) -> list[bytes]:
-        began.set()
-        try:
-            return [environ["wsgi.input"].read()]
-        except OSError as error:
-            raised.append(error)
-            raise
-        finally:
-            ended.set()
-
-    with running(app) as served, served.socket() as connection:
-        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n")
-        assert began.wait(PATIENCE_S)
-        served.stop()
-
-        assert ended.wait(PATIENCE_S)
-    assert [type(error) for error in raised] == [ClientGoneError]
-    assert caplog.text == ""
-
-
-def test_an_app_that_never_comes_back_does_not_hold_the_end_up(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("does", ["reads", "writes", "waits for a thread"])
+def test_an_app_that_is_stuck_does_not_delay_the_end(
+    does: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Its next read or write raises ClientGoneError."""
     began, come_back, raised = threading.Event(), threading.Event(), threading.Event()
+    requests: list[str] = []
 
-    def app(_: Environ, start: StartResponse) -> Iterable[bytes]:
+    def app(environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        requests.append(environ["PATH_INFO"])
         write = start("200 OK", [])
         began.set()
-        come_back.wait(PATIENCE_S)
         try:
+            if does == "reads":
+                environ["wsgi.input"].read()
+            come_back.wait(PATIENCE_S)
             write(b"too late")
         except ClientGoneError:
             raised.set()
+            raise
         return []
 
-    with running(app) as served, asked(served):
+    with running(app, threads=1) as server, server.socket() as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n")
         assert began.wait(PATIENCE_S)
-        served.stop()
+        if does == "waits for a thread":
+            with requested(server):
+                server.stop()
+        else:
+            server.stop()
         come_back.set()
 
         assert raised.wait(PATIENCE_S)
+    assert requests == ["/"]
     assert caplog.text == ""
 
 
-def test_a_request_that_waits_for_a_thread_does_not_hold_the_end_up() -> None:
-    began, come_back = threading.Event(), threading.Event()
-    asked_for: list[str] = []
-
-    def app(environ: Environ, start: StartResponse) -> Iterable[bytes]:
-        asked_for.append(environ["PATH_INFO"])
-        began.set()
-        come_back.wait(PATIENCE_S)
-        start("200 OK", [])
-        return []
-
-    with running(app, threads=1) as served, asked(served):
-        assert began.wait(PATIENCE_S)
-        with asked(served):
-            served.stop()
-        come_back.set()
-
-    assert asked_for == ["/"]
-
-
-def test_a_mounted_app_is_hung_up_on_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_connections_of_asgi_apps_are_closed(caplog: pytest.LogCaptureFixture) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         assert scope["type"] == "http"
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -172,9 +143,9 @@ def test_a_mounted_app_is_hung_up_on_without_a_word(caplog: pytest.LogCaptureFix
     def nothing(_: Environ, __: StartResponse) -> list[bytes]:
         raise AssertionError
 
-    with running(nothing, places={"": app}) as served, asked(served) as connection:
+    with running(nothing, places={"": app}) as server, requested(server) as connection:
         assert connection.recv(1)
-        served.stop()
+        server.stop()
 
     assert caplog.text == ""
 
@@ -203,11 +174,8 @@ print("ended")
 
 @pytest.mark.parametrize(
     ("signals", "grace_s"),
-    [
-        pytest.param([signal.SIGINT], 0, id="ctrl-c"),
-        pytest.param([signal.SIGTERM], 0, id="term"),
-        pytest.param([signal.SIGINT, signal.SIGINT], 1000, id="second-ctrl-c-does-not-wait"),
-    ],
+    [([signal.SIGTERM], 0), ([signal.SIGINT, signal.SIGINT], 1000)],
+    ids=["SIGTERM", "a second Ctrl-C does not wait"],
 )
 def test_a_process_with_a_stuck_request_ends(signals: list[signal.Signals], grace_s: int) -> None:
     with subprocess.Popen(
@@ -224,11 +192,11 @@ def test_a_process_with_a_stuck_request_ends(signals: list[signal.Signals], grac
             assert connection.getresponse().read(5) == b"began"
             for one in signals:
                 program.send_signal(one)
-                wait_until_closed(port)
-            said = program.communicate(timeout=PATIENCE_S)
+                until(is_closed(port))
+            printed = program.communicate(timeout=PATIENCE_S)
             connection.close()
         finally:
             program.kill()
 
     assert program.returncode == 0
-    assert said == ("ended\n", "")
+    assert printed == ("ended\n", "")
