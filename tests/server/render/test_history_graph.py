@@ -1,4 +1,4 @@
-"""The picture of a history: every line leads from a manifest to one that it was made from."""
+"""The graph of a history: every line leads from a manifest to one of its parents."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from covalt_git.workspaces.history import GraphRow, layout
 from covalt_server.render.history_graph import ROW_HEIGHT, lanes_of, svg
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +24,14 @@ class Line(NamedTuple):
 
 
 def history(*texts: str) -> list[Line]:
-    """Read ``m<ab`` as the manifest m, made from a and b."""
+    """Read ``m<ab`` as the manifest m with the parents a and b."""
     split = (text.partition("<") for text in texts)
     return [Line(name, tuple(parents)) for name, _, parents in split]
 
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Line]:
-    """Draw histories in which any manifest may be made from any older ones, or some not shown."""
+    """Draw histories in which a manifest has any older parents, of which some are not shown."""
     count = draw(st.integers(1, 14))
     older = st.integers(1, 6)
     return [
@@ -40,14 +41,6 @@ def histories(draw: st.DrawFn) -> list[Line]:
         )
         for number in range(count)
     ]
-
-
-def enters(row: GraphRow) -> set[int]:
-    return {*row.above, *row.through}
-
-
-def leaves(row: GraphRow) -> set[int]:
-    return {*row.below, *row.through}
 
 
 def follow(rows: Sequence[GraphRow], child: int, parent: str) -> list[int]:
@@ -65,7 +58,7 @@ def follow(rows: Sequence[GraphRow], child: int, parent: str) -> list[int]:
     return ways
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100))
 @given(lines=histories(), data=st.data())
 def test_every_parent_is_reached_and_no_two_lines_share_a_lane(
     lines: list[Line], data: st.DataObject
@@ -83,21 +76,18 @@ def test_every_parent_is_reached_and_no_two_lines_share_a_lane(
         assert row.lane not in row.through
         assert not set(row.above) & set(row.through)
     for upper, lower in itertools.pairwise(rows):
-        assert leaves(upper) == enters(lower)
-    assert enters(rows[0]) == set()
+        assert {*upper.below, *upper.through} == {*lower.above, *lower.through}
+    assert {*rows[0].above, *rows[0].through} == set()
+    # A page goes on where the one before ended, and lanes are used again.
+    length = data.draw(st.integers(0, len(lines)))
+    assert layout(lines[:length], trunk=trunk) == rows[:length]
+    if trunk is None:
+        below = max(len({row.lane, *row.below, *row.through}) for row in rows)
+        above = max(len({row.lane, *row.above, *row.through}) for row in rows)
+        assert lanes_of(rows) <= max(below, above)
 
 
-@settings(deadline=None)
-@given(lines=histories())
-def test_lanes_are_used_again(lines: list[Line]) -> None:
-    rows = layout(lines)
-
-    at_once = max(len({row.lane, *row.below, *row.through}) for row in rows)
-    before = max(len({row.lane, *row.above, *row.through}) for row in rows)
-    assert lanes_of(rows) <= max(at_once, before)
-
-
-@settings(deadline=None)
+@settings(max_examples=examples(50))
 @given(lines=histories(), data=st.data())
 def test_the_trunk_stays_in_the_first_lane(lines: list[Line], data: st.DataObject) -> None:
     by_id = {line.id: line for line in lines}
@@ -110,16 +100,7 @@ def test_the_trunk_stays_in_the_first_lane(lines: list[Line], data: st.DataObjec
         trunk = next(iter(by_id[trunk].parents), None)
 
 
-@settings(deadline=None)
-@given(lines=histories(), data=st.data())
-def test_what_comes_later_changes_no_row(lines: list[Line], data: st.DataObject) -> None:
-    """So a page goes on where the one before ended."""
-    length = data.draw(st.integers(0, len(lines)))
-
-    assert layout(lines[:length]) == layout(lines)[:length]
-
-
-def test_a_line_of_work_keeps_its_lane_until_it_began() -> None:
+def test_a_branch_keeps_its_lane_and_the_trunk_the_first() -> None:
     rows = layout(history("m<ki", "k<j", "i<h", "j<h", "h<g", "g"))
 
     assert [(row.lane, row.above, row.through, row.below) for row in rows] == [
@@ -130,13 +111,8 @@ def test_a_line_of_work_keeps_its_lane_until_it_began() -> None:
         (0, (0, 1), (), (0,)),
         (0, (0,), (), ()),
     ]
-
-
-def test_the_first_lane_waits_for_the_trunk() -> None:
-    rows = layout(history("r<a", "m<a", "a"), trunk="m")
-
-    assert [(row.lane, row.above) for row in rows] == [(1, ()), (0, ()), (0, (0, 1))]
-    assert rows[0].through == ()
+    waits = layout(history("r<a", "m<a", "a"), trunk="m")
+    assert [(row.lane, row.above) for row in waits] == [(1, ()), (0, ()), (0, (0, 1))]
 
 
 # The drawing
@@ -164,7 +140,7 @@ def ends(row: GraphRow, lanes: int) -> tuple[set[str], set[str]]:
     return upper, lower
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(50))
 @given(lines=histories())
 def test_drawn_lines_meet_where_rows_touch(lines: list[Line]) -> None:
     rows = layout(lines)
@@ -176,7 +152,7 @@ def test_drawn_lines_meet_where_rows_touch(lines: list[Line]) -> None:
 
 
 @pytest.mark.parametrize(("lanes", "width"), [(1, "14"), (6, "84"), (30, "84")])
-def test_a_picture_of_many_lanes_is_no_wider(lanes: int, width: str) -> None:
+def test_a_drawing_of_many_lanes_is_not_wider(lanes: int, width: str) -> None:
     row = GraphRow("a", lanes - 1, (), tuple(range(lanes - 1)), (lanes - 1,))
 
     picture = ET.fromstring(svg(row, lanes))
@@ -186,7 +162,7 @@ def test_a_picture_of_many_lanes_is_no_wider(lanes: int, width: str) -> None:
     assert float(str(dot.get("cx"))) < float(width)
 
 
-def test_a_drawing_is_silent_and_has_no_style_of_its_own() -> None:
+def test_a_drawing_is_hidden_from_screen_readers_and_has_no_inline_style() -> None:
     (row,) = layout(history("a<b"))
 
     drawn = svg(row, 1, kind='hollow" onload="x')

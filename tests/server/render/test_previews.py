@@ -1,3 +1,5 @@
+"""Previews of files by their content: text, tables, JSON, images and sounds."""
+
 from __future__ import annotations
 
 import pytest
@@ -29,19 +31,19 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
         ("a.bin", b"\xff\x01\x02", "binary"),
     ],
 )
-def test_a_file_is_shown_as_what_it_is(path: str, content: bytes, kind: str) -> None:
+def test_a_file_is_previewed_by_its_content(path: str, content: bytes, kind: str) -> None:
     assert preview(path, content).kind == kind
 
 
 @given(st.binary(max_size=200), st.sampled_from(["a.md", "a.csv", "a.json", "a.html", "a.txt"]))
-def test_whatever_a_file_holds_it_can_be_shown(content: bytes, path: str) -> None:
+def test_every_content_has_a_preview(content: bytes, path: str) -> None:
     shown = preview(path, content)
 
     if shown.editable:
         assert shown.text.encode() == content
 
 
-def test_json_is_indented_beside_how_it_is_written() -> None:
+def test_json_is_also_shown_indented() -> None:
     shown = preview("a.json", b'{"a":["\xc3\xa4"]}')
 
     assert shown.pretty == '{\n  "a": [\n    "ä"\n  ]\n}\n'
@@ -50,11 +52,11 @@ def test_json_is_indented_beside_how_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "1" * 5_000])
-def test_json_that_python_cannot_read_is_a_text(content: str) -> None:
+def test_json_that_cannot_be_parsed_is_text(content: str) -> None:
     assert preview("a.json", content.encode()).kind == "text"
 
 
-def test_only_the_beginning_of_a_large_text_is_shown_up_to_a_whole_line() -> None:
+def test_a_large_text_is_cut_after_a_line() -> None:
     shown = preview("a.md", b"a line of text\n" * MAX_TEXT)
 
     assert shown.kind == "text"
@@ -70,7 +72,7 @@ def table(content: str, path: str = "a.csv") -> Table:
     return found
 
 
-def test_a_table_has_titles_and_rows_of_one_width() -> None:
+def test_the_rows_of_a_table_have_one_width() -> None:
     found = table('name,size\n"a, b",1\nc\nd,2.5,extra\n')
 
     assert found.titles == ("name", "size", "")
@@ -86,11 +88,11 @@ def test_a_table_has_titles_and_rows_of_one_width() -> None:
         ("a.csv", "\ufeffa,b\tc\td"),
     ],
 )
-def test_values_are_separated_by_what_the_first_line_has_most_of(path: str, content: str) -> None:
+def test_the_most_frequent_separator_of_the_first_line_separates(path: str, content: str) -> None:
     assert table(content, path).titles[0] == "a,b"
 
 
-def test_a_long_table_is_cut_and_says_so() -> None:
+def test_a_large_table_is_cut_with_a_note() -> None:
     rows = "a,b\n" + "1,2\n" * MAX_ROWS
 
     assert not table(rows).more_rows
@@ -99,5 +101,5 @@ def test_a_long_table_is_cut_and_says_so() -> None:
     assert table("a," * 100 + "\n").more_columns
 
 
-def test_what_csv_refuses_is_shown_as_text() -> None:
+def test_invalid_csv_is_text() -> None:
     assert preview("a.csv", b"a\n" + b"x" * 140_000).table is None

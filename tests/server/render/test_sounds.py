@@ -1,4 +1,4 @@
-"""Sounds of the workspace in a real browser: played where they are shown, and nothing else is fetched."""
+"""Audio of a workspace in a real browser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from playwright.sync_api import BrowserContext
 
 from tests.api_client import Api
+from tests.browser import console_errors
 from tests.live_server import live
 
 TOOLS = """
@@ -24,8 +25,8 @@ tools: [{id: hum, entrypoint: "tools:hum"}]
 LENGTH = "async one => { while (one.readyState < 1) await new Promise(go => setTimeout(go, 20)); return one.duration }"
 
 
-def a_sound() -> bytes:
-    """Return half a second of nothing."""
+def silence() -> bytes:
+    """Return half a second of silence."""
     content = io.BytesIO()
     with wave.open(content, "wb") as sound:
         sound.setnchannels(1)
@@ -35,19 +36,18 @@ def a_sound() -> bytes:
     return content.getvalue()
 
 
-def test_a_sound_is_played_on_its_own_page_and_on_its_calls(
+def test_audio_is_played_on_its_page_and_on_the_page_of_its_call(
     root: Path, api: Api, context: BrowserContext
 ) -> None:
     folder = root / "toolsets" / "sings"
     folder.mkdir()
     (folder / "toolset.yaml").write_text(MANIFEST)
     (folder / "tools.py").write_text(TOOLS)
-    api.upload(("hum.wav", a_sound()))
+    api.upload(("hum.wav", silence()))
     call = api.call("sings:hum")
     with live(root) as served:
         page = context.new_page()
-        errors: list[str] = []
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+        errors = console_errors(page)
         page.goto(served.door)
         lengths = []
         for path in ("/chats/c1/files/hum.wav", f"/chats/c1/calls/{call['id']}"):
