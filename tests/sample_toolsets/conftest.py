@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
+from covalt_toolset import set_context
 
 TOOLSETS = Path(__file__).resolve().parents[2] / "toolsets"
+Refused = Callable[[Callable[..., object], dict[str, Any]], str]
 
 
 def forget_tools() -> None:
@@ -28,9 +29,23 @@ def load() -> Iterator[Callable[[str, str], ModuleType]]:
         patch.setattr(sys, "dont_write_bytecode", True)
 
         def load_module(toolset: str, module: str) -> ModuleType:
-            patch.syspath_prepend(str(TOOLSETS / toolset))
+            if sys.path[0] != str(TOOLSETS / toolset):
+                forget_tools()
+                patch.syspath_prepend(str(TOOLSETS / toolset))
             return importlib.import_module(module)
 
         forget_tools()
         yield load_module
         forget_tools()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Path]:
+    """A workspace with the context of a call, beside a file that no tool may touch."""
+    (tmp_path / "secret.txt").write_text("secret TODO", encoding="utf-8")
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    with set_context(workspace=folder):
+        yield folder
+    assert (tmp_path / "secret.txt").read_text(encoding="utf-8") == "secret TODO"
+    assert {path.name for path in tmp_path.iterdir()} <= {"secret.txt", "workspace", "page.html"}

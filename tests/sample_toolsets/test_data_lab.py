@@ -1,29 +1,26 @@
-"""What data-lab's tools make of a table: the real weather of Seattle, and broken ones."""
+"""Data Lab: columns, charts, reports and selections of tables, the real weather of Seattle and broken ones."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
-import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.json_values import canonical_json
-from covalt_git.python_reader.source import read_tool
-from covalt_git.render.inject_data import inject
-from covalt_toolset import describe, invoke, set_context
-from tests.browser import Browser
+from covalt_toolset import invoke, set_context
+from tests.examples import examples
+from tests.sample_toolsets.conftest import TOOLSETS
+from tests.tables import tables
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import ModuleType
-
-FOLDER = Path(__file__).resolve().parents[2] / "toolsets" / "data-lab"
-PAGE = (FOLDER / "artifacts/chart.html").read_text(encoding="utf-8")
+FOLDER = TOOLSETS / "data-lab"
+TABLES = tables(__file__)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +51,10 @@ def chart(summarized: Any, title: str) -> Any:
     return next(chart for chart in summarized["series"]["charts"] if chart["title"] == title)
 
 
-# --- the weather of Seattle ---------------------------------------------------------------------
+# The weather of Seattle
 
 
-def test_the_sample_is_the_record_that_its_readme_names(lab: ModuleType, workspace: Path) -> None:
+def test_sample_is_the_file_that_its_readme_names(lab: ModuleType, workspace: Path) -> None:
     result = invoke(lab.load_sample, {})
     content = (workspace / "weather.csv").read_bytes()
 
@@ -73,7 +70,7 @@ def weather(lab: ModuleType, workspace: Path) -> Any:
     return invoke(lab.summarize, {"path": "weather.csv"})
 
 
-def test_weather_columns_have_their_types_and_figures(weather: Any) -> None:
+def test_weather_has_typed_columns_with_statistics(weather: Any) -> None:
     types = {each["name"]: each["type"] for each in weather["columns"]}
 
     assert weather["rows"] == 1461
@@ -134,35 +131,11 @@ def test_every_result_is_json_that_a_commit_can_hold(lab: ModuleType, weather: A
     assert all(canonical_json.dumps(result) for result in results)
 
 
-# --- what a column is ---------------------------------------------------------------------------
+# What a column is
 
 
-@pytest.mark.parametrize(
-    ("cells", "kind", "missing"),
-    [
-        pytest.param(["1", "-2", "+3"], "integer", 0, id="integers"),
-        pytest.param(["1", "2.5", ".5", "1e3", "-4.", ""], "number", 1, id="numbers"),
-        pytest.param(["1", "NA", "n/a", "-", "null", "NaN"], "integer", 5, id="missing-markers"),
-        pytest.param(["Namibia", "NA", ""], "text", 1, id="na-is-a-word-in-text"),
-        pytest.param(["00501", "10001"], "text", 0, id="postal-codes"),
-        pytest.param(["12345678901234567890", "1"], "text", 0, id="long-ids"),
-        pytest.param(["9007199254740991", "-9007199254740991"], "integer", 0, id="largest-exact"),
-        pytest.param(["9007199254740992"], "text", 0, id="beyond-exact"),
-        pytest.param(["1e400", "1"], "text", 0, id="beyond-a-double"),
-        pytest.param(["infinity", "1"], "text", 0, id="infinity"),
-        pytest.param(["1_000", "2"], "text", 0, id="python-digit-groups"),
-        pytest.param(["\u0661", "\u0662"], "text", 0, id="digits-of-another-script"),
-        pytest.param(["2024-02-29", "2024/03/01"], "date", 0, id="dates"),
-        pytest.param(["2024-02-29T10:00:00Z", "2024-03-01 11:00"], "date", 0, id="moments"),
-        pytest.param(["2023-02-29", "2023-03-01"], "text", 0, id="no-such-day"),
-        pytest.param(["03/04/2012", "13/04/2012"], "text", 0, id="ambiguous-dates"),
-        pytest.param(["yes", "NO", "True", "false"], "boolean", 0, id="booleans"),
-        pytest.param(["0", "1"], "integer", 0, id="zero-and-one-stay-numbers"),
-        pytest.param(["e5", "."], "text", 0, id="not-quite-numbers"),
-        pytest.param(["", ""], "text", 2, id="nothing-at-all"),
-    ],
-)
-def test_a_column_is_the_narrowest_type_that_fits_every_cell(
+@pytest.mark.parametrize(("cells", "kind", "missing"), TABLES["columns"])
+def test_column_has_the_narrowest_type_that_fits_every_cell(
     lab: ModuleType, workspace: Path, cells: list[str], kind: str, missing: int
 ) -> None:
     rows = "".join(f"x,{cell}\n" for cell in cells)
@@ -178,10 +151,10 @@ def test_long_text_is_cut_for_showing(lab: ModuleType, workspace: Path) -> None:
     assert found["top"] == [{"value": "x" * 79 + "…", "count": 1}]
 
 
-# --- charts -------------------------------------------------------------------------------------
+# Charts
 
 
-def test_a_gap_in_the_dates_stays_a_gap(lab: ModuleType, workspace: Path) -> None:
+def test_missing_months_are_gaps_in_a_chart(lab: ModuleType, workspace: Path) -> None:
     text = "day,sold\n2024-01-05,0\n2024-01-06,3\n2024-04-01,2\n,7\n"
     found = summary(lab, workspace, text, by="month")
 
@@ -190,16 +163,8 @@ def test_a_gap_in_the_dates_stays_a_gap(lab: ModuleType, workspace: Path) -> Non
     assert found["series"]["unplaced"] == 1
 
 
-@pytest.mark.parametrize(
-    ("last", "by", "points"),
-    [
-        pytest.param("2024-01-31", "day", 31, id="a-month-in-days"),
-        pytest.param("2027-12-31", "month", 48, id="years-in-months"),
-        pytest.param("2123-01-01", "year", 100, id="a-century-in-years"),
-        pytest.param("9999-12-31", "rows", 2, id="all-time-in-rows"),
-    ],
-)
-def test_the_step_is_the_finest_that_is_easy_to_see(
+@pytest.mark.parametrize(("last", "by", "points"), TABLES["steps"])
+def test_step_of_a_chart_depends_on_its_time_span(
     lab: ModuleType, workspace: Path, last: str, by: str, points: int
 ) -> None:
     found = summary(lab, workspace, f"day,x\n2024-01-01,1\n{last},2\n")["series"]
@@ -207,7 +172,7 @@ def test_the_step_is_the_finest_that_is_easy_to_see(
     assert (found["by"], len(found["labels"])) == (by, points)
 
 
-def test_rows_without_dates_are_put_together_in_slices(lab: ModuleType, workspace: Path) -> None:
+def test_rows_without_dates_are_grouped_in_slices(lab: ModuleType, workspace: Path) -> None:
     found = summary(lab, workspace, "x\n" + "".join(f"{row}\n" for row in range(1, 101)))
 
     assert found["series"]["labels"][:2] == ["1-3", "4-6"]
@@ -215,7 +180,7 @@ def test_rows_without_dates_are_put_together_in_slices(lab: ModuleType, workspac
     assert chart(found, "x")["lines"][0]["values"][:2] == [2, 5]
 
 
-def test_a_few_named_rows_are_shown_by_name(lab: ModuleType, workspace: Path) -> None:
+def test_few_named_rows_are_shown_by_name(lab: ModuleType, workspace: Path) -> None:
     found = summary(lab, workspace, "country,people\nPeru,33\nNauru,-1\n")
 
     assert chart(found, "people") == {
@@ -226,9 +191,7 @@ def test_a_few_named_rows_are_shown_by_name(lab: ModuleType, workspace: Path) ->
     }
 
 
-def test_many_kinds_are_told_apart_only_where_that_can_be_seen(
-    lab: ModuleType, workspace: Path
-) -> None:
+def test_many_kinds_are_shown_as_the_largest_and_other(lab: ModuleType, workspace: Path) -> None:
     rows = "".join(f"2024-01-{day:02},k{day % 8},s{day % 14}\n" for day in range(1, 32))
     found = summary(lab, workspace, f"day,few,many\n{rows}", by="month")
 
@@ -240,7 +203,7 @@ def test_many_kinds_are_told_apart_only_where_that_can_be_seen(
     assert (ranking["form"], len(ranking["items"]), ranking["others"]) == ("ranking", 10, 4)
 
 
-def test_totals_are_the_callers_choice(lab: ModuleType, workspace: Path) -> None:
+def test_caller_chooses_the_totals(lab: ModuleType, workspace: Path) -> None:
     text = "day,sold,price\n2024-01-01,0,5\n2024-01-02,4,6\n"
     by_itself = summary(lab, workspace, text, by="year")
     chosen = summary(lab, workspace, text, by="year", totals=["price"])
@@ -253,7 +216,7 @@ def test_totals_are_the_callers_choice(lab: ModuleType, workspace: Path) -> None
     assert chart(chosen, "sold")["form"] == "range"
 
 
-def test_charts_beyond_a_dozen_are_named_and_left_out(lab: ModuleType, workspace: Path) -> None:
+def test_charts_beyond_twelve_are_left_out_and_named(lab: ModuleType, workspace: Path) -> None:
     header = ",".join(f"c{number}" for number in range(14))
     found = summary(lab, workspace, f"{header}\n{','.join('1' * 14)}\n")["series"]
 
@@ -268,8 +231,8 @@ def test_charts_beyond_a_dozen_are_named_and_left_out(lab: ModuleType, workspace
     ),
     by=st.sampled_from(["auto", "rows"]),
 )
-@settings(max_examples=60, deadline=None)
-def test_nothing_is_lost_on_the_way_to_a_chart(
+@settings(max_examples=examples(60))
+def test_charts_contain_every_row_and_total(
     lab: ModuleType, tmp_path_factory: pytest.TempPathFactory, rows: list[Any], by: str
 ) -> None:
     """The totals add up to the total of the column, and every row is in one bucket."""
@@ -290,42 +253,14 @@ def test_nothing_is_lost_on_the_way_to_a_chart(
             assert values is None or len(values) == len(found["series"]["labels"])
 
 
-# --- broken tables and wrong arguments ----------------------------------------------------------
+# Broken tables and wrong arguments
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        pytest.param(b"", "'t.csv' is empty: its first line should name the columns", id="empty"),
-        pytest.param(
-            b"a,b\n1,2\n3\n", "t.csv:3: nothing for column 'b': 1 of 2 fields", id="short"
-        ),
-        pytest.param(
-            b'a,b\n"1\n2",2\n\n3,4,5\n',
-            "t.csv:5: field 3 has no column: 3 fields under a header of 2",
-            id="long-after-a-line-break-in-a-cell",
-        ),
-        pytest.param(
-            "a,b\n1,é\n".encode("latin-1"),
-            "t.csv:2:3: this is not UTF-8: save the file with that encoding",
-            id="latin-1",
-        ),
-        pytest.param(
-            "a,b\né,é".encode() + b"\xff",
-            "t.csv:2:4: this is not UTF-8: save the file with that encoding",
-            id="column-counts-characters",
-        ),
-        pytest.param(b"a,b,a\n", "t.csv:1: columns 1 and 3 are both named 'a'", id="duplicate"),
-        pytest.param(b"a, a \n", "t.csv:1: columns 1 and 2 are both named 'a'", id="but-for-space"),
-        pytest.param(b"a,,c\n", "t.csv:1: column 2 has no name", id="nameless"),
-        pytest.param(b'a\n"x"y\n', "t.csv:2: ',' expected after '\"'", id="quote"),
-        pytest.param(b'a\n"x\n', "t.csv:2: unexpected end of data", id="open-quote"),
-    ],
-)
-def test_a_broken_table_names_its_line_and_column(
-    lab: ModuleType, workspace: Path, content: bytes, message: str
+@pytest.mark.parametrize(("content", "message"), TABLES["broken_tables"])
+def test_broken_table_is_refused_with_line_and_column(
+    lab: ModuleType, workspace: Path, content: str, message: str
 ) -> None:
-    (workspace / "t.csv").write_bytes(content)
+    (workspace / "t.csv").write_bytes(content.encode("latin-1"))
 
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the whole message is compared
         invoke(lab.summarize, {"path": "t.csv"})
@@ -333,30 +268,8 @@ def test_a_broken_table_names_its_line_and_column(
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        pytest.param({"path": "no.csv"}, "there is no file 'no.csv' in the workspace", id="absent"),
-        pytest.param({"path": "."}, "'.' is a folder, not a CSV file", id="folder"),
-        pytest.param({"path": "../x"}, "'../x' leads out of the workspace", id="outside"),
-        pytest.param(
-            {"path": "t.csv", "totals": ["c"]},
-            "'t.csv' has no column 'c': it has 'a', 'b'",
-            id="unknown-column",
-        ),
-        pytest.param(
-            {"path": "t.csv", "by": "month"},
-            "there is no column of dates to go by 'month': use by='rows'",
-            id="no-dates",
-        ),
-        pytest.param(
-            {"path": "d.csv", "by": "day"},
-            "by='day' gives 36890 points, more than 400: use by='auto'",
-            id="too-many-days",
-        ),
-    ],
-)
-def test_a_wrong_argument_says_what_is_there(
+@pytest.mark.parametrize(("arguments", "message"), TABLES["refused_summaries"])
+def test_invalid_summary_is_refused(
     lab: ModuleType, workspace: Path, arguments: dict[str, Any], message: str
 ) -> None:
     save(workspace, "a,b\n1,2\n", "t.csv")
@@ -378,13 +291,13 @@ def test_other_separators_and_a_byte_order_mark_are_read(
     assert column(found, "b")["type"] == "text"
 
 
-def test_a_header_without_rows_is_a_table_of_none(lab: ModuleType, workspace: Path) -> None:
+def test_header_without_rows_is_an_empty_table(lab: ModuleType, workspace: Path) -> None:
     found = summary(lab, workspace, "a,b\n")
 
     assert (found["rows"], found["series"]["charts"]) == (0, [])
 
 
-# --- reports and selections ---------------------------------------------------------------------
+# Reports and selections
 
 
 def test_report_is_markdown_in_the_workspace(lab: ModuleType, workspace: Path) -> None:
@@ -421,20 +334,8 @@ def test_selected_rows_keep_their_text(lab: ModuleType, workspace: Path) -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("op", "value", "kept"),
-    [
-        pytest.param("=", 10, "ad", id="number"),
-        pytest.param("=", "10.0", "ad", id="number-in-text"),
-        pytest.param("!=", 10, "bc", id="missing-differs"),
-        pytest.param("=", "", "c", id="missing"),
-        pytest.param("!=", "", "abd", id="present"),
-        pytest.param(">", "9.5", "ad", id="more-as-numbers-and-not-as-text"),
-        pytest.param("<=", 9.5, "b", id="missing-is-not-less"),
-        pytest.param("contains", "1E", "d", id="contains-looks-at-the-text"),
-    ],
-)
-def test_conditions_compare_as_what_the_column_holds(
+@pytest.mark.parametrize(("op", "value", "kept"), TABLES["conditions"])
+def test_conditions_compare_by_the_type_of_the_column(
     lab: ModuleType, workspace: Path, op: str, value: object, kept: str
 ) -> None:
     save(workspace, "id,n\na,10\nb,9.5\nc,\nd,1e1\n")
@@ -444,47 +345,8 @@ def test_conditions_compare_as_what_the_column_holds(
     assert "".join((workspace / "o.csv").read_text(encoding="utf-8").split()[1:]) == kept
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        pytest.param(
-            {"filters": [{"column": "n", "value": "many"}]},
-            "column 'n' holds numbers, and 'many' is none of them",
-            id="not-a-number",
-        ),
-        pytest.param(
-            {"filters": [{"column": "day", "op": "<", "value": "May"}]},
-            "column 'day' holds dates such as 2012-12-31, and 'May' is none of them",
-            id="not-a-date",
-        ),
-        pytest.param(
-            {"filters": [{"column": "n", "op": ">=", "value": ""}]},
-            "column 'n': nothing is >= an empty value",
-            id="order-of-nothing",
-        ),
-        pytest.param(
-            {"columns": ["x"]}, "'table.csv' has no column 'x': it has 'n', 'day'", id="column"
-        ),
-        pytest.param(
-            {"columns": ["n", "n"]},
-            "a column is asked for twice: no two columns of a table share a name",
-            id="twice",
-        ),
-        pytest.param(
-            {"output": "./table.csv"},
-            "'./table.csv' is the table itself: give the result another name",
-            id="over-itself",
-        ),
-        pytest.param({"output": ".."}, "'..' leads out of the workspace", id="outside"),
-        pytest.param({"output": "."}, "'.' is a folder: give a file name", id="folder"),
-        pytest.param(
-            {"filters": [{"column": "n", "op": "~", "value": 1}]},
-            '$.query.filters[0].op: must be "=", "!=", "<", "<=", ">", ">=" or "contains"',
-            id="unknown-operator",
-        ),
-    ],
-)
-def test_a_selection_that_makes_no_sense_writes_nothing(
+@pytest.mark.parametrize(("query", "message"), TABLES["refused_selections"])
+def test_invalid_selection_is_refused_and_writes_no_file(
     lab: ModuleType, workspace: Path, query: dict[str, Any], message: str
 ) -> None:
     before = save(workspace, "n,day\n1,2024-01-01\n")
@@ -501,8 +363,8 @@ def test_a_selection_that_makes_no_sense_writes_nothing(
     cells=st.lists(st.sampled_from(["", "1", "2", "a", "NA", "2024-01-01", "yes"]), max_size=8),
     value=st.sampled_from(["", "1", 2, 1.0, "a", True]),
 )
-@settings(max_examples=80, deadline=None)
-def test_equal_and_not_equal_split_the_table_in_two(
+@settings(max_examples=examples(80))
+def test_equal_and_not_equal_partition_the_rows(
     lab: ModuleType,
     tmp_path_factory: pytest.TempPathFactory,
     cells: list[str],
@@ -522,60 +384,3 @@ def test_equal_and_not_equal_split_the_table_in_two(
                 kept.append([row[0] for row in csv.reader(file)][1:])
 
     assert sorted(kept[0] + kept[1], key=int) == [str(row) for row in range(len(cells))]
-
-
-# --- the tools as their source tells ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("function", ["load_sample", "summarize", "report", "select_rows"])
-def test_reading_a_tool_and_loading_it_agree(lab: ModuleType, function: str) -> None:
-    loaded = describe(getattr(lab, function))
-    source = read_tool((FOLDER / "tools/lab.py").read_bytes(), function)
-
-    assert source.name == loaded.name
-    assert source.description == loaded.description
-    assert source.input_schema == loaded.input_schema
-
-
-# --- the page -----------------------------------------------------------------------------------
-
-
-def test_the_page_needs_nothing_from_elsewhere() -> None:
-    addresses = set(re.findall(r"\w+://[^\"'\s)]*", PAGE))
-
-    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, which nobody fetches
-    assert not re.search(r"<link|<img|<iframe|@import|url\(|\bimport\(|fetch\(|XMLHttp", PAGE)
-    assert PAGE.count("</head>") == 1
-
-
-def test_the_page_writes_data_as_text_only() -> None:
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", PAGE)
-
-
-def rendered(browser: Browser, tmp_path: Path, data: object) -> str:
-    """Return the document as a real browser leaves it, with the data injected as the server does."""
-    (tmp_path / "page.html").write_bytes(inject(PAGE.encode(), data))
-    document = browser.document(tmp_path / "page.html")
-    return document.partition("<main")[2].partition("</main>")[0]
-
-
-def test_a_browser_draws_the_weather(browser: Browser, tmp_path: Path, weather: Any) -> None:
-    document = rendered(browser, tmp_path, weather)
-
-    assert document.count('role="img"') == 4
-    assert document.count("<rect") > 48 * 2
-    assert "Jan 2012 to Dec 2015" in document
-    assert "NaN" not in document
-    assert "undefined" not in document
-
-
-def test_a_browser_shows_hostile_cells_as_text(
-    browser: Browser, lab: ModuleType, workspace: Path, tmp_path: Path
-) -> None:
-    hostile = "<img src=x onerror=alert(1)>"
-    text = f"{hostile},n\n{hostile},1\n{hostile},2\n</script><script>,3\n"
-    document = rendered(browser, tmp_path, summary(lab, workspace, text))
-
-    assert "<img" not in document
-    assert "<script" not in document
-    assert "&lt;img src=x onerror=alert(1)&gt;" in document

@@ -1,4 +1,4 @@
-"""The sample of HTTP tools: sound, inert until granted, and which requests its examples make."""
+"""Web Fetch: its HTTP tools need a grant, and their examples make these requests."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def request(tool: Tool, args: dict[str, Any], **environment: str) -> Request:
     )
 
 
-def test_it_is_sound_and_no_new_project_gets_it(toolset: Toolset) -> None:
-    assert toolset.problems == ()
+def test_new_projects_do_not_have_it() -> None:
     assert "web-fetch" not in SAMPLES
 
 
@@ -75,14 +74,14 @@ def test_every_tool_needs_a_grant_of_one_public_host(toolset: Toolset) -> None:
         ("look_up_paper", "https://api.crossref.org/works/10.1007%2F3-540-48184-2_32"),
     ],
 )
-def test_an_example_makes_this_request(toolset: Toolset, name: str, url: str) -> None:
+def test_example_makes_this_request(toolset: Toolset, name: str, url: str) -> None:
     tool = toolset.tool(f"web-fetch:{name}")
     assert tool is not None
 
     assert request(tool, tool.examples[0].args).url == url
 
 
-def test_the_token_is_sent_where_it_is_set_and_left_out_elsewhere(toolset: Toolset) -> None:
+def test_token_is_sent_only_where_it_is_set(toolset: Toolset) -> None:
     tool = toolset.tool("web-fetch:search_github_issues")
     assert tool is not None
     bare = request(tool, {"query": "x"})
