@@ -12,13 +12,13 @@ FILE = {"file": "a.png", "size": 1, "media_type": "image/png"}
 TEXT = {"uri": "note:1", "media_type": "text/plain", "text": "hello"}
 
 
-@pytest.mark.parametrize("value", [FILE, {**FILE, "uri": "shot:1"}, TEXT])
-def test_files_and_embedded_resources_are_references(value: Any) -> None:
-    assert is_reference(value)
-
-
 @pytest.mark.parametrize(
-    "value", [None, "a.png", {}, {**FILE, "size": "1"}, {**FILE, "rows": 2}, {"file": "a.png"}]
+    ("value", "expected"),
+    [
+        *((value, True) for value in (FILE, {**FILE, "uri": "shot:1"}, TEXT)),
+        *((value, False) for value in (None, "a.png", {}, {"file": "a.png"})),
+        *((value, False) for value in ({**FILE, "size": "1"}, {**FILE, "rows": 2})),
+    ],
 )
-def test_other_values_are_not(value: Any) -> None:
-    assert not is_reference(value)
+def test_only_files_and_embedded_resources_are_references(value: Any, *, expected: bool) -> None:
+    assert is_reference(value) is expected

@@ -1,4 +1,4 @@
-"""What a grant of an MCP server is bound to: all that its toolset writes of it, and its files."""
+"""The digest of an MCP server: its keys in the manifest, and the files that its program uses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from covalt_git.models.server_definition import command_line, process_facts, server_facts
 from covalt_git.models.toolset_manifest import McpServer
 from covalt_git.text import display
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 FILES = {
     path: f"{number:064x}"
@@ -49,46 +52,20 @@ def address(**facts: Any) -> McpServer:
     return McpServer.model_validate(ADDRESS | facts)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": "other"},
-        {"command": "python3"},
-        {"args": ["server/main.py"]},
-        {"args": ["server/main.py --fast"]},
-        {"args": ["--fast", "server/main.py"]},
-        {"cwd": "server"},
-        {"cwd": "."},
-        {"env": {"KEY": "${MAPS_KEY}"}},
-        {"env": {"KEY": "${OTHER_KEY}", "MODE": "fast"}},
-        {"env": {"KEY": "${MAPS_KEY}", "MODE": "--require evil.js"}},
-        {"env": {"KEY": "${MAPS_KEY:-evil}", "MODE": "fast"}},
-        {"env": {"KEY": "${MAPS_KEY}", "MODE": "fast", "LD_PRELOAD": "x"}},
-    ],
-)
-def test_every_change_of_a_program_is_another_digest(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("change", TABLES["program_changes"])
+def test_every_change_of_a_program_changes_its_digest(change: dict[str, Any]) -> None:
     before = process_facts(program(), FILES)
 
     assert process_facts(program(**change), FILES)["digest"] != before["digest"]
     assert process_facts(program(), FILES) == before
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": "other"},
-        {"url": "https://example.com/mcp/"},
-        {"transport": "streamable-http"},
-        {"headers": {}},
-        {"headers": {"Authorization": "Bearer ${OTHER}"}},
-        {"headers": {"Authorization": "Bearer ${KEY}", "X-More": "1"}},
-    ],
-)
-def test_every_change_of_an_address_is_another_digest(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("change", TABLES["remote_changes"])
+def test_every_change_of_a_remote_server_changes_its_digest(change: dict[str, Any]) -> None:
     assert server_facts(address(**change))["digest"] != server_facts(address())["digest"]
 
 
-def test_what_is_no_part_of_it_changes_nothing() -> None:
+def test_other_keys_and_files_do_not_change_the_digest() -> None:
     asked = {"enabled": False, "requires_confirmation": False}
     others = FILES | {"toolset.yaml": "f" * 64, "README.md": "f" * 64, "tools/new.py": "f" * 64}
 
@@ -97,63 +74,44 @@ def test_what_is_no_part_of_it_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("path", ["server/main.py", "server/lib.py", "server/deep/data.json"])
-def test_a_script_is_bound_with_what_lies_beside_and_below_it(path: str) -> None:
+def test_files_beside_and_below_a_script_are_part_of_the_digest(path: str) -> None:
     before = process_facts(program(), FILES)["digest"]
     without = {one: hexed for one, hexed in FILES.items() if one != path}
 
     assert process_facts(program(), FILES | {path: "f" * 64})["digest"] != before
     assert process_facts(program(), without)["digest"] != before
-    assert process_facts(program(), FILES | {"server/new.py": "f" * 64})["digest"] != before
 
 
 @pytest.mark.parametrize(
-    "path", ["package.json", "node_modules/x/index.js", "server/node_modules/x"]
+    "path", ["server/new.py", "package.json", "node_modules/x/index.js", "server/node_modules/x"]
 )
-def test_a_script_is_bound_with_the_packages_that_node_finds_above_it(path: str) -> None:
+def test_new_files_and_packages_that_node_finds_are_part_of_the_digest(path: str) -> None:
     before = process_facts(program(), FILES)["digest"]
 
     assert process_facts(program(), FILES | {path: "f" * 64})["digest"] != before
 
 
-SERVER = ["server/deep/data.json", "server/lib.py", "server/main.py"]
-ALL = sorted(FILES.keys() - {"toolset.yaml"})
+BOUND = {
+    "server": ["server/deep/data.json", "server/lib.py", "server/main.py"],
+    "all": sorted(FILES.keys() - {"toolset.yaml"}),
+    "none": [],
+}
 
 
-@pytest.mark.parametrize(
-    ("facts", "named"),
-    [
-        pytest.param({"args": ["-m", "server.main"]}, SERVER, id="a-module"),
-        pytest.param({"args": ["-m", "server"]}, SERVER, id="a-package"),
-        pytest.param({"command": "./server/main.py", "args": []}, SERVER, id="the-command"),
-        pytest.param({"args": ["server/../server//main.py"]}, SERVER, id="a-detour"),
-        pytest.param({"args": ["--script=server/main.py"]}, SERVER, id="an-option"),
-        pytest.param({"args": ["-c", "cd server; python main.py"]}, SERVER, id="a-shell"),
-        pytest.param({"args": ["toolsets/demo/server/main.py"]}, SERVER, id="from-the-project"),
-        pytest.param({"args": ["/here/toolsets/demo/server/main.py"]}, SERVER, id="absolute"),
-        pytest.param({"args": ["main.py"], "cwd": "server"}, SERVER, id="in-its-folder"),
-        pytest.param({"args": ["x"], "cwd": "./server/"}, SERVER, id="its-folder-alone"),
-        pytest.param({"args": ["../main.py"], "cwd": "server/deep"}, SERVER, id="above-it"),
-        pytest.param({"args": [], "env": {"A": "-r ./server/lib.py"}}, SERVER, id="a-variable"),
-        pytest.param({"args": ["start"], "cwd": "."}, ALL, id="the-whole-folder"),
-        pytest.param({"args": ["."]}, ALL, id="the-whole-folder-as-an-argument"),
-        pytest.param({"args": ["README.md"]}, ALL, id="a-file-at-the-top"),
-        pytest.param({"command": "npx", "args": ["-y", "@scope/maps@1.2"]}, [], id="none"),
-        pytest.param({"args": ["../elsewhere/x.py", "/usr/bin/x", ""]}, [], id="none-of-its-own"),
-    ],
-)
-def test_the_files_of_a_program_are_those_that_its_words_name(
-    facts: dict[str, Any], named: list[str]
+@pytest.mark.parametrize(("facts", "named"), TABLES["files"])
+def test_files_of_a_program_are_those_that_its_words_name(
+    facts: dict[str, Any], named: str
 ) -> None:
     facts = {"args": [], "env": {}} | facts
 
-    assert list(process_facts(program(**facts), FILES)["files"]) == named
+    assert list(process_facts(program(**facts), FILES)["files"]) == BOUND[named]
 
 
 words = st.text(st.characters(codec="utf-8"), max_size=8)
 
 
 @given(one=st.lists(words, max_size=4), other=st.lists(words, max_size=4))
-def test_commands_are_one_line_and_as_different_as_their_words(
+def test_command_is_one_line_and_its_digest_is_that_of_its_words(
     one: list[str], other: list[str]
 ) -> None:
     assert display.in_line(command_line(one)) == command_line(one)
@@ -161,7 +119,7 @@ def test_commands_are_one_line_and_as_different_as_their_words(
     assert (digests[0] == digests[1]) == (one == other)
 
 
-def test_what_nobody_sees_in_a_command_is_written_out() -> None:
+def test_invisible_characters_of_a_command_are_escaped() -> None:
     hostile = [
         "npx",
         "a\nb",
