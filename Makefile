@@ -11,7 +11,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test stress faults check browser servers format clean
+.PHONY: run test test-quick stress faults check browser servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 run: $(READY)
@@ -19,6 +19,10 @@ run: $(READY)
 
 test: check browser servers
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+# The tests that need no browser and no third-party MCP server, and do not take long.
+test-quick: $(READY)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not browser and not servers and not stress"
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/stress.md).
 stress: $(READY)
