@@ -1,21 +1,18 @@
-"""Projects to index."""
+"""The project that is indexed."""
 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.index.rows import make_lively
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 @pytest.fixture(scope="session")
 def lively_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which something of each kind happened; not to be changed."""
+    """A project with chats, calls and approvals of every kind; not to be changed."""
     root = tmp_path_factory.mktemp("lively") / "project"
     make_lively(root)
     return root
@@ -23,6 +20,4 @@ def lively_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(lively_project: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be changed."""
-    shutil.copytree(lively_project, tmp_path / "project", symlinks=True)
-    return tmp_path / "project"
+    return Path(shutil.copytree(lively_project, tmp_path / "project", symlinks=True))

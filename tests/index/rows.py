@@ -1,9 +1,11 @@
-"""Every row of an index, to compare; and a project in which something of each kind happened."""
+"""Every row of an index, to compare; and a project with chats, calls and approvals of every kind."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.index.index import Index
@@ -40,7 +42,7 @@ def chats_of(root: Path) -> Chats:
 
 
 def dump(file: Path) -> Rows:
-    """Return every row of every table, all columns; of the search what it knows, not how it is kept."""
+    """Return every row of every table; of the search index its vocabulary, not its storage."""
     with contextlib.closing(sqlite3.connect(file)) as connection:
         names = connection.execute(
             "SELECT name FROM pragma_table_list WHERE schema = 'main'"
@@ -53,18 +55,31 @@ def dump(file: Path) -> Rows:
 
 
 def synced(root: Path) -> Rows:
-    """Bring the project's index up to date and return its rows."""
+    """Update the project's index and return its rows."""
     with open_index(root) as index:
         index.sync()
     return dump(root / "data" / "index.db")
 
 
 def anew(root: Path, file: Path) -> Rows:
-    """Return the rows of an index that was never there before."""
+    """Return the rows of a new index."""
     file.unlink(missing_ok=True)
     with open_index(root, file) as index:
         index.sync()
     return dump(file)
+
+
+def git(chat: ChatStore, *arguments: str, when: str = NOW) -> str:
+    """Return what stock git prints; it commits as Ann, at ``when``."""
+    names = {"NAME": "Ann", "EMAIL": "ann@example.com", "DATE": when}
+    variables = {
+        f"GIT_{who}_{key}": text for who in ("AUTHOR", "COMMITTER") for key, text in names.items()
+    }
+    command = ["git", "-C", str(chat.folder / "store.git"), *arguments]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ | variables
+    )
+    return done.stdout.strip()
 
 
 def pending(chat: ChatStore, **fields: Any) -> PendingCall:
@@ -84,7 +99,7 @@ def pending(chat: ChatStore, **fields: Any) -> PendingCall:
 
 
 def ask(writer: Writer, **fields: Any) -> Approval:
-    """Leave a call waiting for a person."""
+    """Store a call that is pending approval."""
     execution_id = new_id()
     call = pending(writer.chat, execution_id=execution_id)
     facts = {
@@ -136,7 +151,7 @@ def finish(
 
 
 def say(writer: Writer, text: str) -> str:
-    """Put a message on the active branch; return its id."""
+    """Add a message to the active branch; return its id."""
     chat = writer.chat
     message = MessageRecord(role="user", text=text)
     record = CommitRecord(id=new_id(), at=commits.now(), by="ann", message=message)
@@ -157,7 +172,7 @@ def make_lively(root: Path) -> None:
         ask(writer)
         ask(writer, state="denied", decided_by="ann", decided_at=NOW)
         ask(writer, expires_at="2000-01-01T00:00:00Z")
-        recover(writer)  # settles what nobody can approve any more
+        recover(writer)  # the expired one
         writer.put_call(pending(chat, status="running"))
     with chats_of(root).new("empty"):
         pass

@@ -1,122 +1,109 @@
-"""What the index answers about chats is what their stores say."""
+"""The index answers about chats what their stores hold."""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from covalt_git.errors import UnknownNameError
-from covalt_git.workspaces.chats import finished_call, waiting_call
+from covalt_git.workspaces.chats import ChatStore, finished_call, waiting_call
 from tests.index.rows import chats_of, open_index, synced
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from covalt_git.index.index import Index
 
 
-def test_chats_are_listed_newest_first(root: Path) -> None:
-    with open_index(root) as index:
+@pytest.fixture(scope="module")
+def lively_index(lively_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with open_index(lively_project, tmp_path_factory.mktemp("index") / "index.db") as index:
         index.sync()
-        rows = index.chat_rows()
+        yield index
+
+
+@pytest.fixture(scope="module")
+def c1(lively_project: Path) -> Iterator[ChatStore]:
+    with chats_of(lively_project).as_left("c1") as chat:
+        yield chat
+
+
+def test_chats_are_listed_newest_first_with_the_facts_of_their_stores(
+    lively_project: Path, lively_index: Index
+) -> None:
+    rows = lively_index.chat_rows()
 
     assert [row["id"] for row in rows] == ["c2", "empty", "c1"]
-    by_id = {row["id"]: row for row in rows}
-    assert by_id["c1"]["title"] == "First"
-    assert by_id["c1"]["active_branch"] == "idea"
-    assert by_id["empty"]["active_manifest_id"] is None
-    assert by_id["empty"]["manifests"] == 0
-    with chats_of(root).as_left("c1") as chat:
-        assert by_id["c1"]["active_manifest_id"] == chat.head()
-        assert by_id["c1"]["manifests"] == len(chat.reachable())
+    assert lively_index.chat_rows(2) == rows[:2]
+    assert [lively_index.chat_row(row["id"]) for row in rows] == rows
+    assert lively_index.chat_row("nothing") is None
+    for row in rows:
+        with chats_of(lively_project).as_left(row["id"]) as chat:
+            assert row.items() >= chat.about().model_dump().items()
+            assert row["active_manifest_id"] == chat.head()
+            assert row["manifests"] == len(chat.reachable())
+    assert (rows[2]["title"], rows[2]["active_branch"]) == ("First", "idea")
 
 
-def test_calls_are_those_of_commits_and_of_refs(root: Path) -> None:
-    with open_index(root) as index, chats_of(root).as_left("c1") as chat:
-        index.sync()
-        calls = index.calls("c1")
+def test_calls_are_those_of_commits_and_the_pending_ones(
+    lively_index: Index, c1: ChatStore
+) -> None:
+    calls = lively_index.calls("c1")
+    done = [finished_call(c1.manifest(oid)) for oid in c1.reachable()]
+    wanted = [*filter(None, done), *map(waiting_call, c1.calls())]
 
-        done = [finished_call(chat.manifest(oid)) for oid in chat.reachable()]
-        waiting = [waiting_call(call) for call in chat.calls()]
-        assert sorted(calls, key=lambda call: call.id) == sorted(
-            [*filter(None, done), *waiting], key=lambda call: call.id
-        )
-        for call in calls:
-            assert index.call("c1", call.id) == call
-        assert index.call("c1", "nothing") is None
-        assert index.call("c2", calls[0].id) is None
-
-
-def test_one_chat_is_asked_for_by_its_id(root: Path) -> None:
-    with open_index(root) as index:
-        index.sync()
-        rows = index.chat_rows()
-
-        assert [index.chat_row(row["id"]) for row in rows] == rows
-        assert index.chat_row("nothing") is None
-        assert index.chat_rows(2) == rows[:2]
-        for row in rows:
-            with chats_of(root).as_left(row["id"]) as chat:
-                assert row.items() >= chat.about().model_dump().items()
+    assert sorted(calls, key=lambda call: call.id) == sorted(wanted, key=lambda call: call.id)
+    assert calls == sorted(calls, key=lambda one: (one.started_at, one.id), reverse=True)
+    assert [lively_index.call("c1", call.id) for call in calls] == calls
+    assert lively_index.call("c1", "nothing") is None
+    assert lively_index.call("c2", calls[0].id) is None
+    assert {"text": "y" * 40_000} in [call.result for call in calls]
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_calls_are_listed_newest_first_page_by_page(root: Path, size: int) -> None:
-    with open_index(root) as index:
-        index.sync()
-        whole = index.calls("c1")
-        found = index.calls("c1", limit=size)
-        while page := index.calls("c1", limit=size, before=found[-1].id):
-            found += page
+def test_calls_are_listed_page_by_page(lively_index: Index, size: int) -> None:
+    found = lively_index.calls("c1", limit=size)
+    while page := lively_index.calls("c1", limit=size, before=found[-1].id):
+        found += page
 
-        assert found == whole
-        assert whole == sorted(whole, key=lambda one: (one.started_at, one.id), reverse=True)
-        assert len(whole) == 7
-        with pytest.raises(UnknownNameError, match="no call 'nothing'"):
-            index.calls("c1", before="nothing")
+    assert found == lively_index.calls("c1")
+    assert len(found) == 7
+    with pytest.raises(UnknownNameError, match="no call 'nothing'"):
+        lively_index.calls("c1", before="nothing")
 
 
-def test_a_large_result_is_whole_in_the_index(root: Path) -> None:
-    with open_index(root) as index:
-        index.sync()
-        results = [call.result for call in index.calls("c1")]
+def test_approvals_are_listed_by_state_and_chat(lively_index: Index, c1: ChatStore) -> None:
+    rows = lively_index.approvals()
 
-    assert {"text": "y" * 40_000} in results
+    assert {row["execution_id"] for row in rows} == {one.execution_id for one in c1.approvals()}
+    for row in rows:
+        approval = c1.approval(row["execution_id"])
+        assert approval is not None
+        for name in ("role", "branch", "base", "superseded_by", "decided_by", "state"):
+            assert row[name] == getattr(approval, name)
+    (waiting,) = lively_index.approvals("pending")
+    assert waiting["args"] == {"command": "echo hi"}
+    assert waiting["reasons"] == ["the toolset asks"]
+    assert lively_index.approvals("pending", chat_id="c1") == [waiting]
+    assert (lively_index.approvals(chat_id="c1"), lively_index.approvals(chat_id="c2")) == (
+        rows,
+        [],
+    )
 
 
-def test_approvals_are_listed_by_state(root: Path) -> None:
-    with open_index(root) as index, chats_of(root).as_left("c1") as chat:
-        index.sync()
-
-        (waiting,) = index.approvals("pending")
-        assert waiting["args"] == {"command": "echo hi"}
-        assert waiting["reasons"] == ["the toolset asks"]
-        assert {row["execution_id"] for row in index.approvals()} == {
-            one.execution_id for one in chat.approvals()
+def test_files_of_every_manifest_are_those_of_its_tree(lively_index: Index, c1: ChatStore) -> None:
+    for oid in c1.reachable():
+        files = c1.files(oid)
+        blobs = lively_index.blobs(c1.id, {one.oid for one in files.values()})
+        assert {path: blobs[one.oid].sha256 for path, one in files.items()} == {
+            path: hashlib.sha256(c1.read_file(oid, path)).hexdigest() for path in files
         }
-        assert index.approvals(chat_id="c1") == index.approvals()
-        assert index.approvals(chat_id="c2") == []
-        assert index.approvals("pending", chat_id="c1") == [waiting]
-        for row in index.approvals():
-            approval = chat.approval(row["execution_id"])
-            assert approval is not None
-            for name in ("role", "branch", "base", "superseded_by", "decided_by", "state"):
-                assert row[name] == getattr(approval, name)
 
 
-def test_files_of_every_manifest_are_those_of_its_tree(root: Path) -> None:
-    with open_index(root) as index, chats_of(root).as_left("c1") as chat:
-        index.sync()
-        for oid in chat.reachable():
-            files = chat.files(oid)
-            blobs = index.blobs(chat.id, {one.oid for one in files.values()})
-            assert {path: blobs[one.oid].sha256 for path, one in files.items()} == {
-                path: hashlib.sha256(chat.read_file(oid, path)).hexdigest() for path in files
-            }
-
-
-def test_a_chat_that_is_gone_leaves_no_row(root: Path) -> None:
+def test_a_deleted_chat_leaves_no_row_to_a_new_one_of_its_name(root: Path) -> None:
     synced(root)
     shutil.rmtree(root / "data" / "chats" / "c1")
 
@@ -124,9 +111,14 @@ def test_a_chat_that_is_gone_leaves_no_row(root: Path) -> None:
 
     assert [row[0] for row in after["chats"]] == ["c2", "empty"]
     assert not any("c1" in row for rows in after.values() for row in rows)
+    with chats_of(root).new("c1", title="Second"):
+        pass
+    after = synced(root)
+    assert {row[0]: row[1] for row in after["chats"]}["c1"] == "Second"
+    assert (after["tool_calls"], after["approvals"]) == ([], [])
 
 
-def test_a_chat_of_the_same_name_is_another_chat(root: Path) -> None:
+def test_a_chat_recreated_between_two_updates_has_only_its_own_rows(root: Path) -> None:
     synced(root)
     shutil.rmtree(root / "data" / "chats" / "c1")
     with chats_of(root).new("c1", title="Second"):
@@ -135,8 +127,7 @@ def test_a_chat_of_the_same_name_is_another_chat(root: Path) -> None:
     after = synced(root)
 
     assert {row[0]: row[1] for row in after["chats"]}["c1"] == "Second"
-    assert after["tool_calls"] == []
-    assert after["approvals"] == []
+    assert (after["tool_calls"], after["approvals"]) == ([], [])
 
 
 def test_a_copied_chat_has_rows_of_its_own(root: Path) -> None:
