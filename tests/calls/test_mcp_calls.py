@@ -30,7 +30,8 @@ from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.sources.refresh import find_source, refresh
 from covalt_git.toolsets.state_store import find_server, find_toolset
 from tests.calls.conftest import World, code, make_world
-from tests.connections.test_connection import processes, until
+from tests.connections.conftest import processes
+from tests.settling import until
 from tests.taking_servers import take
 
 if TYPE_CHECKING:

@@ -1,17 +1,28 @@
-"""A real server of the first era, and the connections of one test."""
+"""A server with sessions, and the connections of one test."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.pool import Connections
+from covalt_git.models.tool_lock import locked_tool
 
 FIRST_ERA = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "first_era.py"
+
+
+@pytest.fixture
+def config_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The user's own folder, which has the stored logins, outside the project."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "covalt-git"
 
 
 @pytest.fixture
@@ -34,3 +45,44 @@ def first_era(tmp_path: Path) -> Definition:
         env={"SAID": str(tmp_path / "said.txt")},
         workspace=workspace,
     )
+
+
+def current_digest(connections: Connections, to: Definition, tool: str) -> str:
+    """Return the digest of a tool as its server defines it now."""
+    (defined,) = (one for one in connections.tools(to) if one["name"] == tool)
+    return locked_tool(defined).digest
+
+
+def call_tool(connections: Connections, to: Definition, tool: str, /, **options: Any) -> Any:
+    """Call a tool as its server defines it now, and return the result."""
+    call = ServerCall(
+        tool,
+        current_digest(connections, to, tool),
+        options.pop("args", {}),
+        options.pop("timeout_s", 20.0),
+        repeatable=options.pop("repeatable", False),
+    )
+    return connections.call(to, call, **options)
+
+
+def text(result: Any) -> str:
+    """Return the only text of a result."""
+    (block,) = result["content"]
+    assert block["type"] == "text"
+    return str(block["text"])
+
+
+def processes(script: str) -> list[int]:
+    """Return the child processes that run a script."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == os.getpid() and script.encode() in words:
+            found.append(int(entry.name))
+    return found

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.oauth_login import Person
+from covalt_git.connections.token_store import StoredLogin
 from covalt_git.hosts import Origin, Reach
 
 SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "with_sign_in.py"
@@ -96,3 +97,20 @@ def visit(address: str) -> str:
     with suppress(urllib.error.HTTPError), urllib.request.urlopen(address, timeout=10) as page:
         return str(page.read().decode())
     return ""
+
+
+def stored_login(project: Path, url: str) -> StoredLogin:
+    """Return a login as it is stored after signing in to the server ``remote`` of ``demo``."""
+    return StoredLogin(
+        project=str(project),
+        toolset_id="demo",
+        server_id="remote",
+        url=url,
+        issuer="https://as.example",
+        origins=("https://as.example",),
+        token_endpoint="https://as.example/token",
+        resource=None,
+        client_id="c",
+        access_token="t0ken",
+        signed_in_at="2026-11-22T00:00:00Z",
+    )

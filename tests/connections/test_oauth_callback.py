@@ -1,4 +1,4 @@
-"""The address that a browser comes back to: one visit, with what nobody else knows."""
+"""The callback URL of OAuth: it accepts one visit, with the secret state."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from covalt_git.connections.oauth_callback import Callback, state_of
 RIGHT = "/callback?code=c&state=s3cret&iss=https%3A%2F%2Fas.example"
 
 
-async def visited(callback: Callback, target: str, *, method: str = "GET", host: str = "") -> str:
-    """Visit as a browser does, and return the whole answer."""
+async def visit(callback: Callback, target: str, *, method: str = "GET", host: str = "") -> str:
+    """Return the answer to a browser."""
     own = callback.address.removeprefix("http://").removesuffix("/callback")
     reader, writer = await asyncio.open_connection("127.0.0.1", int(own.partition(":")[2]))
     writer.write(f"{method} {target} HTTP/1.1\r\nHost: {host or own}\r\n\r\n".encode())
@@ -23,14 +23,14 @@ async def visited(callback: Callback, target: str, *, method: str = "GET", host:
 
 
 def statuses(*visits: tuple[str, str, str]) -> tuple[Sequence[str], dict[str, str] | None]:
-    """Return the statuses of visits, and what was heard of them."""
+    """Return the statuses of visits, and the parameters that the callback received."""
 
     async def meet() -> tuple[Sequence[str], dict[str, str] | None]:
         async with Callback() as callback:
             callback.expect("s3cret")
             heard = asyncio.create_task(callback.heard())
             found = [
-                (await visited(callback, target, method=method, host=host)).split()[1]
+                (await visit(callback, target, method=method, host=host)).split()[1]
                 for target, method, host in visits
             ]
             await asyncio.sleep(0)
@@ -39,7 +39,7 @@ def statuses(*visits: tuple[str, str, str]) -> tuple[Sequence[str], dict[str, st
     return asyncio.run(meet())
 
 
-def test_the_right_visit_is_taken_once() -> None:
+def test_the_visit_with_the_state_is_accepted_once() -> None:
     found, heard = statuses((RIGHT, "GET", ""), (RIGHT, "GET", ""))
 
     assert found == ["200", "410"]
@@ -64,14 +64,16 @@ def test_the_right_visit_is_taken_once() -> None:
         ("http://127.0.0.1/callback?code=c&state=s3cret", "GET", "", "404"),
     ],
 )
-def test_other_visits_change_nothing(target: str, method: str, host: str, status: str) -> None:
+def test_other_visits_are_refused_and_change_nothing(
+    target: str, method: str, host: str, status: str
+) -> None:
     found, heard = statuses((target, method, host), (RIGHT, "GET", ""))
 
     assert found == [status, "200"]
     assert heard is not None
 
 
-def test_what_no_browser_sends_is_not_listened_to_for_long() -> None:
+def test_a_request_without_an_end_is_closed() -> None:
     async def meet() -> bytes:
         async with Callback() as callback:
             port = int(callback.address.split(":")[2].removesuffix("/callback"))
@@ -87,11 +89,11 @@ def test_what_no_browser_sends_is_not_listened_to_for_long() -> None:
     assert asyncio.run(meet()) == b""
 
 
-def test_the_page_runs_nothing_and_names_nothing_that_was_sent() -> None:
+def test_the_page_loads_nothing_and_repeats_no_parameter() -> None:
     async def meet() -> str:
         async with Callback() as callback:
             callback.expect("s3cret")
-            return await visited(callback, RIGHT)
+            return await visit(callback, RIGHT)
 
     page = asyncio.run(meet())
 
@@ -99,6 +101,6 @@ def test_the_page_runs_nothing_and_names_nothing_that_was_sent() -> None:
     assert "s3cret" not in page
 
 
-def test_the_state_is_that_of_the_address() -> None:
+def test_the_state_is_read_from_the_authorization_url() -> None:
     assert state_of("https://as.example/authorize?client_id=c&state=a%20b") == "a b"
     assert state_of("https://as.example/authorize") == ""

@@ -1,4 +1,4 @@
-"""Signing in to a server: the flow, what it leaves, who is given it, and what ends it."""
+"""Signing in to a server: the flow, the stored login, which servers get its token, and its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
-from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerRefusedError, SignInNeededError
 from covalt_git.connections.oauth_login import Person, SignInFailedError, sign_in
@@ -30,16 +29,10 @@ from covalt_git.connections.token_store import (
 )
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
-from covalt_git.models.tool_lock import locked_tool
+from tests.connections.conftest import call_tool, text
 from tests.connections.signing_in import Following, Guarded, guarded, visit
 
-
-@pytest.fixture(autouse=True)
-def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A person's own folder, outside the project."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return tmp_path / "config" / "covalt-git"
-
+pytestmark = pytest.mark.usefixtures("config_folder")
 
 PASSWORD = "pa$$ word:1"
 
@@ -52,238 +45,268 @@ def running() -> Iterator[Guarded]:
 
 @pytest.fixture
 def server(running: Guarded) -> Guarded:
-    """A server that wants to know who asks, with nothing wrong."""
+    """A server that requires a login, with nothing wrong."""
     running.set()
     return running
 
 
 @pytest.fixture(scope="module")
 def other() -> Iterator[Guarded]:
-    """Another one."""
     with guarded() as server:
         yield server
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def project(tmp_path: Path) -> Path:
     made = tmp_path / "project"
     made.mkdir()
     return made
 
 
-def called(connections: Connections, to: Definition, tool: str = "who") -> str:
-    (given,) = (one for one in connections.tools(to) if one["name"] == tool)
-    digest = locked_tool(given).digest
-    result = connections.call(to, ServerCall(tool, digest, {}, 20.0))
-    return str(result["content"][0]["text"])
+@pytest.fixture
+def defined(server: Guarded, project: Path) -> Definition:
+    """The definition of the server in a project without a login."""
+    return server.defined(project)
 
 
-def signed_in(to: Definition, choice: ClientChoice | None = None) -> StoredLogin:
+def use(connections: Connections, to: Definition, tool: str = "who") -> str:
+    return text(call_tool(connections, to, tool))
+
+
+def log_in(to: Definition, choice: ClientChoice | None = None) -> StoredLogin:
     return sign_in(to, Following().person, choice, wait_s=20)
 
 
-def altered(to: Definition, **facts: Any) -> None:
-    """Change what is kept."""
-    file = SignInFile.of(to.name, to.url)
-    kept = file.read()
-    assert kept is not None
-    file.write(kept.model_copy(update=facts))
+def file_of(to: Definition) -> SignInFile:
+    return SignInFile.of(to.name, to.url)
 
 
-def test_a_person_signs_in_once_and_calls_just_work(
-    connections: Connections, root: Path, server: Guarded
+def stored(to: Definition) -> StoredLogin:
+    login = file_of(to).read()
+    assert login is not None
+    return login
+
+
+def test_a_user_signs_in_once_and_calls_work(
+    connections: Connections, defined: Definition, server: Guarded
 ) -> None:
-    before = len(server.log())  # of other tests
-    defined, follows = server.defined(root), Following()
-    with pytest.raises(SignInNeededError) as caught:
+    before = len(server.log())
+    user = Following()
+    with pytest.raises(SignInNeededError) as raised:
         connections.tools(defined)
 
-    kept = sign_in(defined, follows.person, wait_s=20)
+    login = sign_in(defined, user.person, wait_s=20)
 
-    assert caught.value.hint == "covalt-git auth login demo/remote"
-    assert called(connections, defined) == f"{kept.client_id} may use"
-    assert (kept.issuer, kept.origins[1:]) == (server.issuer, (server.issuer,))
-    assert follows.origins == [server.issuer]
-    assert len(follows.asked) == 1
-    assert server.log()[before:] == [f"authorize {kept.client_id} {server.url} ['use']"]
+    assert raised.value.hint == "covalt-git auth login demo/remote"
+    assert use(connections, defined) == f"{login.client_id} may use"
+    assert (login.issuer, login.origins[1:]) == (server.issuer, (server.issuer,))
+    assert user.origins == [server.issuer]
+    assert len(user.asked) == 1
+    assert server.log()[before:] == [f"authorize {login.client_id} {server.url} ['use']"]
 
 
-def test_what_is_kept_is_its_owners_alone_and_outside_the_project(
-    root: Path, own_folder: Path, server: Guarded
+def test_a_login_is_stored_outside_the_project_for_its_owner_alone(
+    connections: Connections, defined: Definition, project: Path, config_folder: Path
 ) -> None:
-    kept = signed_in(server.defined(root))
+    login = log_in(defined)
 
-    ((file, found),) = stored_logins(root)
-    assert found == kept
-    assert file.path.is_relative_to(own_folder)
+    ((file, found),) = stored_logins(project)
+    assert found == login
+    assert file.path.is_relative_to(config_folder)
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
-    assert list(root.iterdir()) == []
-    assert not any(secret in repr(kept) for secret in kept.secrets)
-    assert len(kept.secrets) == 3
+    assert list(project.iterdir()) == []
+    assert len(login.secrets) == 3
+    assert not any(secret in repr(login) for secret in login.secrets)
 
-
-def test_what_others_may_read_is_not_used(
-    connections: Connections, root: Path, server: Guarded
-) -> None:
-    defined = server.defined(root)
-    signed_in(defined)
-    SignInFile.of(defined.name, defined.url).path.chmod(0o644)
-
-    with pytest.raises(SignInFileError, match="others may read") as caught:
+    file.path.chmod(0o644)
+    with pytest.raises(SignInFileError) as raised:
         connections.tools(defined)
-
-    assert caught.value.hint.startswith("chmod 600 ")
+    assert raised.value.hint.startswith("chmod 600 ")
 
 
 def test_a_token_is_sent_to_no_other_server_toolset_or_project(
-    connections: Connections, root: Path, tmp_path: Path, server: Guarded, other: Guarded
+    connections: Connections, defined: Definition, tmp_path: Path, project: Path, other: Guarded
 ) -> None:
-    defined = server.defined(root)
-    signed_in(defined)
+    log_in(defined)
     name = defined.name
-    others = [
+    for one in (
         replace(defined, name=replace(name, server_id="other")),
         replace(defined, name=replace(name, toolset_id="other")),
         replace(defined, name=replace(name, root=tmp_path)),
-        other.defined(root),
-    ]
-    for one in others:
+        other.defined(project),
+    ):
         with pytest.raises(SignInNeededError):
             connections.tools(one)
     copied = SignInFile.of(name, other.url)
-    copied.path.write_bytes(SignInFile.of(name, defined.url).path.read_bytes())
+    copied.path.write_bytes(file_of(defined).path.read_bytes())
     copied.path.chmod(0o600)
     with pytest.raises(SignInFileError, match="of another server"):
-        connections.tools(other.defined(root))
+        connections.tools(other.defined(project))
 
 
-def test_a_header_that_says_who_asks_is_not_replaced(
-    connections: Connections, root: Path, server: Guarded
+def test_an_authorization_header_of_the_toolset_is_not_replaced(
+    connections: Connections, defined: Definition
 ) -> None:
-    defined = replace(server.defined(root), headers={"authorization": "Bearer wrong"})
-    signed_in(server.defined(root))
+    log_in(defined)
 
-    with pytest.raises(SignInNeededError) as caught:
-        connections.tools(defined)
+    with pytest.raises(SignInNeededError) as raised:
+        connections.tools(replace(defined, headers={"authorization": "Bearer wrong"}))
 
-    assert caught.value.hint == "covalt-git secret list"
+    assert raised.value.hint == "covalt-git secret list"
 
 
-def test_a_token_is_renewed_before_it_ends(
-    connections: Connections, root: Path, server: Guarded
+# Refreshing
+
+
+def test_a_token_is_refreshed_before_it_expires(
+    connections: Connections, defined: Definition, server: Guarded
 ) -> None:
     server.set(expires=20)
-    defined = server.defined(root)
-    kept = signed_in(defined)
+    login = log_in(defined)
 
-    assert called(connections, defined) == f"{kept.client_id} may use"
+    assert use(connections, defined) == f"{login.client_id} may use"
 
-    now = SignInFile.of(defined.name, defined.url).read()
-    assert now is not None
-    assert not {now.access_token, now.refresh_token} & {kept.access_token, kept.refresh_token}
+    now = stored(defined)
+    assert not {now.access_token, now.refresh_token} & {login.access_token, login.refresh_token}
     assert now.expires_at is not None
     assert now.expires_at > time.time()
-    assert f"refresh {kept.client_id}" in server.log()
+    assert f"refresh {login.client_id}" in server.log()
 
 
-def test_a_token_that_is_refused_is_renewed_once_for_all(
-    connections: Connections, root: Path, server: Guarded
+def test_a_refused_token_is_refreshed_once_for_all_connections(
+    connections: Connections, defined: Definition, server: Guarded
 ) -> None:
-    defined = server.defined(root)
-    kept = signed_in(defined)
-    assert called(connections, defined)
+    login = log_in(defined)
+    assert use(connections, defined)
 
     server.end("access")
 
-    assert called(connections, defined) == f"{kept.client_id} may use"
+    assert use(connections, defined) == f"{login.client_id} may use"
     others = Connections()
-    assert called(others, defined) == f"{kept.client_id} may use"
+    assert use(others, defined) == f"{login.client_id} may use"
     others.close()
-    assert server.log().count(f"refresh {kept.client_id}") == 1
+    assert server.log().count(f"refresh {login.client_id}") == 1
 
 
-def test_who_was_signed_out_elsewhere_is_told_to_sign_in(
-    connections: Connections, root: Path, server: Guarded
+def test_a_token_is_refreshed_once_by_many_processes(
+    defined: Definition, project: Path, server: Guarded
 ) -> None:
-    defined = server.defined(root)
-    signed_in(defined)
-    assert called(connections, defined)
+    server.set(expires=20)
+    login = log_in(defined)
+    server.set()
+    program = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from covalt_git.connections.definition import Definition, Name\n"
+        "from covalt_git.connections.token_refresh import StoredTokens\n"
+        "name = Name(Path(sys.argv[1]), 'demo', 'remote')\n"
+        "tokens = StoredTokens(Definition(name, 'streamable-http', url=sys.argv[2]))\n"
+        "print(asyncio.run(tokens.current()))\n"
+    )
+    words = [sys.executable, "-c", program, str(project), defined.url]
+    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+
+    tokens = {process.communicate()[0].strip() for process in processes}
+
+    assert tokens == {stored(defined).access_token}
+    assert server.log().count(f"refresh {login.client_id}") == 1
+
+
+def test_a_refreshed_token_is_stored_although_its_caller_has_left(defined: Definition) -> None:
+    login = log_in(defined)
+
+    async def leave() -> None:
+        waiting = asyncio.create_task(StoredTokens(defined).renewed(login.access_token))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        async with asyncio.timeout(10):
+            while stored(defined).access_token == login.access_token:  # noqa: ASYNC110 - a file
+                await asyncio.sleep(0.01)
+
+    asyncio.run(leave())
+
+
+def test_a_login_that_was_ended_elsewhere_has_to_be_made_again(
+    connections: Connections, defined: Definition, server: Guarded
+) -> None:
+    log_in(defined)
+    assert use(connections, defined)
 
     server.end("access")
     server.end("refresh")
 
-    with pytest.raises(SignInNeededError, match="gives no more tokens for that sign-in"):
-        called(connections, defined)
-    signed_in(defined)
-    assert called(connections, defined)
+    with pytest.raises(SignInNeededError, match="gives no more tokens"):
+        use(connections, defined)
+    log_in(defined)
+    assert use(connections, defined)
 
 
-def test_an_authorization_server_that_is_gone_is_told(
-    connections: Connections, root: Path, server: Guarded
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_refresh_token_is_sent_to_the_servers_of_its_login_alone(
+    connections: Connections, defined: Definition, server: Guarded, other: Guarded, *, gone: bool
 ) -> None:
-    defined = server.defined(root)
-    signed_in(defined)
-    altered(defined, token_endpoint="http://127.0.0.1:1/token", origins=("http://127.0.0.1:1",))
+    login = log_in(defined)
+    changes: dict[str, Any] = {"token_endpoint": f"{other.issuer}/token"}
+    if gone:
+        changes = {"token_endpoint": "http://127.0.0.1:1/token", "origins": ("http://127.0.0.1:1",)}
+    file_of(defined).write(login.model_copy(update=changes))
     server.end("access")
 
-    with pytest.raises(SignInNeededError, match="cannot be reached: connection refused"):
-        connections.tools(defined)
-
-
-def test_a_refresh_token_goes_only_to_whom_signing_in_led(
-    connections: Connections, root: Path, server: Guarded, other: Guarded
-) -> None:
-    defined = server.defined(root)
-    signed_in(defined)
-    altered(defined, token_endpoint=f"{other.issuer}/token")
-    server.end("access")
-
-    with pytest.raises(SignInNeededError, match="was not part of signing in"):
+    why = "connection refused" if gone else "was not part of signing in"
+    with pytest.raises(SignInNeededError, match=why):
         connections.tools(defined)
     assert other.log() == []
 
 
-def test_a_tool_that_needs_more_is_signed_in_for_again_with_what_was_there(
-    connections: Connections, root: Path, server: Guarded
+# Clients and scopes
+
+
+def test_a_tool_that_needs_another_scope_requires_a_new_login(
+    connections: Connections, defined: Definition
 ) -> None:
-    defined = server.defined(root)
-    signed_in(defined)
+    log_in(defined)
 
     with pytest.raises(SignInNeededError, match="does not allow enough"):
-        called(connections, defined, "write")
-    assert called(connections, defined, "who")
-    kept = signed_in(defined)
+        use(connections, defined, "write")
+    assert use(connections, defined)
+    login = log_in(defined)
 
-    assert called(connections, defined, "write") == f"{kept.client_id} may use write"
-    assert kept.challenge is None
+    assert use(connections, defined, "write") == f"{login.client_id} may use write"
+    assert login.challenge is None
 
 
-def test_a_client_that_was_registered_beforehand_proves_who_it_is(
-    connections: Connections, root: Path, monkeypatch: pytest.MonkeyPatch, server: Guarded
+def test_a_registered_client_proves_itself_by_a_secret_that_is_not_stored(
+    connections: Connections,
+    defined: Definition,
+    monkeypatch: pytest.MonkeyPatch,
+    server: Guarded,
 ) -> None:
     monkeypatch.setenv("OUR_PASSWORD", PASSWORD)
     server.set(expires=20)
-    defined = server.defined(root)
-    kept = signed_in(defined, ClientChoice(client_id="known", secret_name="OUR_PASSWORD"))
+    login = log_in(defined, ClientChoice(client_id="known", secret_name="OUR_PASSWORD"))
 
-    assert called(connections, defined) == "known may use"
-    assert kept.client_secret is None
-    assert "pa$$" not in SignInFile.of(defined.name, defined.url).path.read_text()
+    assert use(connections, defined) == "known may use"
+    assert login.client_secret is None
+    assert "pa$$" not in file_of(defined).path.read_text()
     assert "refresh known" in server.log()
     monkeypatch.delenv("OUR_PASSWORD")
     with pytest.raises(CovaltError, match="'OUR_PASSWORD' is not set"):
-        signed_in(defined)
+        log_in(defined)
 
 
-def test_a_secret_is_in_no_error(connections: Connections, root: Path, server: Guarded) -> None:
-    defined = server.defined(root)
-    kept = signed_in(defined)
+def test_tokens_are_masked_in_errors_of_the_server(
+    connections: Connections, defined: Definition
+) -> None:
+    login = log_in(defined)
 
-    with pytest.raises(ServerRefusedError, match=r"I know \*\*\*") as caught:
-        called(connections, defined, "leak")
+    with pytest.raises(ServerRefusedError, match=r"I know \*\*\*") as raised:
+        use(connections, defined, "leak")
 
-    assert not any(secret in str(caught.value) for secret in kept.secrets)
+    assert not any(secret in str(raised.value) for secret in login.secrets)
+
+
+# Logins that fail
 
 
 @pytest.mark.parametrize(
@@ -297,98 +320,46 @@ def test_a_secret_is_in_no_error(connections: Connections, root: Path, server: G
         ("large", "more than 256 KiB"),
     ],
 )
-def test_a_sign_in_that_is_not_what_it_should_be_leaves_nothing(
-    root: Path, own_folder: Path, wrong: str, why: str, server: Guarded
+def test_a_login_with_wrong_metadata_stores_nothing(
+    defined: Definition, config_folder: Path, wrong: str, why: str, server: Guarded
 ) -> None:
     server.set(wrong=wrong)
-    defined, follows = server.defined(root), Following()
+    user = Following()
 
     with pytest.raises(CovaltError, match=why):
-        sign_in(defined, follows.person, wait_s=20)
+        sign_in(defined, user.person, wait_s=20)
 
-    assert list(own_folder.rglob("*.json")) == []
-    assert bool(follows.asked) == (wrong == "iss")
-
-
-def test_no_token_is_asked_for_where_the_network_could_read_it(root: Path) -> None:
-    there = Definition(
-        Name(root, "demo", "remote"),
-        "streamable-http",
-        url="http://server.example/mcp",
-        reach=Reach.of("http://server.example"),
-    )
-
-    with pytest.raises(SignInFailedError, match=r"http://server\.example, which is not https"):
-        signed_in(there)
+    assert list(config_folder.rglob("*.json")) == []
+    assert bool(user.asked) == (wrong == "iss")
 
 
-def test_a_token_is_renewed_once_by_many_processes(root: Path, server: Guarded) -> None:
-    server.set(expires=20)
-    defined = server.defined(root)
-    kept = signed_in(defined)
-    server.set()
-    program = (
-        "import asyncio, sys\n"
-        "from pathlib import Path\n"
-        "from covalt_git.connections.definition import Definition, Name\n"
-        "from covalt_git.connections.token_refresh import StoredTokens\n"
-        "name = Name(Path(sys.argv[1]), 'demo', 'remote')\n"
-        "tokens = StoredTokens(Definition(name, 'streamable-http', url=sys.argv[2]))\n"
-        "print(asyncio.run(tokens.current()))\n"
-    )
-    words = [sys.executable, "-c", program, str(root), defined.url]
-    processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+def test_a_token_is_not_requested_without_https(project: Path) -> None:
+    origin = "http://server.example"
+    name, reach = Name(project, "demo", "remote"), Reach.of(origin)
 
-    given = {process.communicate()[0].strip() for process in processes}
-
-    now = SignInFile.of(defined.name, defined.url).read()
-    assert now is not None
-    assert given == {now.access_token}
-    assert server.log().count(f"refresh {kept.client_id}") == 1
+    with pytest.raises(SignInFailedError, match="which is not https"):
+        log_in(Definition(name, "streamable-http", url=f"{origin}/mcp", reach=reach))
 
 
-def test_a_renewal_that_nobody_waits_for_any_more_is_kept(root: Path, server: Guarded) -> None:
-    defined = server.defined(root)
-    kept = signed_in(defined)
-    file = SignInFile.of(defined.name, defined.url)
-
-    async def hasty() -> None:
-        tokens = StoredTokens(defined)
-        waiting = asyncio.create_task(tokens.renewed(kept.access_token))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        for _ in range(500):
-            await asyncio.sleep(0.01)
-            now = file.read()
-            assert now is not None
-            if now.access_token != kept.access_token:
-                return
-        pytest.fail("it was not kept")
-
-    asyncio.run(hasty())
-
-
-def test_who_does_not_sign_in_is_not_waited_for_for_ever(root: Path, server: Guarded) -> None:
-    def nowhere(_: Any) -> None:
+def test_a_login_that_the_user_does_not_finish_times_out(defined: Definition) -> None:
+    def nothing(_: Any) -> None:
         pass
 
-    with pytest.raises(SignInFailedError, match=r"not done within 0\.5 s"):
-        sign_in(server.defined(root), Person(nowhere, nowhere, nowhere), wait_s=0.5)
+    with pytest.raises(SignInFailedError, match=r"not done within 0\.2 s"):
+        sign_in(defined, Person(nothing, nothing, nothing), wait_s=0.2)
 
 
-def test_a_person_who_says_no_is_told_so(root: Path, server: Guarded) -> None:
-    def no(address: str) -> None:
-        fields = dict(parse_qsl(urlsplit(address).query))
-        said = {
+def test_a_login_that_the_user_denies_fails_with_printable_words(defined: Definition) -> None:
+    def deny(url: str) -> None:
+        fields = dict(parse_qsl(urlsplit(url).query))
+        answer = {
             "error": "access_denied",
             "error_description": "not\x1b[31m now",
             "state": fields["state"],
         }
-        visit(f"{fields['redirect_uri']}?{urlencode(said)}")
+        visit(f"{fields['redirect_uri']}?{urlencode(answer)}")
 
-    with pytest.raises(SignInFailedError) as caught:
-        sign_in(server.defined(root), replace(Following().person, opens=no), wait_s=20)
+    with pytest.raises(SignInFailedError) as raised:
+        sign_in(defined, replace(Following().person, opens=deny), wait_s=20)
 
-    assert caught.value.message == (
-        "nobody is signed in to demo/remote: the authorization server said no: access_denied not [31m now"
-    )
+    assert raised.value.message.endswith("access_denied not [31m now")

@@ -1,4 +1,4 @@
-"""Servers at addresses: both transports, both eras, headers, and where no connection goes."""
+"""Servers at URLs: both transports, both protocol versions, headers, and refused connections."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
 from covalt_git.connections.errors import ServerFailedError, SignInNeededError
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.thread_bridge import EventHandlers
-from covalt_git.connections.token_store import SignInFile, StoredLogin
+from covalt_git.connections.token_store import SignInFile
 from covalt_git.hosts import Reach
-from covalt_git.models.tool_lock import locked_tool
+from tests.connections.conftest import call_tool, text
+from tests.connections.signing_in import stored_login
 
 SERVER = Path(__file__).parent.parent.parent / "fixtures" / "servers" / "over_http.py"
+PROJECT = Path("/project")
+transports = pytest.mark.parametrize("transport", ["streamable-http", "sse"])
 
 
 @contextmanager
 def serving(*words: str, env: Mapping[str, str] | None = None) -> Iterator[int]:
     """Run a server and yield its port."""
     variables = {**os.environ, **(env or {})}
-    with subprocess.Popen(
-        [sys.executable, str(SERVER), *words], stdout=subprocess.PIPE, env=variables, text=True
-    ) as process:
+    command = [sys.executable, str(SERVER), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=variables, text=True) as process:
         assert process.stdout is not None
         try:
             yield int(process.stdout.readline())
@@ -39,115 +41,75 @@ def serving(*words: str, env: Mapping[str, str] | None = None) -> Iterator[int]:
             process.kill()
 
 
-def at(port: int, transport: str = "streamable-http") -> Definition:
-    """Return how a server on this machine is reached, where that was granted."""
+def at(url: str, transport: Any = "streamable-http", reach: str = "") -> Definition:
+    """Return the definition of a server, which is granted."""
+    granted = Reach.of(reach or url.rpartition("/")[0])
+    return Definition(Name(PROJECT, "demo", "remote", "c1"), transport, url=url, reach=granted)
+
+
+def on_port(port: int, transport: str = "streamable-http") -> Definition:
     path = "sse" if transport == "sse" else "mcp"
-    url = f"http://127.0.0.1:{port}/{path}"
-    name = Name(Path("/project"), "demo", "remote", "c1")
-    reach = Reach.of(f"http://127.0.0.1:{port}")
-    return Definition(name, transport, url=url, reach=reach)  # type: ignore[arg-type]
+    return at(f"http://127.0.0.1:{port}/{path}", transport)
 
 
-def call(
-    connections: Connections, to: Definition, tool: str, hears: EventHandlers, **args: Any
-) -> str:
-    """Call a tool and return the only text of its result."""
-    (given,) = (one for one in connections.tools(to) if one["name"] == tool)
-    asked = ServerCall(tool, locked_tool(given).digest, args, 20.0)
-    result = connections.call(to, asked, hears=hears)
-    return str(result["content"][0]["text"])
-
-
-@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-def test_a_server_at_an_address_is_used_with_its_headers(
+@transports
+def test_a_server_at_a_url_is_called_with_its_headers(
     connections: Connections, transport: str
 ) -> None:
-    def ask(*_: object) -> dict[str, Any]:
+    def answer(*_: object) -> dict[str, Any]:
         return {"action": "accept", "content": {"name": "Ann"}}
 
     with serving(transport) as port:
-        defined = replace(at(port, transport), headers={"X-Team": "red"})
+        defined = replace(on_port(port, transport), headers={"X-Team": "red"})
+        use = partial(call_tool, connections, defined)
 
-        assert call(connections, defined, "echo", EventHandlers(), text="hello") == "hello"
-        assert call(connections, defined, "ask", EventHandlers(ask=ask)) == "accept Ann"
+        assert text(use("echo", args={"text": "hello"})) == "hello"
+        assert text(use("ask", hears=EventHandlers(ask=answer))) == "accept Ann"
         if transport == "streamable-http":
-            assert call(connections, defined, "headers", EventHandlers()) == "red"
-            assert (
-                len(call(connections, defined, "long", EventHandlers(), text="3000000"))
-                == 3_000_000
-            )
-        (health,) = connections.health(Path("/project"))
+            assert text(use("headers")) == "red"
+            assert len(text(use("long", args={"text": "3000000"}))) == 3_000_000
+        (health,) = connections.health(PROJECT)
         assert (health.protocol, health.server) == ("2026-07-28", "over-http 1")
         connections.close()
 
 
-@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-def test_a_server_that_wants_to_know_who_asks_is_told_so(
+@transports
+@pytest.mark.usefixtures("config_folder")
+def test_a_server_that_requires_a_token_gets_the_header_or_the_stored_login(
     connections: Connections, transport: str
 ) -> None:
     with serving(transport, env={"TOKEN": "t0ken"}) as port:
-        with pytest.raises(SignInNeededError) as caught:
-            connections.begin(at(port, transport))
-        assert caught.value.hint == "covalt-git auth login demo/remote"
+        defined = on_port(port, transport)
+        with pytest.raises(SignInNeededError) as raised:
+            connections.begin(defined)
+        assert raised.value.hint == "covalt-git auth login demo/remote"
 
         headers = {"Authorization": "Bearer t0ken"}
-        assert len(connections.tools(replace(at(port, transport), headers=headers))) == 4
-        connections.close()
-
-
-@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
-def test_what_signing_in_left_is_sent_to_both_kinds_of_server(
-    connections: Connections, transport: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    with serving(transport, env={"TOKEN": "t0ken"}) as port:
-        defined = at(port, transport)
-        kept = StoredLogin(
-            project="/project",
-            toolset_id="demo",
-            server_id="remote",
-            url=defined.url,
-            issuer="https://as.example",
-            origins=("https://as.example",),
-            token_endpoint="https://as.example/token",
-            resource=defined.url,
-            client_id="c",
-            access_token="t0ken",
-            signed_in_at="2026-11-22T00:00:00Z",
-        )
-        SignInFile.of(defined.name, defined.url).write(kept)
-
-        assert call(connections, defined, "echo", EventHandlers(), text="hello") == "hello"
+        assert len(connections.tools(replace(defined, headers=headers))) == 4
+        SignInFile.of(defined.name, defined.url).write(stored_login(PROJECT, defined.url))
+        assert len(connections.tools(defined)) == 4
         connections.close()
 
 
 @pytest.mark.parametrize(
     ("url", "reach", "why"),
     [
-        ("http://127.0.0.1:1/mcp", "https://example.org", "http://127.0.0.1:1 was not granted"),
-        ("http://localhost.example:1/mcp", "http://localhost.example:1", "has no address"),
-        ("http://127.0.0.1:1/mcp", "http://127.0.0.1:1", "cannot be reached: connection refused"),
+        ("http://127.0.0.1:1/mcp", "https://example.org", "was not granted"),
+        ("http://localhost.example:1/mcp", "", "has no address"),
+        ("http://127.0.0.1:1/mcp", "", "connection refused"),
     ],
 )
-def test_a_server_that_is_not_there_or_not_granted_is_told(
+def test_a_server_that_is_not_granted_or_not_there_is_an_error(
     connections: Connections, url: str, reach: str, why: str
 ) -> None:
-    defined = Definition(
-        Name(Path("/project"), "demo", "remote", "c1"),
-        "streamable-http",
-        url=url,
-        reach=Reach.of(reach),
-    )
-
     with pytest.raises(ServerFailedError, match=why):
-        connections.begin(defined)
+        connections.begin(at(url, reach=reach))
 
 
-def test_a_server_that_starts_anew_is_found_again(connections: Connections) -> None:
-    with serving() as port:
-        defined = at(port)
-        assert call(connections, defined, "echo", EventHandlers(), text="one") == "one"
-    with serving() as port:
-        defined = at(port)
-        assert call(connections, defined, "echo", EventHandlers(), text="two") == "two"
-        connections.close()
+def test_a_server_that_was_restarted_is_found_again(connections: Connections) -> None:
+    for word in ("one", "two"):
+        with serving() as port:
+            result = call_tool(connections, on_port(port), "echo", args={"text": word})
+            assert text(result) == word
+            if word == "two":
+                connections.close()

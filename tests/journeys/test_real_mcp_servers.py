@@ -28,7 +28,8 @@ from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
 from tests.browser import missing
 from tests.command import run
-from tests.connections.test_connection import processes, until
+from tests.connections.conftest import processes
+from tests.settling import until
 
 pytestmark = pytest.mark.servers
 
