@@ -5,39 +5,51 @@ what they wrote and the kernel has not given to the disk is not in it, as after 
 is mounted, so that the file system goes by its own journal, and is the disk from then on; what tells
 the boots apart in the chats is written over, since the machine was not really started anew.
 
-Mostly two processes write to one chat whatever they can think of; what is in its folder then only
-their manifests say, since what a tool writes is its own affair.  Each third time one uploads files to
-another chat, into new folders, and has to find all of them in the folder.  It does so alone: what it
-flushes there a file system may take as a reason to have the others' on the disk, too.
+Three kinds of writers take turns.  Two processes write to one chat at random.  One process repeats
+a step that changes refs and packs: a merge, a push, a rename, a switch, a repack, a gc.  One process
+uploads files to another chat, into new folders, and has to find all of them in the folder; it is alone,
+because its fsyncs could carry the data of others to the disk.
+
+Stock git judges first: :mod:`tests.stress.stock_git` runs before anything of covalt-git opens the
+store, and has to find it clean, with every acknowledged commit.  The ids of these were written to a file
+outside the disk.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.git_objects.ref_files import names_below, read_id
+from covalt_git.git_objects.receive_pack import Command, PushRequest
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.names import new_id
+from covalt_git.workspaces import branches, collecting, merging, pushing
+from covalt_git.workspaces.chats import ChatStore
+from covalt_git.workspaces.merge_conflicts import Choices
 from covalt_git.workspaces.stat_cache import doubt
 from covalt_git.workspaces.uploads import Upload
 from covalt_git.workspaces.writing import writing
 from tests.power_cuts import start_anew
+from tests.stress import stock_git
 from tests.stress.forks import Forked, fork
 from tests.stress.stores import chats_in, check_sound, reachable, scratch
 from tests.workspaces import busy_writer
-from tests.workspaces.stores import run_git
+from tests.workspaces.stores import git, run_git
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.stress.figures import Proof
 
@@ -61,36 +73,42 @@ def prove(proof: Proof, count: int, seed: int) -> None:
     kinds = [kind for kind, (program, *_) in FILE_SYSTEMS.items() if shutil.which(program)]
     proof.check("ext4" in kinds, "there is no mkfs.ext4: apt-get install e2fsprogs")
     cuts = dict.fromkeys(kinds, 0)
-    acknowledged = uploaded = replayed = 0
+    acknowledged = uploaded = 0
+    unsound: list[str] = []
     while sum(cuts.values()) < count:
         kind = kinds[sum(cuts.values()) // CUTS_OF_A_DISK % len(kinds)]
         with scratch() as folder:
             disk = _Disk(folder, kind)
             most = min(CUTS_OF_A_DISK, count - sum(cuts.values()))
-            said, put, put_back = _cut(proof, disk, most, chance)
-            acknowledged, uploaded, replayed = (
-                acknowledged + said,
-                uploaded + put,
-                replayed + put_back,
-            )
+            said, put, wrong = _cut(proof, disk, most, chance)
+            acknowledged, uploaded = acknowledged + said, uploaded + put
+            unsound += wrong
             cuts[kind] += most
             proof.progress(sum(cuts.values()), count)
     for kind, times in cuts.items():
         proof.note(f"power cuts, {kind}", times)
     proof.check(acknowledged >= count, f"only {acknowledged} manifests were made")
     proof.check(uploaded >= count, f"only {uploaded} files were uploaded")
-    proof.check(replayed * 3 > count, f"only {replayed} cuts took something along")
     proof.note("acknowledged manifests", acknowledged)
     proof.note("acknowledged uploads, looked for in the folder", uploaded)
-    proof.note("cuts that took along what was not flushed", replayed)
     proof.note("lost", 0)
+    proof.check(not unsound, _summary(unsound, count))
+    proof.note("stores that stock git did not find clean and whole, before our code ran", 0)
+
+
+def _summary(unsound: list[str], count: int) -> str:
+    return (
+        f"stock git found {len(unsound)} of {count} stores damaged, the first: {unsound[0]}"
+        if unsound
+        else ""
+    )
 
 
 class _Disk:
     """A disk of its own, as a file, and the place where it is mounted."""
 
     def __init__(self, folder: Path, kind: str) -> None:
-        self.folder = folder
+        self.folder, self.kind = folder, kind
         self.place = folder / "mounted"
         self._file = folder / "disk"
         self.place.mkdir()
@@ -119,10 +137,16 @@ class _Disk:
         copy.replace(self._file)
 
 
-def _cut(proof: Proof, disk: _Disk, count: int, chance: random.Random) -> tuple[int, int, int]:
-    """Cut the power of one disk so many times; return how many manifests and uploads were made, and cuts replayed."""
+def _cut(
+    proof: Proof, disk: _Disk, count: int, chance: random.Random
+) -> tuple[int, int, list[str]]:
+    """Cut the power of one disk so many times.
+
+    Returns:
+        How many manifests and uploads were acknowledged, and what stock git found wrong after which cut.
+    """
     acknowledged: set[str] = set()
-    replayed = 0
+    unsound: list[str] = []
     said, uploaded = disk.folder / "said", disk.folder / "uploaded"
     said.touch()
     uploaded.touch()
@@ -134,6 +158,9 @@ def _cut(proof: Proof, disk: _Disk, count: int, chance: random.Random) -> tuple[
             busy = partial(busy_writer.main, place, steps=10**9, config=WorkspaceConfig())
             if number % 3 == 2:
                 writers = [_start(partial(_upload, place), uploaded)]
+            elif number % 3 == 1:
+                repeat = partial(_repeat, place, disk.folder, chance.choice(STEPS), chance.random())
+                writers = [_start(repeat, said)]
             else:
                 seeds = [hash(chance.random()) for _ in range(WRITERS)]
                 writers = [_start(partial(busy, seed), said) for seed in seeds]
@@ -148,16 +175,17 @@ def _cut(proof: Proof, disk: _Disk, count: int, chance: random.Random) -> tuple[
                 one.kill(proof)
         disk.restore(copy)
         with disk.mounted() as place:
+            if wrong := _stock_git(place / "chats/c1/store.git", said):
+                unsound.append(f"after cut {number + 1} on {disk.kind}: {wrong}")
             for chat in (place / "chats/c1", place / "chats/c2"):
                 start_anew(chat / "store.git")
                 doubt(chat / "workspace")  # what is known of a folder is of one boot, too
-            replayed += bool(acknowledged - _reached(place / "chats/c1"))
             lost = {path for path in _lines(uploaded) if not _is_there(place, path)}
             proof.check(not lost, f"after cut {number + 1}, these are not in the folder: {lost}")
             # A process that has held the chat's lock knows that it lived through the cut.
             check = partial(_check, proof, place, acknowledged, f"cut {number + 1}")
             fork(check, disk.folder / "error-after-a-cut").end(proof)
-    return len(acknowledged), len(_lines(uploaded)), replayed
+    return len(acknowledged), len(_lines(uploaded)), unsound
 
 
 def _check(proof: Proof, place: Path, acknowledged: set[str], after: str) -> None:
@@ -168,15 +196,12 @@ def _check(proof: Proof, place: Path, acknowledged: set[str], after: str) -> Non
         check_sound(proof, chat, f"after {after}")
 
 
-def _reached(chat: Path) -> set[str]:
-    """Return the commits that stock git finds in a store that may be damaged."""
-    refs = (
-        read_id(str(chat / "store.git"), ref)
-        for ref in names_below(str(chat / "store.git"), "refs/heads")
-    )
-    tips = [tip for tip in refs if tip is not None]
-    done = run_git(chat / "store.git", "rev-list", "--ignore-missing", *tips)
-    return set(done.stdout.decode().split())
+def _stock_git(store: Path, said: Path) -> str:
+    """Return what stock git finds wrong in a store that no code of ours has opened since the cut."""
+    acknowledged = said.with_name("acknowledged")
+    acknowledged.write_text("\n".join(_lines(said) - {"None"}), encoding="ascii")
+    program = [sys.executable, "-I", stock_git.__file__, str(store), str(acknowledged)]
+    return subprocess.run(program, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _lines(file: Path) -> set[str]:
@@ -198,6 +223,67 @@ def _upload(place: Path) -> None:
             with writing(chat) as writer:
                 writer.upload([Upload("file", f"{folder}/file".encode())], folder=folder)
             busy_writer.say(f"{folder}/file")
+
+
+def _repeat(place: Path, scratch: Path, step: Step, seed: float) -> None:
+    """Add files and take a step, again and again, and say where the chat is after each."""
+    chance = random.Random(seed)
+    with chats_in(place, WorkspaceConfig()).open("c1") as chat:
+        while True:
+            with writing(chat) as writer:
+                busy_writer.add_files(writer, chance)
+            step(chat, chance, scratch)
+            busy_writer.say(str(chat.head()))
+
+
+def _merge(chat: ChatStore, chance: random.Random, _: Path) -> None:
+    with writing(chat) as writer:
+        busy_writer.go(writer, chance)
+        busy_writer.add_files(writer, chance)
+        others = [one.name for one in chat.branches() if one.name != chat.active_branch()]
+        if others:
+            merging.merge(writer, chance.choice(others), Choices({}, "theirs"))
+
+
+def _switch(chat: ChatStore, chance: random.Random, _: Path) -> None:
+    with writing(chat) as writer:
+        busy_writer.go(writer, chance)
+
+
+def _rename(chat: ChatStore, chance: random.Random, _: Path) -> None:
+    with writing(chat) as writer:
+        name = chance.choice([one.name for one in chat.branches()])
+        branches.rename(writer, name, f"r{new_id()}")
+
+
+def _repack(chat: ChatStore, _chance: random.Random, _: Path) -> None:
+    with writing(chat):
+        chat.store.pack_up()
+
+
+def _collect(chat: ChatStore, _chance: random.Random, _: Path) -> None:
+    with writing(chat) as writer:
+        collecting.collect(writer, everything=True)
+
+
+def _push(chat: ChatStore, _: random.Random, scratch: Path) -> None:
+    """Push a commit that stock git makes in a clone outside the disk."""
+    old, branch = chat.head(), chat.active_branch()
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        clone = Path(folder) / "clone"
+        git(Path(folder), "clone", "-q", str(chat.folder / "store.git"), str(clone), "-b", branch)
+        (clone / f"p{new_id()}").write_text("pushed", encoding="utf-8")
+        git(clone, "add", "-A")
+        git(clone, "commit", "-q", "-m", "pushed")
+        new = git(clone, "rev-parse", "HEAD").strip()
+        revisions = f"{new}\n^{old}\n".encode()
+        pack = run_git(clone, "pack-objects", "--revs", "--stdout", "-q", given=revisions).stdout
+    command = Command(f"refs/heads/{branch}", old, new)
+    pushing.push(chat, PushRequest((command,)), io.BytesIO(pack), timeout_s=60)
+
+
+Step = Callable[[ChatStore, random.Random, Path], None]
+STEPS: tuple[Step, ...] = (_merge, _switch, _rename, _repack, _collect, _push)
 
 
 def _start(work: Callable[[], None], said: Path) -> Forked:
