@@ -233,7 +233,7 @@ def with_breaks_of(before: str, typed: str) -> str:
     for old, new in lines_that_stay(_BREAK.split(before), lines):
         if old < len(breaks) and new < len(kept):
             kept[new] = breaks[old]
-    for at, (end, line, following) in enumerate(zip(kept, lines[1:], kept[1:], strict=False)):
-        if (end, line, following) == ("\r", "", "\n"):  # which would be one break
+    for at in reversed(range(len(kept) - 1)):
+        if (kept[at], lines[at + 1], kept[at + 1]) == ("\r", "", "\n"):  # which would be one break
             kept[at] = "\n"
     return "".join(line + end for line, end in zip(lines, [*kept, ""], strict=True))

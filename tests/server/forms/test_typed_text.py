@@ -21,6 +21,7 @@ def sent(text: str) -> str:
 
 @given(TEXTS, TEXTS)
 @example("\naa\r", "aa\n\n")
+@example("\na\n\r\r", "\n\n\n")
 def test_untouched_texts_are_unchanged_and_typed_lines_are_kept(before: str, typed: str) -> None:
     assert with_breaks_of(before, sent(before)) == before
     assert BREAKS.split(with_breaks_of(before, sent(typed))) == BREAKS.split(typed)
