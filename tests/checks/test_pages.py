@@ -1,4 +1,4 @@
-"""References of a page that its frame refuses."""
+"""References of pages that their frame refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people get wrong in the files of a project, and that every message is enough to mend it."""
+"""Mistakes in the files of a project, each with a code, a place and a message that says how to fix it."""
 
 from __future__ import annotations
 
@@ -37,39 +37,20 @@ def found(root: Path, more: str) -> list[tuple[int, int, str]]:
     return [(one.line, one.col, one.code) for one in problems(root)]
 
 
-# --- the golden cases -----------------------------------------------------------------------------
+# Golden cases
 
 
 @each_case
-def test_each_mistake_is_told_as_expected(case: Path, tmp_path: Path) -> None:
-    put_case(case, tmp_path / "project")
-
-    told = "".join(f"{problem}\n" for problem in problems(tmp_path / "project"))
-
-    assert told == (case / "expected.txt").read_text(encoding="utf-8")
-
-
-@each_case
-def test_validate_prints_the_problems_and_fails_for_errors(
-    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_case_is_reported_as_expected_with_places_and_in_house_style(
+    case: Path, tmp_path: Path
 ) -> None:
-    put_case(case, tmp_path / "project")
-    monkeypatch.chdir(tmp_path / "project")
-    errors = [one for one in problems(tmp_path / "project") if one.severity == "error"]
-
-    result = CliRunner().invoke(cli, ["validate"])
-
-    *lines, summary = result.stdout.splitlines(keepends=True)
-    assert "".join(lines) == (case / "expected.txt").read_text(encoding="utf-8")
-    assert re.fullmatch(r"\d+ toolsets?, \d+ tools?: \d+ problems? in \d+ files?\n", summary)
-    assert result.exit_code == bool(errors)
-
-
-@each_case
-def test_each_problem_has_a_place_and_is_in_the_house_style(case: Path, tmp_path: Path) -> None:
     put_case(case, tmp_path)
 
-    for problem in problems(tmp_path):
+    found = problems(tmp_path)
+
+    expected = (case / "expected.txt").read_text(encoding="utf-8")
+    assert "".join(f"{problem}\n" for problem in found) == expected
+    for problem in found:
         if problem.line:
             text = (tmp_path / problem.path).read_text(encoding="utf-8", errors="replace")
             lines = [*text.splitlines(), ""]
@@ -78,6 +59,22 @@ def test_each_problem_has_a_place_and_is_in_the_house_style(case: Path, tmp_path
             assert not words[0].isupper()
             assert not words.endswith(".") or words.endswith("...")
             assert "\n" not in words
+
+
+@pytest.mark.parametrize("name", ["camel-case-keys", "legacy-renderer", "not-utf8"])
+def test_validate_prints_the_problems_and_fails_for_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    put_case(CASES / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    errors = [one for one in problems(tmp_path) if one.severity == "error"]
+
+    result = CliRunner().invoke(cli, ["validate"])
+
+    *lines, summary = result.stdout.splitlines(keepends=True)
+    assert "".join(lines) == (CASES / name / "expected.txt").read_text(encoding="utf-8")
+    assert re.fullmatch(r"\d+ toolsets?, \d+ tools?: \d+ problems? in \d+ files?\n", summary)
+    assert result.exit_code == bool(errors)
 
 
 def test_every_code_that_can_be_raised_has_a_case() -> None:
@@ -92,57 +89,49 @@ def test_the_toolset_that_the_cases_break_is_sound(tmp_path: Path) -> None:
     assert problems(tmp_path) == ()
 
 
-# --- what is no mistake ---------------------------------------------------------------------------
+# What is no mistake
+
+
+FRAME = (
+    "renderer: frame, renderer_config: {url: 'http://localhost:$return.port', port: $return.port}"
+)
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        pytest.param("    input_schema: {$ref: '#/$defs/a', $defs: {a: {}}}\n", id="schema-by-ref"),
-        pytest.param("    input_schema: {allOf: [{required: [name]}]}\n", id="schema-of-parts"),
-        pytest.param("    input_schema: {}\n", id="empty-schema"),
-        pytest.param("    examples: [{args: {name: Ann}}]\n", id="example-of-arguments-only"),
-        pytest.param(
-            "    output_schema: {type: object}\n    examples: [{args: {name: Ann}}]\n",
-            id="example-without-result",
-        ),
-        pytest.param("    limits: {timeout_s: 0.5}\n", id="part-of-a-second"),
-        pytest.param(
-            "tool_overrides: [{tool_id: 'hello:greet', name_override: Hi}]\n", id="whole-id"
-        ),
-        pytest.param(
-            "mcp_servers: [{id: hello, url: '${SEARCH_URL}'}]\n", id="server-named-as-its-toolset"
-        ),
-        pytest.param(
+        "    input_schema: {$ref: '#/$defs/a', $defs: {a: {}}}\n",
+        "    input_schema: {allOf: [{required: [name]}]}\n",
+        "    input_schema: {}\n",
+        "    examples: [{args: {name: Ann}}]\n",
+        "    output_schema: {type: object}\n    examples: [{args: {name: Ann}}]\n",
+        "    limits: {timeout_s: 0.5}\n",
+        "tool_overrides: [{tool_id: 'hello:greet', name_override: Hi}]\n",
+        "mcp_servers: [{id: hello, url: '${SEARCH_URL}'}]\n",
+        (
             "mcp_servers: [{id: web, command: npx}]\n"
-            "tool_overrides: [{tool_id: 'web:find', requires_confirmation: false}]\n",
-            id="override-of-a-server's-tool",
+            "tool_overrides: [{tool_id: 'web:find', requires_confirmation: false}]\n"
         ),
-        pytest.param(
-            "tool_overrides:\n- {tool_id: greet, renderer: frame, renderer_config: "
-            "{url: 'http://localhost:$return.port', port: $return.port}}\n",
-            id="expression-for-a-port",
-        ),
-        pytest.param(
+        f"tool_overrides:\n- {{tool_id: greet, {FRAME}}}\n",
+        (
             "tool_overrides:\n- {tool_id: greet, renderer: html, renderer_config: "
-            "{artifact: ./tools/hello.py}}\n",
-            id="artifact-with-a-dot",
+            "{artifact: ./tools/hello.py}}\n"
         ),
-        pytest.param("extensions: {vendor: {any: [1, {thing: 2}]}}\n", id="extensions"),
+        "extensions: {vendor: {any: [1, {thing: 2}]}}\n",
     ],
 )
 def test_these_are_allowed(tmp_path: Path, more: str) -> None:
     assert found(tmp_path, more) == []
 
 
-def test_address_of_a_request_may_come_from_outside(tmp_path: Path) -> None:
+def test_the_host_of_a_request_may_be_a_secret(tmp_path: Path) -> None:
     asks = 'secrets: [API_BASE]\ntools:\n  - id: ask\n    http: {url: "${API_BASE}/ask"}\n'
     put_hello(tmp_path, f"{HEAD}\n{asks}")
 
     assert problems(tmp_path) == ()
 
 
-# --- entrypoints ----------------------------------------------------------------------------------
+# Entrypoints
 
 
 def test_a_package_is_read_before_a_file_as_python_does(tmp_path: Path) -> None:
@@ -154,7 +143,7 @@ def test_a_package_is_read_before_a_file_as_python_does(tmp_path: Path) -> None:
     assert "tools/hello/__init__.py has no function 'greet'" in problems(tmp_path)[0].message
 
 
-def test_a_module_behind_a_link_is_none(tmp_path: Path) -> None:
+def test_a_module_in_a_linked_folder_is_not_found(tmp_path: Path) -> None:
     toolset = put_hello(tmp_path)
     shutil.move(toolset / "tools", tmp_path / "elsewhere")
     (toolset / "tools").symlink_to(tmp_path / "elsewhere")
@@ -162,7 +151,7 @@ def test_a_module_behind_a_link_is_none(tmp_path: Path) -> None:
     assert {one.code for one in problems(tmp_path)} == {codes.NO_MODULE, codes.FORBIDDEN_FILE}
 
 
-def test_a_huge_module_is_a_problem_and_is_not_read_whole(tmp_path: Path) -> None:
+def test_a_huge_module_is_a_problem_and_is_not_parsed(tmp_path: Path) -> None:
     toolset = put_hello(tmp_path)
     with (toolset / "tools" / "hello.py").open("wb") as file:
         file.truncate(60 << 20)
@@ -180,7 +169,7 @@ def test_an_empty_module_names_no_function(tmp_path: Path) -> None:
     assert problem.hint
 
 
-# --- arguments ------------------------------------------------------------------------------------
+# Arguments
 
 
 def test_schema_and_function_that_disagree_warn_only_and_the_schema_wins(tmp_path: Path) -> None:
@@ -193,17 +182,17 @@ def test_schema_and_function_that_disagree_warn_only_and_the_schema_wins(tmp_pat
     assert read_toolset(tmp_path, "hello").tools[0].input_schema == {"properties": {"nam": {}}}
 
 
-def test_a_broken_schema_is_told_once_and_not_again_through_its_examples(tmp_path: Path) -> None:
+def test_a_broken_schema_is_reported_once_and_not_for_its_examples(tmp_path: Path) -> None:
     more = "    input_schema: {type: objekt}\n    examples: [{args: {name: 1}}]\n"
 
     assert found(tmp_path, more) == [(11, 26, codes.BAD_SCHEMA)]
 
 
-def test_examples_are_checked_against_what_the_function_says(tmp_path: Path) -> None:
+def test_examples_are_checked_against_the_function(tmp_path: Path) -> None:
     assert found(tmp_path, "    examples: [{args: {name: 5}}]\n") == [(11, 30, codes.BAD_EXAMPLE)]
 
 
-# --- one problem for one mistake ------------------------------------------------------------------
+# One problem for one mistake
 
 
 def test_a_module_with_ten_tools_reports_its_syntax_once(tmp_path: Path) -> None:
@@ -214,7 +203,7 @@ def test_a_module_with_ten_tools_reports_its_syntax_once(tmp_path: Path) -> None
     assert [one.code for one in problems(tmp_path)] == [codes.PYTHON_SYNTAX]
 
 
-def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+def test_the_mistakes_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     put_hello(tmp_path, MANIFEST.replace("entrypoint", "entrypont"))
     (tmp_path / "covalt.yaml").write_text("version: 2\n")
     (tmp_path / "toolsets" / "state").mkdir()
@@ -228,7 +217,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(tmp_path: Path) -> None:
 
 
 def test_hello_has_no_other_files() -> None:
-    """The cases count on it."""
+    """The cases rely on it."""
     files = sorted(path.relative_to(HELLO).as_posix() for path in HELLO.rglob("*.*"))
 
     assert [path for path in files if "__pycache__" not in path] == [
