@@ -101,7 +101,7 @@ def test_a_tool_of_a_server_that_is_off_says_so(root: Path) -> None:
 
 
 def test_a_tool_that_changed_is_disabled_and_says_why(root: Path) -> None:
-    lock(root, mutated(("description",), "Another."))
+    lock(root, mutated(["description"], "Another."))
 
     with pytest.raises(DisabledToolError, match="has changed since it was accepted") as refused:
         catalog(root).find_callable("web:search")
@@ -130,7 +130,7 @@ def test_a_broken_toolset_has_no_servers_tools_either(root: Path) -> None:
 def test_the_index_notices_a_lock_that_comes_changes_and_goes(root: Path) -> None:
     assert indexed(root) == {"demo:own": True, "web:search": True}
 
-    lock(root, mutated(("description",), "Another."))
+    lock(root, mutated(["description"], "Another."))
     assert indexed(root) == {"demo:own": True, "web:search": False}
 
     (root / "toolsets/locks/web.yaml").unlink()

@@ -1,7 +1,6 @@
-"""Decisions that two branches make, merged by git: different toolsets always, one toolset mostly.
+"""Decisions of two branches, merged by git: a merge has both decisions, or it is a conflict.
 
-Git merges lines.  Two decisions of one toolset that stand at the same place in its file are a conflict,
-which somebody looks at; nothing is ever lost or brought back without one.
+Git merges lines.  Two decisions at the same place of a state file conflict; none is lost silently.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ SAME_PLACE = {
     ("network", "secret"),
     ("process", "secret"),
 }
-"""Pairs that both begin a section; once something stands between them, they merge too."""
+"""Pairs that conflict because both begin a section; with an entry between them they merge."""
 
 
 def git(root: Path, *args: str, status: int = 0) -> str:
@@ -69,7 +68,7 @@ def commit(root: Path) -> None:
 
 
 def branch(root: Path, name: str, decide: Callable[[Path], object]) -> str:
-    """Make a branch of main on which that is decided, and go back; return the branch's name."""
+    """Make a decision on a new branch of main, and go back; return the branch's name."""
     made = name.replace(" ", "-")
     git(root, "checkout", "-qb", made, "main")
     decide(root)
@@ -98,7 +97,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def merged(root: Path, *branches: str) -> ToolsetState:
-    """Merge branches into a new one of main, and return what is decided there."""
+    """Merge branches onto main, and return the resulting state."""
     git(root, "checkout", "-q", "--detach", "main")
     for one in branches:
         git(root, "merge", "-q", "--no-edit", one)
@@ -109,9 +108,7 @@ def merged(root: Path, *branches: str) -> ToolsetState:
     return state
 
 
-def test_branches_that_take_in_switch_grant_and_remove_different_toolsets_merge(
-    root: Path, tmp_path: Path
-) -> None:
+def test_decisions_about_different_toolsets_merge(root: Path, tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         import_toolset(root, source(tmp_path, name))
     commit(root)
@@ -158,7 +155,7 @@ def test_different_decisions_about_one_toolset_merge_or_are_a_conflict(root: Pat
     assert conflicts == SAME_PLACE
 
 
-def test_what_stands_apart_in_a_section_merges(root: Path) -> None:
+def test_decisions_apart_from_each_other_in_a_section_merge(root: Path) -> None:
     grant_process(root, "demo", "demo-server", by="x")
     override_tool(root, "demo:b", {"name_override": "B"})
     commit(root)
@@ -177,7 +174,7 @@ def test_what_stands_apart_in_a_section_merges(root: Path) -> None:
     assert state.enabled
 
 
-def test_what_one_branch_takes_back_is_not_brought_back_by_another(root: Path) -> None:
+def test_a_grant_revoked_on_one_branch_does_not_come_back(root: Path) -> None:
     DECISIONS["network"](root)
     commit(root)
     branch(root, "revoked", lambda root: revoke(root, "demo", "network"))
