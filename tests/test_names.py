@@ -26,6 +26,9 @@ from covalt_git.names import (
     new_id,
     suggest_id,
 )
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 
 @pytest.mark.parametrize(
@@ -123,23 +126,7 @@ def test_texts_that_are_no_patterns(text: str) -> None:
     assert not is_pattern(text)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "selected"),
-    [
-        ("app-builder.*", "app-builder.write_file", True),
-        ("app-builder.*", "app-builder.files.write", False),
-        ("app-builder.**", "app-builder.files.write", True),
-        ("app-builder.write_*", "app-builder.read_file", False),
-        ("app-builder.*_file", "app-builder.write_file", True),
-        ("**", "a.b.c", True),
-        ("*", "a", False),
-        ("*.*", "a.b", True),
-        ("**.create", "github.issues.create", True),
-        ("a.**.z", "a.z", True),
-        ("A.b", "a.b", False),
-        ("app-builder", "app-builder.write_file", False),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "path", "selected"), TABLES["what_patterns_select"])
 def test_what_patterns_select(pattern: str, path: str, selected: bool) -> None:  # noqa: FBT001 - a column of the table
     assert matches(pattern, path) is selected
 

@@ -20,6 +20,9 @@ from covalt_git.paths import (
     is_plain,
     typed,
 )
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 SECURITY = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "security"
 
@@ -41,62 +44,13 @@ ESCAPING = [row["name"] for row in LAYOUTS if row.get("hostile")] + [
 ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "a",
-        "a/b/c.txt",
-        ".env",
-        ".github/workflows/ci.yml",
-        ".gitignore",
-        ".gitattributes",
-        "git",
-        "a.git",
-        ".gitx",
-        "git~",
-        "gitx~1",
-        "...a",
-        "-rf",
-        "~",
-        "a b",
-        "ü/ö.txt",
-        "日本語",
-        "🙂",
-        "❤\ufe0f",
-        "console",
-        "common.c",
-        "x" * 255,
-    ],
-)
+@pytest.mark.parametrize("path", TABLES["good_paths"])
 def test_good_paths(path: str) -> None:
     assert check_path(path) == Verdict("good")
     assert check_path(path.encode()) == Verdict("good")
 
 
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        pytest.param("a:b", "Windows does not allow", id="colon"),
-        pytest.param("a?", "Windows does not allow", id="question-mark"),
-        pytest.param("a\\b", "Windows does not allow", id="backslash"),
-        pytest.param("C:\\x", "Windows does not allow", id="drive"),
-        pytest.param(" a", "begins or ends with a space", id="space-before"),
-        pytest.param("a ", "begins or ends with a space", id="space-behind"),
-        pytest.param("a.", "ends with a dot", id="dot-behind"),
-        pytest.param("...", "ends with a dot", id="dots"),
-        pytest.param("nul", "device", id="device"),
-        pytest.param("dir/CON.txt", "device", id="device-with-a-suffix"),
-        pytest.param("lpt¹", "device", id="device-with-a-raised-number"),
-        pytest.param("a\u202eb", "invisible", id="right-to-left"),
-        pytest.param("a\u200bb", "invisible", id="zero-width"),
-        pytest.param("a\U000e0041", "invisible", id="tag-character"),
-        pytest.param("a\u034fb", "invisible", id="grapheme-joiner"),
-        pytest.param("a\u3164", "invisible", id="filler"),
-        pytest.param("a\ufe0f", "invisible", id="selector-after-a-letter"),
-        pytest.param("\u0646\u200c\u0646", "invisible", id="joiner-that-hfs-leaves-out"),
-        pytest.param("u\u0308", "composed", id="decomposed"),
-    ],
-)
+@pytest.mark.parametrize(("path", "reason"), TABLES["unportable_paths_say_why"])
 def test_unportable_paths_say_why(path: str, reason: str) -> None:
     verdict = check_path(path)
 

@@ -20,6 +20,9 @@ from covalt_git.json_values.json_schema import (
     value_problems,
 )
 from covalt_git.json_values.pointer import json_path
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -242,78 +245,12 @@ def test_any_schema_is_used_or_told_and_any_value_judged(schema: Any, value: Any
 # --- words ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("schema", "place", "message"),
-    [
-        ({"type": "str"}, ("type",), "'str' is no type, did you mean 'string'?"),
-        ({"type": ["null", "int"]}, ("type",), "'int' is no type, did you mean 'integer'?"),
-        (
-            {"type": "xyzzy"},
-            ("type",),
-            "'xyzzy' is no type; one of: object, array, string, number, integer, boolean, null",
-        ),
-        (
-            {"properties": {"a": "string"}},
-            ("properties", "a"),
-            "must be a schema, such as {type: string}, not a text",
-        ),
-        (
-            {"type": ["null", "null"]},
-            ("type",),
-            '["null","null"] names no type, or one of them twice',
-        ),
-        ({"required": "a"}, ("required",), "must be a list, not a text"),
-        ({"minLength": -1}, ("minLength",), "-1 is less than the minimum of 0"),
-        (
-            {"$ref": "#/$defs/nam", "$defs": {"name": {}}},
-            ("$ref",),
-            "'#/$defs/nam' is not in this schema, did you mean '#/$defs/name'?",
-        ),
-        ({"items": {"$ref": "#top"}}, ("items", "$ref"), "'#top' is not in this schema"),
-    ],
-)
-def test_words_about_a_schema(schema: Any, place: tuple[str | int, ...], message: str) -> None:
-    assert schema_problems(schema) == [(place, message)]
+@pytest.mark.parametrize(("schema", "place", "message"), TABLES["words_about_a_schema"])
+def test_words_about_a_schema(schema: Any, place: list[str | int], message: str) -> None:
+    assert schema_problems(schema) == [(tuple(place), message)]
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "message"),
-    [
-        ({"type": "object"}, [], "must be an object, not a list"),
-        ({"type": "integer"}, True, "must be an integer, not true or false"),
-        ({"type": ["string", "null"]}, 5, "must be a text or null, not an integer"),
-        ({"type": "number"}, None, "must be a number, not null"),
-        (
-            {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-            "x",
-            "must be an integer or null, not a text",
-        ),
-        ({"anyOf": [{"const": 1}, {"const": 2}]}, "x", '"x" is none of what is allowed here'),
-        ({"anyOf": [{"const": 1}, {"type": "null"}]}, "x", 'must be 1, not "x"'),
-        ({"oneOf": [{}, {}]}, 1, "1 fits several of what is allowed here, not just one"),
-        ({"required": ["a"]}, {}, "'a' is missing"),
-        (
-            {"properties": {"path": {}}, "additionalProperties": False},
-            {"pth": 1},
-            "'pth' is unknown, did you mean 'path'?",
-        ),
-        (
-            {"enum": ["red", "green"]},
-            "gren",
-            '"gren" is none of "red", "green", did you mean "green"?',
-        ),
-        ({"enum": [1, 2]}, 3, "3 is none of 1, 2"),
-        ({"const": 4}, 5, "must be 4, not 5"),
-        ({"minimum": 3}, 2, "2 is less than the minimum of 3"),
-        ({"pattern": "^a"}, "b", '"b" does not match "^a"'),
-        ({"not": {}}, 1, "1 is not allowed here"),
-        (False, 1, "1 is not allowed here"),
-        ({"contains": {"const": 2}}, [1], "[1] lacks an item that has to be there"),
-        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, 'the key "ab" is longer than 1 character'),
-        ({"uniqueItems": True}, [1, 1], "[1,1] has non-unique elements"),
-        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, "'b' is missing"),
-    ],
-)
+@pytest.mark.parametrize(("schema", "value", "message"), TABLES["words_about_a_value"])
 def test_words_about_a_value(schema: Any, value: Any, message: str) -> None:
     assert value_problems(schema, value) == [((), message)]
 

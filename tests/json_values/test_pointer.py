@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from covalt_git.json_values import pointer
 from covalt_git.json_values.json_schema import value_problems
 from tests.examples import examples
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 names = st.text("ab/~%01 é$", max_size=4)
 
@@ -29,19 +32,7 @@ def test_a_reference_that_was_made_leads_to_its_part(outer: str, inner: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("reference", "found"),
-    [
-        ("#", "all"),
-        ("#/a", "a"),
-        ("#/a%2Fb", "a/b"),
-        ("#/x~1y", "x/y"),
-        ("#/x%7E1y", "x/y"),
-        ("#/~01", "~1"),
-        ("#/50%25", "50%"),
-        ("#/", "nameless"),
-        ("#/list/1", "second"),
-        ("#anchor", "anchored"),
-    ],
+    ("reference", "found"), TABLES["a_reference_is_decoded_before_it_is_split"]
 )
 def test_a_reference_is_decoded_before_it_is_split(reference: str, found: str) -> None:
     root = {
@@ -59,14 +50,7 @@ def test_a_reference_is_decoded_before_it_is_split(reference: str, found: str) -
 
 
 @pytest.mark.parametrize(
-    ("reference", "message"),
-    [
-        ("x.json#/a", "'x.json#/a' is outside this schema"),
-        ("#/a/b", "'#/a/b' leads to nothing in this schema: no 'a'"),
-        ("#/list/01", "'#/list/01' leads to nothing in this schema: no '01'"),
-        ("#/list/1", "'#/list/1' leads to nothing in this schema: no '1'"),
-        ("#none", "no part of $defs has the anchor 'none'"),
-    ],
+    ("reference", "message"), TABLES["a_reference_that_leads_nowhere_is_an_error"]
 )
 def test_a_reference_that_leads_nowhere_is_an_error(reference: str, message: str) -> None:
     with pytest.raises(pointer.BadReferenceError) as refused:

@@ -15,7 +15,10 @@ from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
 from covalt_git.toolsets.project_files import read_project
 from tests.examples import examples
+from tests.tables import tables
 from tests.toolsets.projects import CASES, put_case
+
+TABLES = tables(__file__)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,56 +44,12 @@ def data(text: str) -> JsonObject:
 # --- keys -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        pytest.param(
-            "tools:\n- id: greet  # first\n  entrypont:   tools.hello:greet  # see there\n",
-            "tools:\n- id: greet  # first\n  entrypoint:   tools.hello:greet  # see there\n",
-            id="one-letter-missing",
-        ),
-        pytest.param(
-            "toolOverrides:\n- {tool_id: greet, 'requiresConfirmation': true}\n",
-            "tool_overrides:\n- {tool_id: greet, 'requires_confirmation': true}\n",
-            id="camel-case-in-quotes-and-braces",
-        ),
-        pytest.param(
-            'tools:\n- id: a\n  entrypoint: m:f\n  "Input-Schema": {}\r\n',
-            'tools:\n- id: a\n  entrypoint: m:f\n  "input_schema": {}\r\n',
-            id="capitals-and-dash",
-        ),
-        pytest.param(
-            "tools:\n- id: a\n  entrypoint: m:f\ntool_overrides:\n- tool_id: a\n  renderer: code\n"
-            "  renderer_config: {langauge: python}",
-            "tools:\n- id: a\n  entrypoint: m:f\ntool_overrides:\n- tool_id: a\n  renderer: code\n"
-            "  renderer_config: {language: python}",
-            id="in-a-renderer's-configuration-and-no-line-end",
-        ),
-        pytest.param(
-            "tools:\n- id: a\n  entrypoint: m:f\n  renderer: {type: code, langauge: python}\n",
-            "tools:\n- id: a\n  entrypoint: m:f\n  renderer: {type: code, language: python}\n",
-            id="in-a-renderer-of-the-old-place-which-stays",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "right"), TABLES["a_key_that_can_only_be_one_is_written_so"])
 def test_a_key_that_can_only_be_one_is_written_so(wrong: str, right: str) -> None:
     assert fixed(wrong) == right
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        pytest.param("descripton: a\ndescriptio: b\n", id="two-that-mean-one"),
-        pytest.param("colour: red\n", id="nothing-near"),
-        pytest.param("sources:\n- {id: a, type: openapi, schema_file: b}\n", id="another-word"),
-        pytest.param("description: a\ndescriptio: b\n", id="the-right-one-is-there"),
-        pytest.param("extensions: {vendor: {entrypont: 1}}\n", id="somebody-else's-key"),
-        pytest.param("tools: [\n", id="not-yaml"),
-        pytest.param(
-            "python: &p {dependancies: []}\nextensions: {p: *p}\n", id="repeated-elsewhere"
-        ),
-    ],
-)
+@pytest.mark.parametrize("more", TABLES["what_is_not_sure_stays"])
 def test_what_is_not_sure_stays(more: str) -> None:
     assert fix_text(HEAD + more, PATH) == (HEAD + more, ())
 

@@ -18,7 +18,10 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.toolset import read_toolset
 from tests.examples import examples
+from tests.tables import tables
 from tests.toolsets.projects import HEAD, MANIFEST, put_hello
+
+TABLES = tables(__file__)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,76 +72,7 @@ def test_list_items_are_named_by_their_id_where_that_is_a_text() -> None:
     assert unknown == ["tools[0]", "tools[b]", "tools[2]", "tools[2]", "tool_overrides[c]"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(
-            f"{HEAD}\nenabled: true\n",
-            "unknown key 'enabled' | known keys: auth, defaults, description, extensions, icon, id, "
-            "manifest_version, mcp_servers, name, prompts, python, resources, secrets, sources, "
-            "tool_overrides, tools, version",
-            id="nothing-near",
-        ),
-        pytest.param(
-            f"{HEAD}\ndefaults: {{enabled: 'true'}}\n",
-            "defaults.enabled: must be true or false, not 'true' | write true",
-            id="true-in-quotes",
-        ),
-        pytest.param(
-            f"{HEAD}\ndefaults: {{enabled: 0}}\n",
-            "defaults.enabled: must be true or false, not 0 | write false",
-            id="zero",
-        ),
-        pytest.param(
-            f"{HEAD}\ndefaults: yes please\n",
-            "defaults: must be a mapping, not 'yes please' | ",
-            id="text-for-mapping",
-        ),
-        pytest.param(
-            f"{HEAD}\ndescription:\n",
-            "description: must be a text, not nothing | write a value, or remove the line",
-            id="nothing",
-        ),
-        pytest.param(
-            f"{HEAD}\ndescription: true\n",
-            'description: must be a text, not true | put it in quotes: "true"',
-            id="true-for-text",
-        ),
-        pytest.param(
-            f"{HEAD}\nsecrets: WEATHER_KEY\n",
-            "secrets: must be a list, not 'WEATHER_KEY' | write a list: [\"WEATHER_KEY\"]",
-            id="text-for-list",
-        ),
-        pytest.param(
-            f"{HEAD}\nextensions: [a]\n", "extensions: must be a mapping, not a list | ", id="list"
-        ),
-        pytest.param(
-            f"{HEAD}\ntools: [{{id: a, http: {{url: 'https://a.b', parameters: "
-            "{x: {in: path, location: query}}}}]\n",
-            "tools[a].http.parameters.x: unknown key 'location' | "
-            "known keys: file, in, name, style",
-            id="a-name-of-python's",
-        ),
-        pytest.param(
-            f"{HEAD}\nmcp_servers: [{{id: a, url: example.com}}]\n",
-            "mcp_servers[a].url: must be an address, not 'example.com' | "
-            "such as https://example.com/; ${NAME} may stand for one that is set outside",
-            id="address",
-        ),
-        pytest.param(
-            f"{HEAD}\nmcp_servers: [{{id: a, url: 'https://me:word@example.com/@x'}}]\n",
-            "mcp_servers[a].url: the address names a user | "
-            'write headers: {Authorization: "Bearer ${NAME}"}',
-            id="address-with-a-user",
-        ),
-        pytest.param(
-            f"{HEAD}\nsources: [{{id: a, type: OpenAPI}}]\n",
-            "sources[a].type: 'OpenAPI' is not allowed | "
-            "write openapi; one of: openapi, graphql, mcp, plugin",
-            id="other-case",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), TABLES["words_of_a_manifest"])
 def test_words_of_a_manifest(text: str, expected: str) -> None:
     assert words(text) == expected
 
@@ -177,17 +111,7 @@ def test_no_other_manifest_version_is_read(version: str) -> None:
     assert [line[:12] for line in told(text)] == ["2:19: CG203 "]
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        "9007199254740992",
-        "-9007199254740992",
-        "1" + 300 * "0",
-        "0x20000000000000",
-        "0xffffffffffffffffffff",
-        "0o400000000000000000",
-    ],
-)
+@pytest.mark.parametrize("number", TABLES["integers_that_json_readers_change_are_refused_anywhere"])
 def test_integers_that_json_readers_change_are_refused_anywhere(number: str) -> None:
     (problem,) = told(f"{HEAD}\nextensions:\n  deep: [{{x: {number}}}]\n")
 

@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 
 from covalt_git.render.inject_data import inject
 from tests.browser import Browser
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 SHARED = Path(__file__).resolve().parents[2] / ".." / "shared"
 STRINGS = SHARED / "data" / "security" / "json-in-script-strings.json"
@@ -41,52 +44,7 @@ def run(browser: Browser, folder: Path, scripts: list[bytes]) -> list[Any]:
     return values
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param("<html><head><title>t</title>|</head><body>", id="plain"),
-        pytest.param("<HTML><HEAD>|</HEAD ><BODY>", id="capitals"),
-        pytest.param("<head>|</head\n></head>", id="first-of-two"),
-        pytest.param("<head><!-- </head> -->|</head>", id="comment"),
-        pytest.param("<head><!-->|</head>--><body>", id="comment-that-ends-at-once"),
-        pytest.param("<head><!-- </head> --!>|</head>", id="comment-that-ends-oddly"),
-        pytest.param("<head><!- </head>|</head>", id="declaration"),
-        pytest.param("<head></ </head>|</head>", id="end-tag-without-a-name"),
-        pytest.param("<head><script>x='</head>'</script>|</head>", id="script"),
-        pytest.param("<head><script>'</scripts></head>'</script>|</head>", id="longer-name"),
-        pytest.param(
-            "<head><script><!--<script></script></head>--></script>|</head>", id="script-in-script"
-        ),
-        pytest.param("<head><script><!--></script>|</head>", id="script-comment-that-ends-at-once"),
-        pytest.param("<head><script><!-- </script>|</head> -->", id="script-ends-in-its-comment"),
-        pytest.param("<head><style>/*</head>*/</style>|</head>", id="style"),
-        pytest.param("<head><title></head></TITLE >|</head>", id="title"),
-        pytest.param("<head><noscript></head></noscript>|</head>", id="noscript"),
-        pytest.param("<textarea></head></textarea>|</head>", id="textarea"),
-        pytest.param("<head><template></head></template>|</head>", id="template"),
-        pytest.param('<head><meta content="</head>">|</head>', id="attribute"),
-        pytest.param("<head><meta content='</head>'>|</head>", id="single-quotes"),
-        pytest.param("<head><meta title=it's>|</head>'", id="quote-within-a-value"),
-        pytest.param('<head><meta "a>|</head>"', id="quote-in-a-name"),
-        pytest.param("<head><meta =>|</head>", id="attribute-of-an-equals-sign"),
-        pytest.param("<head><meta a= >|</head>", id="no-value"),
-        pytest.param("<head><meta a=b/>|</head>", id="slash-in-a-value"),
-        pytest.param("<head>1 < 2 <3 |</head>", id="less-than"),
-        pytest.param("<html><body class='</head>'>|</head>", id="head-ended-by-the-body"),
-        pytest.param("<html><body>|<p>", id="body"),
-        pytest.param("<!doctype html><html lang=en>|<p>", id="html"),
-        pytest.param("<!DOCTYPE html>|<p>", id="doctype"),
-        pytest.param("<!-- c --><!doctype html>|<p>", id="doctype-behind-a-comment"),
-        pytest.param("|<div>a fragment</div>", id="fragment"),
-        pytest.param("|", id="empty"),
-        pytest.param("\ufeff|<p>", id="byte-order-mark"),
-        pytest.param("|<!-- </head>", id="comment-never-closed"),
-        pytest.param("<html>|<script></head>", id="script-never-closed"),
-        pytest.param("<html>|<p a='></head>", id="quote-never-closed"),
-        pytest.param("<html>|<title></head", id="tag-never-closed"),
-        pytest.param("|<template><html></template>", id="only-a-template"),
-    ],
-)
+@pytest.mark.parametrize("page", TABLES["script_goes_where_a_browser_sees_it_first"])
 def test_script_goes_where_a_browser_sees_it_first(page: str) -> None:
     before, _, after = page.partition("|")
 

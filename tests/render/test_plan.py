@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from covalt_git.models.calls import CallError, RenderPlan
 from covalt_git.models.renderers import FILE_KEYS, Renderer
 from covalt_git.render.plan import plan
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 ERROR = CallError(code="tool_raised", message="KeyError: 'a'", traceback="tools/files.py:3 in read")
 
@@ -84,32 +87,7 @@ def test_file_that_the_result_leaves_open_is_left_out_without_an_error() -> None
 
 
 @pytest.mark.parametrize(
-    ("key", "template", "args", "file"),
-    [
-        pytest.param("file", "$args.p", {"p": "a.txt"}, "workspace:a.txt", id="plain"),
-        pytest.param("file", "$args.p", {"p": "./a//b/./c.txt"}, "workspace:a/b/c.txt", id="dots"),
-        pytest.param("path", "out/$args.p", {"p": "a.txt"}, "workspace:out/a.txt", id="editor"),
-        pytest.param("artifact", "x.html", {}, "toolset:x.html", id="artifact"),
-        pytest.param("file", "$toolset/assets/a.md", {}, "toolset:assets/a.md", id="toolset"),
-        pytest.param(
-            "artifact", "$workspace/$args.p", {"p": "x.html"}, "workspace:x.html", id="workspace"
-        ),
-        pytest.param("artifact", "${workspace}/x.html", {}, "workspace:x.html", id="braces"),
-        pytest.param(
-            "file", "$args.p", {"p": "toolset:x"}, "workspace:toolset:x", id="data-chooses-no-place"
-        ),
-        pytest.param(
-            "file",
-            "$args.p",
-            {"p": "workspace:x"},
-            "workspace:workspace:x",
-            id="not-even-the-same-place",
-        ),
-        pytest.param(
-            "file", "$args.p", {"p": "$toolset/x"}, "workspace:$toolset/x", id="data-with-a-dollar"
-        ),
-        pytest.param("file", "$args.p", {"p": "a b/ü.txt"}, "workspace:a b/ü.txt", id="any-letter"),
-    ],
+    ("key", "template", "args", "file"), TABLES["file_keys_name_a_file_of_a_place"]
 )
 def test_file_keys_name_a_file_of_a_place(
     key: str, template: str, args: dict[str, Any], file: str
@@ -121,62 +99,7 @@ def test_file_keys_name_a_file_of_a_place(
 
 
 @pytest.mark.parametrize(
-    ("template", "args", "error"),
-    [
-        pytest.param(
-            "$args.p",
-            {"p": "/etc/passwd"},
-            "file: '/etc/passwd' is not relative to the workspace",
-            id="absolute",
-        ),
-        pytest.param(
-            "/etc/passwd",
-            {},
-            "file: '/etc/passwd' is not relative to the workspace",
-            id="written-so",
-        ),
-        pytest.param(
-            "$args.p",
-            {"p": "../secret.txt"},
-            "file: '../secret.txt' names no file: it would lead outside or nowhere",
-            id="parent",
-        ),
-        pytest.param(
-            "$workspace/$args.p",
-            {"p": "a/../../x"},
-            "file: 'workspace:a/../../x' names no file: it would lead outside or nowhere",
-            id="parent-within",
-        ),
-        pytest.param(
-            "$toolset/$args.p",
-            {"p": "/x"},
-            "file: 'toolset:/x' is not relative to the toolset",
-            id="absolute-in-a-place",
-        ),
-        pytest.param(
-            "$args.p",
-            {"p": ".git/config"},
-            "file: '.git/config' names no file: its name means a git directory to some system",
-            id="git",
-        ),
-        pytest.param(
-            "$args.p",
-            {"p": "toolset:/../x"},
-            "file: 'toolset:/../x' names no file: it would lead outside or nowhere",
-            id="data-chooses-no-place",
-        ),
-        pytest.param("$args.p", {"p": ""}, "file: '' names no file", id="empty"),
-        pytest.param("$args.p", {"p": "./"}, "file: './' names no file", id="the-place-itself"),
-        pytest.param("$workspace", {}, "file: 'workspace:' names no file", id="workspace"),
-        pytest.param("$args.p", {"p": 5}, "file: 5 is not a file's name", id="number"),
-        pytest.param("$args.p", {"p": ["a"]}, "file: ['a'] is not a file's name", id="list"),
-        pytest.param(
-            "$args.p",
-            {"p": "a\nb"},
-            "file: 'a\\nb' names no file: its name holds a control character or separator",
-            id="control-character",
-        ),
-    ],
+    ("template", "args", "error"), TABLES["file_that_leads_elsewhere_is_refused_and_left_out"]
 )
 def test_file_that_leads_elsewhere_is_refused_and_left_out(
     template: str, args: dict[str, Any], error: str
@@ -230,83 +153,14 @@ def test_frame_whose_url_is_refused_shows_nothing() -> None:
     assert made.error
 
 
-@pytest.mark.parametrize(
-    ("template", "data", "url"),
-    [
-        pytest.param(
-            "http://localhost:$return.x", 8080, "http://localhost:8080", id="specification"
-        ),
-        pytest.param(
-            "http://localhost:$return.x/a?b=c#d", 8080, "http://localhost:8080/a?b=c#d", id="longer"
-        ),
-        pytest.param("http://[::1]:$return.x/", "3000", "http://[::1]:3000/", id="ipv6"),
-        pytest.param("$return.x", "http://localhost:3000/a", "http://localhost:3000/a", id="local"),
-        pytest.param("$return.x", "http://127.0.0.1:3000", "http://127.0.0.1:3000", id="loopback"),
-        pytest.param("$return.x", "https://[::1]:3000/", "https://[::1]:3000/", id="loopback-6"),
-        pytest.param("$return.x", "HTTP://LOCALHOST:3000/", "HTTP://LOCALHOST:3000/", id="capital"),
-        pytest.param("$return.x/page", "http://localhost:1024", "http://localhost:1024/page"),
-        pytest.param("http://$return.x/page", "localhost:3000", "http://localhost:3000/page"),
-        pytest.param("https://example.com/dash", None, "https://example.com/dash", id="no-data"),
-        pytest.param("http://localhost:80/", None, "http://localhost:80/", id="written-port"),
-        pytest.param(
-            "https://Example.com/$return.x",
-            "../a?b=@evil.tld",
-            "https://Example.com/../a?b=@evil.tld",
-            id="data-behind-the-host",
-        ),
-        pytest.param(
-            "https://example.com:443/?q=$return.x",
-            "a b&c",
-            "https://example.com:443/?q=a b&c",
-            id="query",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("template", "data", "url"), TABLES["data_fills_in_a_frames_address"])
 def test_data_fills_in_a_frames_address(template: str, data: object, url: str) -> None:
     made = make_plan("frame", {"url": template}, result={"x": data})
 
     assert made == RenderPlan(renderer="frame", config={"url": url})
 
 
-@pytest.mark.parametrize(
-    ("template", "data"),
-    [
-        pytest.param("http://localhost:$return.x", "80@evil.tld", id="user"),
-        pytest.param("http://localhost:$return.x", "8080@evil.tld:3000/", id="user-with-port"),
-        pytest.param("http://localhost:$return.x", "8080\\@evil.tld", id="backslash"),
-        pytest.param("http://localhost:$return.x", "80", id="low-port"),
-        pytest.param("http://localhost:$return.x", "80:80", id="two-ports"),
-        pytest.param("http://localhost:$return.x", ".evil.tld", id="not-a-port"),
-        pytest.param("http://localhost$return.x", ".evil.tld", id="longer-host"),
-        pytest.param("http://localhost$return.x/", "@evil.tld", id="user-without-colon"),
-        pytest.param("https://example.com$return.x", "/a", id="host-not-ended"),
-        pytest.param("http://$return.x/", "evil.tld", id="host"),
-        pytest.param("$return.x", "https://evil.tld", id="elsewhere"),
-        pytest.param("$return.x", "http://localhost.evil.tld", id="subdomain"),
-        pytest.param("$return.x", "http://localhost:3000@evil.tld", id="whole-user"),
-        pytest.param("$return.x", "http://evil.tld#@localhost", id="fragment"),
-        pytest.param("$return.x", "http://evil.tld\\@localhost:3000", id="whole-backslash"),
-        pytest.param("$return.x", "http:/evil.tld", id="one-slash"),
-        pytest.param("$return.x", "http:///localhost:3000", id="three-slashes"),
-        pytest.param("$return.x", "//localhost:3000", id="no-scheme"),
-        pytest.param("$return.x", "javascript:alert(1)//localhost", id="javascript"),
-        pytest.param("$return.x", "data:text/html,<script>", id="data"),
-        pytest.param("$return.x", "file:///etc/passwd", id="file"),
-        pytest.param("$return.x", " http://localhost:3000", id="space-before"),
-        pytest.param("$return.x", "http://local\thost:3000", id="tab-dropped-by-browsers"),
-        pytest.param("$return.x", "http://localhost:3000\n", id="line-break"),
-        pytest.param("$return.x", "http://localhost%2eevil.tld", id="percent"),
-        pytest.param("$return.x", "http://[localhost]:3000/", id="bracketed-name"),
-        pytest.param("$return.x", "http://[::1]evil.tld/", id="text-behind-brackets"),
-        pytest.param("$return.x", "http://ⓛocalhost:3000", id="unicode-host"),
-        pytest.param("$return.x", "http://2130706433:3000", id="number-for-a-host"),
-        pytest.param("$return.x", 8080, id="number"),
-        pytest.param("$return.x", None, id="nothing"),
-        pytest.param("$workspace/index.html", None, id="place"),
-        pytest.param("http://user:word@localhost:3000/", None, id="written-user"),
-        pytest.param("", None, id="empty"),
-    ],
-)
+@pytest.mark.parametrize(("template", "data"), TABLES["data_never_leads_a_frame_elsewhere"])
 def test_data_never_leads_a_frame_elsewhere(template: str, data: object) -> None:
     made = make_plan("frame", {"url": template}, result={"x": data})
 
@@ -351,21 +205,7 @@ def test_failed_call_whose_renderer_needs_no_result_keeps_it() -> None:
     assert made == RenderPlan(renderer="code", config={"file": "workspace:a.py"})
 
 
-@pytest.mark.parametrize(
-    ("template", "args", "result", "resolved"),
-    [
-        pytest.param("$return.port", {}, {"port": 8080}, 8080, id="typed"),
-        pytest.param("http://x:$return.port/x", {}, {"port": 1}, "http://x:1/x", id="embedded"),
-        pytest.param("$return.host/page", {}, {"host": "h"}, "h/page", id="suffix"),
-        pytest.param("$return.items.0", {}, {"items": [7]}, 7, id="list-index"),
-        pytest.param("$args.my-key", {"my-key": 1}, None, 1, id="hyphen"),
-        pytest.param("n=$return.none", {}, {"none": None}, "n=null", id="null"),
-        pytest.param("d=$return", {}, {"a": 1}, 'd={"a":1}', id="json-and-not-repr"),
-        pytest.param("$chat_id.foo", {}, None, "chat-1.foo", id="chat"),
-        pytest.param("$$args.path", {"path": "a.py"}, None, "$args.path", id="escape"),
-        pytest.param("${args.path}", {"path": "a.py"}, None, "a.py", id="braces"),
-    ],
-)
+@pytest.mark.parametrize(("template", "args", "result", "resolved"), TABLES["grammar_in_a_plan"])
 def test_grammar_in_a_plan(
     template: str, args: dict[str, Any], result: Any, resolved: object
 ) -> None:

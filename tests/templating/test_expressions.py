@@ -15,6 +15,9 @@ from covalt_git.templating.expressions import (
     expressions,
     interpolate,
 )
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 ARGS = {
     "path": "a.py",
@@ -43,126 +46,24 @@ def resolve(value: Any) -> Any:
     return resolved
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        pytest.param("$args", ARGS, id="args"),
-        pytest.param("$return", RETURNED, id="return"),
-        pytest.param("$args.path", "a.py", id="argument"),
-        pytest.param("$return.port", 8080, id="number"),
-        pytest.param("$return.none", None, id="null"),
-        pytest.param("$return.yes", True, id="yes"),
-        pytest.param("$return.dict", {"a": 1, "ü": "ö"}, id="object"),
-        pytest.param("$args.nested.key.deep", True, id="nested"),
-        pytest.param("$return.items.0", {"name": "first"}, id="list-index"),
-        pytest.param("$return.items.0.name", "first", id="behind-a-list-index"),
-        pytest.param("$return.items.2.1", 2, id="list-in-list"),
-        pytest.param("$return.0", "a key, not an index", id="digits-are-a-key-of-an-object"),
-        pytest.param("$args.größe", 4, id="letters-of-any-language"),
-        pytest.param("$args.my-key", "hyphenated", id="hyphen"),
-        pytest.param("${args.my-key}", "hyphenated", id="hyphen-in-braces"),
-        pytest.param("${return.port}", 8080, id="braces-keep-the-type"),
-        pytest.param("${args}", ARGS, id="root-in-braces"),
-        pytest.param("$chat_id", "chat-1", id="chat"),
-        pytest.param("$workspace", "workspace:", id="workspace"),
-        pytest.param("${toolset}", "toolset:", id="toolset"),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), TABLES["text_that_is_one_expression_becomes_its_value"])
 def test_text_that_is_one_expression_becomes_its_value(text: str, value: object) -> None:
     assert resolve(text) == value
     assert type(resolve(text)) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("text", "result"),
-    [
-        pytest.param("http://localhost:$return.port/x", "http://localhost:8080/x", id="number"),
-        pytest.param("$return.host/page", "localhost:3000/page", id="at-the-start"),
-        pytest.param("see $args.path.", "see a.py.", id="dot-that-ends-a-sentence"),
-        pytest.param("$args.path.", "a.py.", id="dot-at-the-end"),
-        pytest.param("$args.path...", "a.py...", id="more-dots"),
-        pytest.param("$args.path, $args.path", "a.py, a.py", id="twice"),
-        pytest.param("$args.path$return.port", "a.py8080", id="side-by-side"),
-        pytest.param("n=$return.none", "n=null", id="null"),
-        pytest.param("y=$return.yes r=$return.ratio", "y=true r=0.5", id="yes-and-fraction"),
-        pytest.param("d=$return.dict", 'd={"a":1,"ü":"ö"}', id="object-as-json"),
-        pytest.param("l=$return.items.2", "l=[1,2]", id="list-as-json"),
-        pytest.param("n$return.port-1", "n8080-1", id="hyphen-ends-a-key"),
-        pytest.param("${return.port}px", "8080px", id="braces-end-a-key"),
-        pytest.param("${args.path}.bak", "a.py.bak", id="dot-behind-braces"),
-        pytest.param("k=${args.my-key}!", "k=hyphenated!", id="hyphen-in-braces"),
-        pytest.param("$return.port ", "8080 ", id="space-behind"),
-        pytest.param("$return.port\n", "8080\n", id="line-break-behind"),
-        pytest.param("$chat_id.html", "chat-1.html", id="chat-has-no-parts"),
-        pytest.param("$chat_id.foo.bar", "chat-1.foo.bar", id="chat-has-no-parts-at-all"),
-        pytest.param("$workspace/out.txt", "workspace:out.txt", id="workspace"),
-        pytest.param("${toolset}/assets/a.json", "toolset:assets/a.json", id="toolset"),
-        pytest.param("$workspace/$args.path", "workspace:a.py", id="argument-in-workspace"),
-        pytest.param("$workspace//etc", "workspace:/etc", id="one-slash-belongs-to-the-place"),
-        pytest.param("$$$args.path", "$a.py", id="dollar-before-an-expression"),
-        pytest.param("in $workspace", "in workspace:", id="workspace-in-a-text"),
-    ],
-)
+@pytest.mark.parametrize(("text", "result"), TABLES["expressions_in_a_longer_text_become_text"])
 def test_expressions_in_a_longer_text_become_text(text: str, result: str) -> None:
     assert resolve(text) == result
 
 
-@pytest.mark.parametrize(
-    ("text", "result"),
-    [
-        pytest.param("$$args.path", "$args.path", id="doubled"),
-        pytest.param("$$", "$", id="alone"),
-        pytest.param("$", "$", id="single"),
-        pytest.param("costs $5", "costs $5", id="price"),
-        pytest.param("$HOME/${PATH}", "$HOME/${PATH}", id="shell"),
-        pytest.param("$argsy $arg.path", "$argsy $arg.path", id="other-names"),
-        pytest.param("$return_value", "$return_value", id="longer-name"),
-        pytest.param("$chat_ids $workspaces", "$chat_ids $workspaces", id="plurals"),
-        pytest.param("${args.path", "${args.path", id="brace-never-closed"),
-        pytest.param("${args.map(x => x)}", "${args.map(x => x)}", id="javascript"),
-        pytest.param("${ args.path }", "${ args.path }", id="spaces-in-braces"),
-        pytest.param("${args.}", "${args.}", id="no-key"),
-        pytest.param("$ARGS.path", "$ARGS.path", id="case-matters"),
-        pytest.param("s/a$/b/", "s/a$/b/", id="regular-expression"),
-        pytest.param("", "", id="empty"),
-    ],
-)
+@pytest.mark.parametrize(("text", "result"), TABLES["every_other_dollar_stays"])
 def test_every_other_dollar_stays(text: str, result: str) -> None:
     assert resolve(text) == result
     assert list(expressions(text)) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param(
-            "$return.prot", "$return.prot: the result has no 'prot'", id="result-without-key"
-        ),
-        pytest.param("$args.x", "$args.x: the arguments have no 'x'", id="no-such-argument"),
-        pytest.param(
-            "$args.nested.key.x",
-            "$args.nested.key.x: 'nested.key' of the arguments has no 'x'",
-            id="within",
-        ),
-        pytest.param(
-            "$return.items.3", "$return.items.3: 'items' of the result has no '3'", id="list-end"
-        ),
-        pytest.param(
-            "$return.port.x", "$return.port.x: 'port' of the result has no 'x'", id="number"
-        ),
-        pytest.param(
-            "$return.host.0", "$return.host.0: 'host' of the result has no '0'", id="text"
-        ),
-        pytest.param(
-            "$args.no-key", "$args.no-key: the arguments have no 'no-key'", id="hyphen-when-alone"
-        ),
-        pytest.param(
-            "${args.no-key}", "${args.no-key}: the arguments have no 'no-key'", id="braces"
-        ),
-        pytest.param("${chat_id.x}", "${chat_id.x}: $chat_id has no parts", id="chat"),
-        pytest.param("${workspace.x}", "${workspace.x}: $workspace has no parts", id="workspace"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), TABLES["unresolved_expression_stays_and_is_told"])
 def test_unresolved_expression_stays_and_is_told(text: str, message: str) -> None:
     assert interpolate(text, VALUES) == (text, (message,))
 

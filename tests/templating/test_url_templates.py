@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from covalt_git.templating.references import Reference
 from covalt_git.templating.url_templates import BadTemplateError, BadValueError, UrlTemplate
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 OUTSIDE = {
     "BASE": "https://b.example.com:8443/api/",
@@ -27,33 +30,7 @@ def expand(template: str, **values: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("template", "values", "url"),
-    [
-        ("https://a.example", {}, "https://a.example/"),
-        ("HTTPS://A.example:443/x", {}, "https://a.example/x"),
-        (
-            "https://a.example/v1/{city}",
-            {"city": "Lübeck / x?#"},
-            "https://a.example/v1/L%C3%BCbeck%20%2F%20x%3F%23",
-        ),
-        ("https://a.example/{a}.json", {"a": "%2F"}, "https://a.example/%252F.json"),
-        ("https://a.example/{a}", {"a": [1, "b,c", True]}, "https://a.example/1,b%2Cc,true"),
-        ("https://a.example/{a}", {"a": 1.0}, "https://a.example/1"),
-        (
-            "https://a.example/{+path}/raw",
-            {"path": "src/my file.py"},
-            "https://a.example/src/my%20file.py/raw",
-        ),
-        ("https://a.example?q={q}&n={n}&z=1", {"q": "a&b=c"}, "https://a.example/?q=a%26b%3Dc&z=1"),
-        ("https://a.example/x?k=${KEY}&l=${NO}", {}, "https://a.example/x?k=s%26%3D%2F%C3%BC"),
-        ("${BASE}/v1/{x}", {"x": "y"}, "https://b.example.com:8443/api/v1/y"),
-        ("${BASE}", {}, "https://b.example.com:8443/api/"),
-        (
-            "https://a.example/ü/$${x}/100%/%41",
-            {"x": "y"},
-            "https://a.example/%C3%BC/$y/100%25/%41",
-        ),
-    ],
+    ("template", "values", "url"), TABLES["values_stand_encoded_where_they_belong"]
 )
 def test_values_stand_encoded_where_they_belong(
     template: str, values: dict[str, object], url: str
@@ -61,28 +38,7 @@ def test_values_stand_encoded_where_they_belong(
     assert expand(template, **values) == url
 
 
-@pytest.mark.parametrize(
-    ("template", "said"),
-    [
-        ("https://{host}/x", "an argument cannot choose the host"),
-        ("https://a.example{x}", "an argument cannot choose the host"),
-        ("https://a.example:{port}/", "an argument cannot choose the host"),
-        ("https://a.example/../{x}", "leads up"),
-        ("https://a.example/%2e%2E/{x}", "leads up"),
-        ("https://a.example/a/..", "leads up"),
-        ("https://a.example/{x", "begins or ends no argument"),
-        ("https://a.example/x}", "begins or ends no argument"),
-        ("https://a.example/a b", "does not stand in an address"),
-        ("https://a.example/a\\b", "does not stand in an address"),
-        ("https://a.example/x#{y}", "never sent"),
-        ("https://a.example/${KEY}/x", "may not stand in the path"),
-        ("https://u:p@a.example/", "is not an http or https address"),
-        ("https://127.1/{x}", "not everybody reads as the same"),
-        ("${BASE}{x}", "has to be followed by /"),
-        ("${BASE}.example.com/", "has to be followed by /"),
-        ("{url}", "is not an http or https address"),
-    ],
-)
+@pytest.mark.parametrize(("template", "said"), TABLES["a_template_settles_where_it_leads"])
 def test_a_template_settles_where_it_leads(template: str, said: str) -> None:
     with pytest.raises(BadTemplateError, match=said):
         UrlTemplate.parse(template)

@@ -10,6 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.text import display
+from tests.tables import tables
+
+TABLES = tables(__file__)
 
 EVERY = [chr(number) for number in range(0x110000)]
 # From DerivedCoreProperties.txt and PropList.txt of Unicode 16.0.0.
@@ -112,43 +115,13 @@ def test_every_code_point_is_kept_or_escaped_by_its_kind(
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", id="persian"),
-        pytest.param("\u0d28\u0d4d\u200d\u0d2e", id="joiner-after-a-mark"),
-        pytest.param("\U0001f469\u200d\U0001f4bb", id="joined-emoji"),
-        pytest.param("\U0001f9d1\U0001f3fd\u200d\U0001f680", id="joined-with-skin-tone"),
-        pytest.param("\U0001f3f3\ufe0f\u200d\U0001f308", id="joined-after-a-selector"),
-        pytest.param("\u2764\ufe0f", id="emoji-selector"),
-        pytest.param("1\ufe0f\u20e3", id="keycap"),
-        pytest.param("one\n\ttwo\u00a0three\u3000", id="spaces-and-lines"),
-    ],
-)
+@pytest.mark.parametrize("text", TABLES["prose_keeps_what_people_write"])
 def test_prose_keeps_what_people_write(text: str) -> None:
     assert display.running(text) == text
     assert display.in_line(text).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        pytest.param("a\u200db", "a\\u{200d}b", id="joiner-in-latin"),
-        pytest.param("\u0646\u200c", "\u0646\\u{200c}", id="joiner-at-the-end"),
-        pytest.param("\u200d\u0646", "\\u{200d}\u0646", id="joiner-at-the-beginning"),
-        pytest.param(
-            "\u0646\u200c\u200c\u0646", "\u0646\\u{200c}\\u{200c}\u0646", id="two-joiners"
-        ),
-        pytest.param("\u0646\u200d\u2764", "\u0646\\u{200d}\u2764", id="letter-and-emoji"),
-        pytest.param("\u2764\ufe0f\ufe0f", "\u2764\ufe0f\\u{fe0f}", id="two-selectors"),
-        pytest.param("a\ufe0f", "a\\u{fe0f}", id="selector-after-a-letter"),
-        pytest.param("1\ufe0f", "1\\u{fe0f}", id="digit-without-a-keycap"),
-        pytest.param("\ufe0f\u20e3", "\\u{fe0f}\u20e3", id="keycap-without-a-digit"),
-        pytest.param("a\ufe0f\u200d\u2764", "a\\u{fe0f}\\u{200d}\u2764", id="joiner-after-nothing"),
-        pytest.param("a\r\nb\u2028", "a\\u{d}\nb\\u{2028}", id="other-line-breaks"),
-        pytest.param("\u202eevil\U000e0041", "\\u{202e}evil\\u{e0041}", id="direction-and-tag"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), TABLES["prose_shows_what_hides"])
 def test_prose_shows_what_hides(text: str, shown: str) -> None:
     assert display.running(text) == shown
 
