@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser import console_errors
 from tests.live_server import Live, live
+from tests.server.visitor import Visitor
 
 
 class Compiled(BytecodeCache):
@@ -55,3 +56,9 @@ def page(context: BrowserContext, served: Live) -> Iterator[Page]:
     page.goto(served.door)
     yield page
     assert errors == []
+
+
+@pytest.fixture
+def visitor(root: Path) -> Visitor:
+    """A visitor of the project's pages, whose browser runs no script."""
+    return Visitor.of(root)

@@ -1,4 +1,4 @@
-"""What a call asks over the API and on its page, where nothing but the keyboard is needed."""
+"""Elicitation requests of calls: answered over the API, and on the page of the call."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def asked(api: Api, tool_id: str, **body: Any) -> tuple[Iterator[Any], str, Any]
     return told, call_id, until(told, "Question")
 
 
-def test_a_question_is_told_and_answered(quiz: Api) -> None:
+def test_a_request_is_answered_key_by_key(quiz: Api) -> None:
     told, call_id, question = asked(quiz, "quiz:two")
     where = {"call_id": call_id, "question_id": question["question_id"]}
     who = {"action": "accept", "content": {"name": "Ada"}}
@@ -119,24 +119,36 @@ def test_a_question_is_told_and_answered(quiz: Api) -> None:
     refused(quiz.tell("answer_question", **where, answers={"who": who}), 409, "not_asked")
 
 
-def test_a_client_that_did_not_say_that_it_can_is_not_asked(quiz: Api) -> None:
+def test_a_client_without_the_capability_is_not_asked(quiz: Api) -> None:
     told = events(follow(quiz, "quiz:page"))
 
     assert "Question" not in names(told)
     assert told[-1][2]["call"]["error"].startswith("cannot_ask: ")
 
 
-@pytest.mark.parametrize("made_up", ["call_id", "question_id"])
-def test_an_answer_to_nothing_is_refused(quiz: Api, made_up: str) -> None:
+def test_an_answer_names_an_open_request(quiz: Api) -> None:
     told, call_id, question = asked(quiz, "quiz:page")
-    where = {"call_id": call_id, "question_id": question["question_id"], made_up: new_id()}
-    answer = {"answer": {"action": "accept"}}
-    response = quiz.tell("answer_question", **where, answers=answer)
-    assert response.status_code == (404 if made_up == "call_id" else 409)
-
     where = {"call_id": call_id, "question_id": question["question_id"]}
+    answer = {"answer": {"action": "accept"}}
+    for field, status in (("call_id", 404), ("question_id", 409)):
+        request = {**where, field: new_id(), "answers": answer}
+        assert quiz.tell("answer_question", **request).status_code == status
+
     quiz.post("answer_question", **where, answers=answer)
     assert [*told][-1][2]["call"]["result"] == "accept"
+
+
+def test_a_refused_approval_does_not_end_the_call(quiz: Api) -> None:
+    call_id = new_id()
+    told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))
+    quiz.write("other.txt", "a change since the request")
+    visitor = Visitor(quiz.app)
+    waits = visitor.open(f"/approvals/{told[-1][2]['call']['execution_id']}")
+    again = visitor.send(waits.form("/approve"))
+    resumed = events(resume(quiz, call_id))
+
+    assert names(resumed) == ["ApprovalRequired"]
+    assert resumed[-1][2]["call"]["execution_id"] in again.address
 
 
 # The page
@@ -153,12 +165,9 @@ def run(page: Page, served: Live, name: str) -> None:
     page.get_by_role("button", name="Run", exact=True).last.click()
 
 
-def test_a_person_answers_with_the_keyboard_alone(page: Page, served: Live) -> None:
+def test_a_form_is_answered_with_the_keyboard(page: Page, served: Live) -> None:
     run(page, served, "order")
-    expect(page.get_by_role("heading", level=1)).to_have_text("quiz:order asks")
     expect(page.get_by_text("What should we <b>pack</b>?")).to_be_visible()
-    expect(page.get_by_text("default: 3")).to_be_visible()
-
     page.get_by_label("name").focus()
     page.keyboard.type("A")
     expect(page.get_by_text("shorter than 2")).to_be_visible()
@@ -172,68 +181,35 @@ def test_a_person_answers_with_the_keyboard_alone(page: Page, served: Live) -> N
     page.keyboard.press("Space")
     page.get_by_role("button", name="Answer").focus()
     page.keyboard.press("Enter")
-
     expect(page.locator("main")).to_contain_text('"color": "b"')
     expect(page.locator("main")).to_contain_text('"name": "Ada"')
 
-
-def test_a_person_declines(page: Page, served: Live) -> None:
     run(page, served, "order")
     page.get_by_role("button", name="Decline").click()
-
     expect(page.locator("main")).to_contain_text('"did": "decline"')
 
 
-def test_an_address_is_shown_whole_and_opened_by_the_person(page: Page, served: Live) -> None:
-    run(page, served, "page")
+def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None:
+    page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
+    page.get_by_role("button", name="Ask to run").click()
+    page.get_by_role("button", name="Approve and run").click()
     link = page.get_by_role("link", name="https://example.com/in?a=1")
     assert link.get_attribute("rel") == "noopener noreferrer"
     asked_at = page.url
     page.get_by_role("button", name="Agree").click()
     expect(page.locator("main")).to_contain_text('"accept"')
-
-    page.goto(asked_at)  # it is not asked any more: what became of the call
+    page.goto(asked_at)  # the request is closed, so this is the result of the call
     expect(page.locator("main")).to_contain_text('"accept"')
 
-
-def test_an_address_of_no_page_is_no_link(page: Page, served: Live) -> None:
     run(page, served, "odd")
-
     expect(page.get_by_text("javascript:alert(1)")).to_be_visible()
     expect(page.get_by_role("link", name="javascript")).to_have_count(0)
-    page.get_by_role("button", name="Decline").click()
-    expect(page.locator("main")).to_contain_text('"decline"')
 
 
-def test_several_questions_are_asked_one_after_the_other(page: Page, served: Live) -> None:
+def test_several_requests_follow_each_other(page: Page, served: Live) -> None:
     run(page, served, "two")
     page.get_by_label("name").fill("Ada")
     page.get_by_role("button", name="Answer").click()
     page.get_by_role("button", name="Agree").click()
 
     expect(page.locator("main")).to_contain_text('"accept",')
-
-
-def test_a_call_that_was_approved_asks_on_the_next_page(page: Page, served: Live) -> None:
-    page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
-    page.get_by_role("button", name="Ask to run").click()
-    page.get_by_role("button", name="Approve and run").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("quiz:careful asks")
-    page.get_by_role("button", name="Agree").click()
-
-    expect(page.get_by_role("heading", level=1)).to_contain_text("success")
-    expect(page.locator("main")).to_contain_text('"accept"')
-
-
-def test_an_approval_that_was_refused_is_not_the_end_of_the_call(quiz: Api) -> None:
-    call_id = new_id()
-    told = events(follow(quiz, "quiz:careful", body={"call_id": call_id}))
-    quiz.write("other.txt", "so that what was asked about has changed")
-    visitor = Visitor(quiz.app)
-    waits = visitor.open(f"/approvals/{told[-1][2]['call']['execution_id']}")
-    again = visitor.send(waits.form("/approve"), "Approve and run")
-    resumed = events(resume(quiz, call_id))
-
-    assert "what was asked about has changed" in again.text
-    assert [name for _, name, _ in resumed] == ["ApprovalRequired"]
-    assert resumed[-1][2]["call"]["execution_id"] in again.address

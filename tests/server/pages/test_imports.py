@@ -1,4 +1,4 @@
-"""Toolsets that come, are granted something and go on the pages, by people without JavaScript."""
+"""Pages on which toolsets are imported, updated, granted and uninstalled, without JavaScript."""
 
 from __future__ import annotations
 
@@ -7,57 +7,25 @@ import re
 from pathlib import Path
 from uuid import UUID
 
-import pytest
 from werkzeug.datastructures import FileStorage
 
 from tests.api_client import BEARER, HOME, Api, configure, form_file
 from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
-from tests.installs.test_uninstall import commit
 from tests.server.outside import Outside
 from tests.server.sample_bundle import DEMO, MANIFEST
-from tests.server.visitor import Page, Visitor
+from tests.server.visitor import Form, Page, Visitor
 from tests.ssh_keys import Key, make_key
 
 HOSTILE = MANIFEST.replace(
     b"name: Demo", b'name: "<img src=x onerror=alert(1)> {{ 7 * 7 }} {% raw %}"'
 ).replace(b"maps-server", b"'<script>alert(1)</script>'")
 
-LOOK = """\
-id: look
-name: Look
-version: "1"
-secrets: [LOOK_KEY]
-tools:
-  - {id: look, entrypoint: "tools.look:look"}
-"""
-
-
-def look_toolset(root: Path, manifest: str = LOOK) -> None:
-    """Write a toolset whose Python uses a secret."""
-    (root / "toolsets/look/tools").mkdir(parents=True, exist_ok=True)
-    (root / "toolsets/look/tools/look.py").write_text("def look() -> None: ...\n")
-    (root / "toolsets/look/toolset.yaml").write_text(manifest)
-
-
-def below(folder: Path) -> list[tuple[str, bytes]]:
-    """Return every path below a folder with its content, without the index."""
-    return sorted(
-        (str(path.relative_to(folder)), path.read_bytes() if path.is_file() else b"")
-        for path in folder.rglob("*")
-        if "index.db" not in path.name
-    )
-
-
-@pytest.fixture
-def visitor(root: Path) -> Visitor:
-    return Visitor.of(root)
-
 
 def chosen(content: bytes, name: str = "demo.zip") -> FileStorage:
     return form_file(name, content)
 
 
-def look_at(visitor: Visitor, content: bytes, name: str = "demo.zip") -> Page:
+def review_bundle(visitor: Visitor, content: bytes, name: str = "demo.zip") -> Page:
     """Choose a file on the page of imports, and have it looked at."""
     form = visitor.open(visitor.open("/toolsets").link("Import")).forms[1]
     return visitor.send(form, "Look at it", file=chosen(content, name))
@@ -67,11 +35,20 @@ def staged_folders(root: Path) -> list[Path]:
     return list((root / "data").glob(".incoming-*"))
 
 
-def take_in(visitor: Visitor, content: bytes) -> Page:
-    return visitor.send(look_at(visitor, content).forms[1], "Take it in")
+def import_bundle(visitor: Visitor, content: bytes) -> Page:
+    return visitor.send(review_bundle(visitor, content).forms[1], "Take it in")
 
 
-def test_a_toolset_comes_is_granted_a_host_called_sent_on_and_removed(
+def form_of(page: Page, **fields: str) -> Form:
+    """Return the form whose hidden fields have these values."""
+    return next(
+        form
+        for form in page.forms
+        if all(form.fields.get(name) == [value] for name, value in fields.items())
+    )
+
+
+def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
     visitor: Visitor, api: Api
 ) -> None:
     with Outside() as outside:
@@ -81,38 +58,31 @@ def test_a_toolset_comes_is_granted_a_host_called_sent_on_and_removed(
             'id: far\nname: Far\nversion: "2"\ntools:\n'
             f'  - {{id: look, http: {{url: "http://{host}/here"}}, input_schema: {{type: object}}}}\n'
         )
-        review = look_at(visitor, archive((File(b"toolset.yaml", manifest.encode()),)))
-        assert "It is not here yet" in review.text
-        assert f"Its HTTP tool sends requests to {host} , once that is granted." in review.text
+        review = review_bundle(visitor, archive((File(b"toolset.yaml", manifest.encode()),)))
+        assert host in review.text
         assert not (api.root / "toolsets/far").exists()
-
         here = visitor.send(review.forms[1], "Take it in")
-        assert "switched off, with nothing granted to it" in here.text
         on = visitor.send(here.form("/enabled"), "Enable far")
-        granted = visitor.send(on.form("/grants"), f"Grant network {host}")
-        assert "Granted, until a file of it changes." in granted.text
+        visitor.send(on.form("/grants"), f"Grant network {host}")
         assert outside.requests == []
-
         form = visitor.open("/tools/far:look?chat=c1").form("look")
         assert "found it" in visitor.send(form, "Run").text
         sent = api.client().get("/toolsets/far/export", base_url=HOME, headers=BEARER)
-        assert sent.headers["Content-Disposition"] == "attachment; filename=far-2.zip"
         assert sent.get_data() == api.ask("export_toolset", toolset_id="far").get_data()
 
     asked = visitor.open(visitor.open("/toolsets/far").link("Uninstall..."))
-    assert "1 grant" in asked.text
-    assert "nothing could bring it back" in asked.text
     refused = visitor.send(asked.form("/uninstall"), "Uninstall far")
-    assert (refused.status, "nothing could bring it back" in refused.text) == (409, True)
-    gone = visitor.send(refused.form("/uninstall"), "Uninstall far", force="on")
-    assert "Removed. Chats keep what it did." in gone.text
+    assert refused.status == 409
+    visitor.send(refused.form("/uninstall"), "Uninstall far", force="on")
     assert not (api.root / "toolsets/far").exists()
     (call,) = api.get("list_calls", chat_id="c1")["calls"]
     assert "found it" in visitor.open(f"/chats/c1/calls/{call['id']}").text
 
 
-def test_all_that_it_is_stands_on_the_page_before_it_comes(visitor: Visitor, root: Path) -> None:
-    page = look_at(visitor, archive((File(b"toolset.yaml", HOSTILE), GOOD[1])), "its & name.zip")
+def test_a_bundle_is_described_before_its_import(visitor: Visitor, root: Path) -> None:
+    page = review_bundle(
+        visitor, archive((File(b"toolset.yaml", HOSTILE), GOOD[1])), "its & name.zip"
+    )
 
     assert page.status == 200
     assert page.title.startswith("Import demo")
@@ -127,40 +97,40 @@ def test_all_that_it_is_stands_on_the_page_before_it_comes(visitor: Visitor, roo
     assert not (root / "toolsets/demo").exists()
 
 
-def test_what_is_refused_is_told_whole_and_leaves_nothing(visitor: Visitor, root: Path) -> None:
-    visitor.open("/toolsets")  # which makes the index
-    before = below(root)
-    page = look_at(visitor, archive((*GOOD, File(b"tools/../../evil"), File(b"/<b>evil"))))
+def test_a_refused_bundle_is_explained_and_leaves_nothing(visitor: Visitor, root: Path) -> None:
+    before = sorted(root.joinpath("toolsets").rglob("*"))
+    page = review_bundle(visitor, archive((*GOOD, File(b"tools/../../evil"), File(b"/<b>evil"))))
 
     assert page.status == 422
-    assert "'demo.zip' is not taken" in page.text
     assert "demo.zip/tools/../../evil CG305" in page.text
     assert "demo.zip//<b>evil" in page.text
-    assert look_at(visitor, b"", "").status == 400
+    assert review_bundle(visitor, b"", "").status == 400
     form = visitor.open("/imports").forms[2]
-    away = visitor.send(form, "Fetch and look at it", url="http://far.example/demo.zip")
-    assert (away.status, "is not https" in away.text) == (502, True)
+    away = visitor.send(form, url="http://far.example/demo.zip")
+    assert away.status == 502
     assert away.forms[2].fields["url"] == ["http://far.example/demo.zip"]
-    assert below(root) == before
+    visitor.send(review_bundle(visitor, DEMO).form("/drop"))
+    assert sorted(root.joinpath("toolsets").rglob("*")) == before
+    assert staged_folders(root) == []
 
 
 def test_a_bundle_is_imported_once_and_not_after_it_expired(visitor: Visitor, root: Path) -> None:
-    form = look_at(visitor, DEMO).forms[1]
+    form = review_bundle(visitor, DEMO).forms[1]
     (staged,) = staged_folders(root)
     then = staged.stat().st_mtime - 3601
     os.utime(staged, (then, then))
 
     expired = visitor.send(form, "Take it in")
-    assert (expired.status, "The bundle is gone" in expired.text) == (404, True)
+    assert expired.status == 404
     assert visitor.open(form.action).status == 404
     assert not (root / "toolsets/demo").exists()
 
-    form = look_at(visitor, DEMO).forms[1]
+    form = review_bundle(visitor, DEMO).forms[1]
     assert visitor.send(form, "Take it in").status == 200
     assert visitor.send(form, "Take it in").status == 404
     manifest = MANIFEST.replace(b"id: demo", b"id: data-lab")
-    own = look_at(visitor, archive((File(b"toolset.yaml", manifest), GOOD[1])))
-    assert (own.status, "'data-lab' is the project's own" in own.text) == (409, True)
+    own = review_bundle(visitor, archive((File(b"toolset.yaml", manifest), GOOD[1])))
+    assert own.status == 409
     assert staged_folders(root) == []
 
 
@@ -174,44 +144,31 @@ def newer(version: str, **changed: bytes) -> bytes:
     )
 
 
-def test_an_update_is_looked_at_file_by_file_and_loses_no_change(
-    visitor: Visitor, root: Path
-) -> None:
-    take_in(visitor, DEMO)
-    assert "Nothing in it is newer" in look_at(visitor, DEMO).text
+def test_an_update_keeps_or_gives_up_what_was_changed_here(visitor: Visitor, root: Path) -> None:
+    import_bundle(visitor, DEMO)
     tool = root / "toolsets/demo/tools/a.py"
     tool.write_bytes(TOOL + b"# ours\n")
 
-    page = look_at(visitor, newer("1.3", **{"new.md": b"new"}))
-    assert "Version 1.2 of it is here." in page.text
+    page = review_bundle(visitor, newer("1.3", **{"new.md": b"new"}))
     assert "added new.md" in page.text
-    assert "yours stays tools/a.py" in page.text
     here = visitor.send(page.forms[1], "Update it")
-    assert "Updated, with what was changed here." in here.text
-    assert "1.3" in here.text
-    changes = visitor.open(here.link("changed since"))
-    assert "+# ours" in changes.text
-    assert "1 file differs" in changes.text
+    assert "+# ours" in visitor.open(here.link("changed since")).text
+    assert (root / "toolsets/demo/new.md").exists()
 
-    page = look_at(visitor, newer("1.4", **{"tools/a.py": TOOL + b"# theirs\n"}))
-    assert "Both sides changed the same in 1 file" in page.text
-    here = visitor.send(page.forms[1], "Update it")
-    assert "decide it, and its tools can be called again" in here.text
+    page = review_bundle(visitor, newer("1.4", **{"tools/a.py": TOOL + b"# theirs\n"}))
+    visitor.send(page.forms[1], "Update it")
     assert tool.read_bytes() == TOOL + b"<<<<<<< yours\n# ours\n=======\n# theirs\n>>>>>>> 1.4\n"
 
     tool.write_bytes(TOOL + b"# ours\n")
-    page = look_at(visitor, newer("1.5"))
+    page = review_bundle(visitor, newer("1.5"))
     visitor.send(page.forms[1], "Update it, and give up what was changed here")
     assert tool.read_bytes() == TOOL
 
 
-def test_what_is_newer_at_its_address_is_fetched_when_somebody_asks(
-    visitor: Visitor, root: Path
-) -> None:
+def test_an_update_is_fetched_only_on_request(visitor: Visitor, root: Path) -> None:
     with Outside() as outside:
         outside.pages["/demo.zip"] = ({}, DEMO)
-        page = visitor.open("/imports")
-        form = page.forms[2]
+        form = visitor.open("/imports").forms[2]
         review = visitor.send(form, url=f"http://127.0.0.1:{outside.port}/demo.zip")
         here = visitor.send(review.forms[1], "Take it in")
         outside.requests.clear()
@@ -220,15 +177,11 @@ def test_what_is_newer_at_its_address_is_fetched_when_somebody_asks(
         assert outside.requests == []
 
         review = visitor.send(here.form("/newer"), "Look for an update")
-
-        assert "Version 1.2 of it is here." in review.text
         visitor.send(review.forms[1], "Update it")
-        assert 'version: "2"' in (root / "toolsets/demo/toolset.yaml").read_text()
+    assert 'version: "2"' in (root / "toolsets/demo/toolset.yaml").read_text()
 
 
-def test_who_signed_it_is_told_and_another_has_to_be_accepted(
-    visitor: Visitor, root: Path, tmp_path: Path
-) -> None:
+def test_another_signer_has_to_be_accepted(visitor: Visitor, root: Path, tmp_path: Path) -> None:
     ann, bob = make_key(tmp_path, "ann"), make_key(tmp_path, "bob")
     configure(root, f"signers: ['{ann.allowed('ann')}', '{bob.allowed('bob')}']\n")
     form = visitor.open("/imports").forms[1]
@@ -240,14 +193,12 @@ def test_who_signed_it_is_told_and_another_has_to_be_accepted(
     wrong = visitor.send(
         form, file=chosen(DEMO), signature=form_file("x.sig", ann.sign(DEMO + b"!"))
     )
-    assert (wrong.status, "Nothing was taken in." in wrong.text) == (422, True)
+    assert wrong.status == 422
     page = signed_by(ann, DEMO)
-    assert "Signed by ann" in page.text
     here = visitor.send(page.forms[1], "Take it in")
     assert f"ann {ann.fingerprint[:19]}" in here.text
 
     page = signed_by(bob, newer("2"))
-    assert "I know that somebody else signed it" in page.text
     refused = visitor.send(page.forms[1], "Update it")
     assert refused.status == 409
     assert b'"1.2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
@@ -255,113 +206,61 @@ def test_who_signed_it_is_told_and_another_has_to_be_accepted(
     assert b'"2"' in (root / "toolsets/demo/toolset.yaml").read_bytes()
 
 
-def test_who_does_not_want_it_leaves_nothing(visitor: Visitor, root: Path) -> None:
-    page = visitor.send(look_at(visitor, DEMO).form("/drop"), "Do not")
-
-    assert "Nothing was taken in." in page.text
-    assert staged_folders(root) == []
-    assert not (root / "toolsets/demo").exists()
-
-
-def test_grants_stand_beside_what_is_asked_for_and_say_whether_they_hold(
-    visitor: Visitor, root: Path
-) -> None:
-    page = take_in(visitor, DEMO)
-    assert "maps.example (port 443) asked for not granted" in page.text
-    form = next(one for one in page.forms if one.fields.get("name") == ["MAPS_KEY"])
+def test_grants_are_added_renewed_and_revoked_on_the_page(visitor: Visitor, root: Path) -> None:
+    state = root / "toolsets/state/demo.yaml"
+    form = form_of(import_bundle(visitor, DEMO), name="MAPS_KEY")
     wrong = visitor.send(form, hosts="a/b")
-
-    assert wrong.status == 400
-    assert "'a/b' is not a network" in wrong.text
     field = next(one for one in wrong.named("input") if one.get("aria-invalid"))
-    assert (field["value"], field["name"]) == ("a/b", "hosts")
+    assert (wrong.status, field["value"], field["name"]) == (400, "a/b", "hosts")
 
-    page = visitor.send(form, hosts="maps.example, *.far.example")
-    assert re.search(r"Granted \S+ \S+ UTC by local\. It holds until a file changes", page.text)
-    assert "*.far.example (port 443) granted Take back" in page.text
-
+    visitor.send(form, hosts="maps.example, *.far.example")
     file = root / "toolsets/demo/tools/a.py"
     file.write_text(file.read_text() + "# changed\n")
-    unseen = visitor.send(form, hosts="maps.example")
-    assert (unseen.status, "has changed since you looked" in unseen.text) == (409, True)
+    assert visitor.send(form, hosts="maps.example").status == 409
     page = visitor.open("/toolsets/demo")
-    assert "a file has changed since , so it holds no more" in page.text
-    assert "changed since" in page.text
     again = next(one for one in page.forms if "Grant again MAPS_KEY" in str(one.buttons))
     page = visitor.send(again)
-    assert "*.far.example (port 443) granted Take back" in page.text
-    one = next(one for one in page.forms if one.fields.get("host") == ["*.far.example"])
-    page = visitor.send(one)
-    assert "Taken back." in page.text
-    assert "*.far.example" not in page.text
-    assert "maps.example (port 443) asked for granted" in page.text
+    assert "*.far.example" in state.read_text()
+    visitor.send(form_of(page, host="*.far.example"))
+    assert "*.far.example" not in state.read_text()
+    assert "maps.example" in state.read_text()
 
 
-def test_a_secret_that_python_uses_is_granted_again_and_taken_back_without_a_host(
+def test_a_server_is_granted_beside_its_command_and_shows_what_changed(
     visitor: Visitor, root: Path
 ) -> None:
-    look_toolset(root)
-    page = visitor.open("/toolsets/look")
-    form = next(one for one in page.forms if one.fields.get("name") == ["LOOK_KEY"])
-    page = visitor.send(form, "Grant")
-    assert "Granted, until a file of it changes." in page.text
-    assert "name: LOOK_KEY" in (root / "toolsets/state/look.yaml").read_text()
-
-    look_toolset(root, LOOK.replace("Look", "Looked"))
-    page = visitor.open("/toolsets/look")
-    page = visitor.send(next(one for one in page.forms if "Grant again" in str(one.buttons)))
-    assert re.search(r"Granted \S+ \S+ UTC by local\. It holds until a file changes", page.text)
-
-    form = next(one for one in page.forms if one.fields.get("key") == ["secret-LOOK_KEY"])
-    visitor.send(form, "Take back LOOK_KEY")
-    assert not (root / "toolsets/state/look.yaml").exists()
-
-
-def test_an_mcp_server_is_granted_where_its_command_is_read_and_says_what_changed(
-    visitor: Visitor, root: Path
-) -> None:
-    page = take_in(visitor, DEMO)
-    form = next(one for one in page.forms if one.fields.get("kind") == ["process"])
-    server, command = form.fields["name"][0], "maps-server --stdio 'a b'"
-    assert f"Starting the MCP server {server}" in page.text
-    assert command in page.text
-
-    page = visitor.send(form, f"Grant {server}")
-    assert re.search(r"Granted \S+ \S+ UTC by local\. It holds until this changes", page.text)
+    page = import_bundle(visitor, DEMO)
+    form = form_of(page, kind="process")
+    assert "maps-server --stdio 'a b'" in page.text
+    visitor.send(form, f"Grant {form.fields['name'][0]}")
     file = root / "toolsets/demo/toolset.yaml"
     file.write_text(file.read_text().replace("--stdio", "--all"))
     page = visitor.open("/toolsets/demo")
-    assert f"the command was {command}, and is maps-server --all 'a b'" in page.text
+    assert "maps-server --stdio 'a b'" in page.text
+    assert "maps-server --all 'a b'" in page.text
+    visitor.send(next(one for one in page.forms if "Grant again" in str(one.buttons)))
+    assert "--all" in (root / "toolsets/state/demo.yaml").read_text()
 
-    page = visitor.send(next(one for one in page.forms if "Grant again" in str(one.buttons)))
-    assert "It holds until this changes" in page.text
-    assert "kind: process" in (root / "toolsets/state/demo.yaml").read_text()
-
-
-def test_without_a_sandbox_it_runs_only_when_somebody_says_so(visitor: Visitor, root: Path) -> None:
-    page = take_in(visitor, DEMO)
-    form = next(one for one in page.forms if one.fields.get("kind") == ["unsandboxed"])
-
-    page = visitor.send(form, "Let it run without one")
+    visitor.send(form_of(page, kind="unsandboxed"))
     assert "kind: unsandboxed" in (root / "toolsets/state/demo.yaml").read_text()
-    form = next(one for one in page.forms if one.fields.get("key") == ["unsandboxed"])
-    visitor.send(form, "Take back unsandboxed")
-
-    assert "grants" not in (root / "toolsets/state/demo.yaml").read_text()
-    assert "Running without a sandbox" not in visitor.open("/toolsets/data-lab").text
+    visitor.send(form_of(visitor.open("/toolsets/demo"), key="unsandboxed"))
+    assert "kind: unsandboxed" not in (root / "toolsets/state/demo.yaml").read_text()
 
 
-def test_what_git_could_bring_back_is_removed_with_the_command_that_does(
-    visitor: Visitor, root: Path
-) -> None:
-    commit(root)
-    page = visitor.open("/toolsets/data-lab/uninstall")
+def test_a_secret_of_a_python_tool_is_granted_without_a_host(visitor: Visitor, root: Path) -> None:
+    (root / "toolsets/look/tools").mkdir(parents=True)
+    (root / "toolsets/look/tools/look.py").write_text("def look() -> None: ...\n")
+    manifest = "id: look\nname: Look\nversion: '1'\nsecrets: [LOOK_KEY]\ntools:\n"
+    manifest += "  - {id: look, entrypoint: 'tools.look:look'}\n"
+    (root / "toolsets/look/toolset.yaml").write_text(manifest)
+    visitor.send(form_of(visitor.open("/toolsets/look"), name="LOOK_KEY"))
+    assert "name: LOOK_KEY" in (root / "toolsets/state/look.yaml").read_text()
 
-    assert "git checkout HEAD -- toolsets/data-lab" in page.text
-    assert "Removed" in visitor.send(page.form("/uninstall"), "Uninstall data-lab").text
+    visitor.send(form_of(visitor.open("/toolsets/look"), key="secret-LOOK_KEY"))
+    assert not (root / "toolsets/state/look.yaml").exists()
 
 
-def test_why_it_cannot_be_exported_is_a_page(visitor: Visitor, root: Path) -> None:
+def test_a_toolset_with_a_credential_is_not_exported(visitor: Visitor, root: Path) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     (root / "toolsets/data-lab/assets/notes.txt").write_text(f"key {token}\n")
     page = visitor.open("/toolsets/data-lab/export")
@@ -371,7 +270,7 @@ def test_why_it_cannot_be_exported_is_a_page(visitor: Visitor, root: Path) -> No
     assert token not in page.source
 
 
-def test_whoever_may_not_change_toolsets_sees_no_button_for_it(root: Path) -> None:
+def test_only_an_administrator_can_change_toolsets(root: Path) -> None:
     configure(root, 'roles: {dev: {allow: ["**"]}, half: {allow: ["data-lab.summarize"]}}')
     dev, half = Visitor.of(root, "dev"), Visitor.of(root, "half")
     page = dev.open("/toolsets/data-lab")

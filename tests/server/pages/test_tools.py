@@ -1,19 +1,19 @@
+"""Pages of tools, toolsets and approvals."""
+
 from __future__ import annotations
 
+import json
+import re
+import sys
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import BrowserContext
 
+from covalt_git.grants.grants import grant_process
 from tests.api_client import Api, configure
 from tests.browser import console_errors
 from tests.live_server import live
 from tests.server.visitor import Visitor
-
-
-@pytest.fixture
-def visitor(root: Path) -> Visitor:
-    return Visitor.of(root)
 
 
 def make_counter(root: Path) -> None:
@@ -29,35 +29,23 @@ def make_counter(root: Path) -> None:
     (folder / "count.py").write_text("def count(to, unit=''):\n    return list(range(to))\n")
 
 
-def test_the_start_page_of_a_new_project_says_what_to_do(visitor: Visitor) -> None:
-    page = visitor.open("/")
-
-    assert "Make the first chat" in page.text
-    assert "3 toolsets with 15 tools" in page.text
-
-
-def test_the_start_page_tells_of_chats_of_waiting_calls_and_of_broken_toolsets(
+def test_the_start_page_leads_to_what_needs_attention(
     visitor: Visitor, root: Path, api: Api
 ) -> None:
-    api.call("app-builder:run_command", command="ls")
-    manifest = root / "toolsets/data-lab/toolset.yaml"
-    manifest.write_text(manifest.read_text() + "colour: red\n")
+    waiting = api.call("app-builder:run_command", command="ls")
+    (root / "toolsets/data-lab/toolset.yaml").write_text("id: [")
+    links = [one.href for one in visitor.open("/").links]
 
-    page = visitor.open("/")
-
-    assert "A chat" in page.text
-    assert "A call waits for a person: app-builder:run_command" in page.text
-    assert "Errors in data-lab" in page.text
+    assert {"/chats/c1", f"/approvals/{waiting['execution_id']}", "/toolsets/data-lab"} <= {*links}
 
 
-def test_tools_are_grouped_by_toolset_and_marked_with_renderer_and_question(
-    visitor: Visitor,
-) -> None:
-    page = visitor.open("/tools")
+def test_a_search_shows_the_tools_that_are_like_it(visitor: Visitor) -> None:
+    found = [one.href for one in visitor.open("/tools?q=chart").links]
+    none = [one.href for one in visitor.open("/tools?q=zeppelin").links]
 
-    assert "App Builder toolset 6 tools" in page.text
-    assert "Run Command code asks first" in page.text
-    assert "Summarize Table html" in page.text
+    assert "/tools/data-lab:summarize" in found
+    for links in (found, none):
+        assert "/tools/app-builder:write_file" not in links
 
 
 def test_tools_are_shown_with_their_icons(root: Path, context: BrowserContext) -> None:
@@ -75,38 +63,7 @@ def test_tools_are_shown_with_their_icons(root: Path, context: BrowserContext) -
             assert said == []
 
 
-def test_a_declared_mcp_server_is_a_group_of_its_own(visitor: Visitor, root: Path) -> None:
-    manifest = root / "toolsets/app-builder/toolset.yaml"
-    server = "mcp_servers:\n  - {id: files, command: npx, args: [-y, server-filesystem]}\n"
-    manifest.write_text(manifest.read_text() + server)
-
-    page = visitor.open("/tools")
-
-    assert "files MCP server 0 tools" in page.text
-
-
-def test_a_search_finds_tools_by_a_word_and_says_when_there_is_none(visitor: Visitor) -> None:
-    found = visitor.open("/tools?q=chart")
-    none = visitor.open("/tools?q=zeppelin")
-
-    assert "Summarize Table" in found.text
-    assert "Write File" not in found.text
-    assert "No tool is like that" in none.text
-
-
-def test_a_tool_is_called_from_its_form_and_its_result_is_the_next_page(
-    visitor: Visitor, api: Api
-) -> None:
-    form = visitor.open("/tools/app-builder:write_file?chat=c1").form("write_file")
-
-    page = visitor.send(form, "Run", **{"args/path": "a.txt", "args/content": "hello"})
-
-    assert page.status == 200
-    assert "app-builder:write_file success" in page.text
-    assert api.read("a.txt").get_data() == b"hello"
-
-
-def test_a_call_into_a_new_chat_makes_the_chat(visitor: Visitor, root: Path) -> None:
+def test_a_call_without_a_chat_makes_one(visitor: Visitor, root: Path) -> None:
     form = visitor.open("/tools/app-builder:write_file").form("write_file")
 
     page = visitor.send(form, "Run", **{"args/path": "a.txt", "args/content": "hello"})
@@ -115,125 +72,87 @@ def test_a_call_into_a_new_chat_makes_the_chat(visitor: Visitor, root: Path) -> 
     assert (root / "data/chats/c1/workspace/a.txt").read_text() == "hello"
 
 
-def test_wrong_arguments_are_told_at_their_fields_and_nothing_typed_is_lost(
-    visitor: Visitor, root: Path, api: Api
-) -> None:
+def test_examples_and_the_url_fill_the_form(visitor: Visitor) -> None:
+    form = visitor.open("/tools/data-lab:load_sample").form("load_sample")
+    label = next(words.strip() for name, _, words in form.buttons if name == "_example")
+    filled = visitor.send(form, label).form("load_sample")
+    page = visitor.open('/tools/app-builder:write_file?args={"path":"b.txt","content":"x"}')
+
+    assert filled.fields["args/output"] == ["weather.csv"]
+    assert page.form("write_file").fields["args/path"] == ["b.txt"]
+
+
+def test_wrong_arguments_stay_in_their_fields(visitor: Visitor, root: Path, api: Api) -> None:
     make_counter(root)
     form = visitor.open("/tools/counter:count?chat=c1").form("count")
 
     page = visitor.send(form, "Run", **{"args/to": "ten", "args/unit": "sheep"})
 
-    assert 'must be an integer, not "ten"' in page.text
+    assert [one["name"] for one in page.named("input") if one.get("aria-invalid")] == ["args/to"]
     assert page.form("count").fields["args/to"] == ["ten"]
     assert page.form("count").fields["args/unit"] == ["sheep"]
     assert api.get("list_calls", chat_id="c1")["calls"] == []
+    checked = visitor.send(form, **{"args/to": "-3", "_check": "1"})
+    assert checked.headers["Content-Type"] == "application/json"
+    assert '"path":"args/to"' in checked.source
 
 
-def test_an_example_fills_the_form_with_one_click(visitor: Visitor) -> None:
-    form = visitor.open("/tools/data-lab:load_sample").form("load_sample")
-    label = next(words.strip() for name, _, words in form.buttons if name == "_example")
-
-    page = visitor.send(form, label)
-
-    assert page.form("load_sample").fields["args/output"] == ["weather.csv"]
-
-
-def test_arguments_in_the_address_fill_the_form(visitor: Visitor) -> None:
-    page = visitor.open('/tools/app-builder:write_file?args={"path":"b.txt","content":"x"}')
-
-    assert page.form("write_file").fields["args/path"] == ["b.txt"]
-
-
-def test_the_form_is_checked_while_somebody_types(visitor: Visitor, root: Path) -> None:
-    make_counter(root)
-    form = visitor.open("/tools/counter:count").form("count")
-    form.fields["_check"] = ["1"]
-
-    page = visitor.send(form, **{"args/to": "-3"})
-
-    assert page.headers["Content-Type"] == "application/json"
-    assert '"path":"args/to"' in page.source
-
-
-def test_a_tool_that_asks_first_waits_and_the_next_page_is_the_question(
-    visitor: Visitor, api: Api
-) -> None:
+def test_a_pending_call_is_approved_or_denied_on_its_page(visitor: Visitor, api: Api) -> None:
     form = visitor.open("/tools/app-builder:run_command?chat=c1").form("run_command")
+    pages = [
+        visitor.send(form, **{"args/command": f"echo hi > {name}.txt"}) for name in ("yes", "no")
+    ]
+    listed = visitor.open("/approvals").text
+    visitor.send(pages[1].form("/deny"))
+    done = visitor.send(pages[0].form("/approve"))
 
-    asked = visitor.send(form, "Ask to run", **{"args/command": "echo hi > said.txt"})
-    listed = visitor.open("/approvals")
-    done = visitor.send(asked.form("/approve"), "Approve and run")
-
-    assert "Nothing has run yet" in asked.text
-    assert '{"command":"echo hi > said.txt"}' in listed.text
-    assert "asked by local" in listed.text
-    assert "app-builder:run_command success" in done.text
-    assert api.read("said.txt").get_data() == b"hi\n"
-
-
-def test_a_denied_call_never_runs(visitor: Visitor, api: Api) -> None:
-    waiting = api.call("app-builder:run_command", command="echo hi > said.txt")
-    asked = visitor.open(f"/approvals/{waiting['execution_id']}")
-
-    page = visitor.send(asked.form("/deny"), "Deny")
-
-    assert "Denied: it did not run." in page.text
-    assert api.files() == {}
-    assert "Nothing waits for a person" in visitor.open("/approvals").text
+    assert '{"command":"echo hi > yes.txt"}' in listed
+    assert done.address.startswith("/chats/c1/calls/")
+    assert api.read("yes.txt").get_data() == b"hi\n"
+    assert "app-builder:run_command" not in visitor.open("/approvals").text
     assert "app-builder:run_command" in visitor.open("/approvals?state=denied").text
+    assert api.files().keys() == {"yes.txt"}
 
 
-def test_an_approval_about_other_files_asks_again_with_the_difference(
-    visitor: Visitor, api: Api
-) -> None:
+def test_an_approval_shows_what_changed_and_is_asked_again(visitor: Visitor, api: Api) -> None:
     waiting = api.call("app-builder:run_command", command="ls")
     api.write("new.txt", "x")
     asked = visitor.open(f"/approvals/{waiting['execution_id']}")
-    assert "Changed since it was asked" in asked.text
+    again = visitor.send(asked.form("/approve"))
+    done = visitor.send(again.form("/approve"))
+
     assert "new.txt" in asked.text
-
-    again = visitor.send(asked.form("/approve"), "Approve and run")
-    done = visitor.send(again.form("/approve"), "Approve and run")
-
-    assert "Nothing ran: what was asked about has changed" in again.text
+    assert again.address.startswith("/approvals/")
     assert waiting["execution_id"] not in again.address
-    assert "success" in done.text
+    assert done.address.startswith("/chats/c1/calls/")
 
 
-def test_whoever_may_not_settle_sees_the_question_without_buttons(root: Path, api: Api) -> None:
+def test_a_role_without_the_right_sees_no_buttons_and_no_hidden_tools(root: Path, api: Api) -> None:
     waiting = api.call("app-builder:run_command", command="ls")
-    configure(root, "roles: {guest: {allow: ['app-builder.*']}}\n")
-
-    page = Visitor.of(root, "guest").open(f"/approvals/{waiting['execution_id']}")
-
-    assert "Your role may not settle calls of this tool" in page.text
-    assert all("approve" not in form.action for form in page.forms)
-
-
-def test_a_tool_that_a_role_may_not_call_does_not_exist_for_it(root: Path) -> None:
-    configure(root, "roles: {guest: {allow: ['data-lab.*']}}\n")
+    configure(root, "roles: {caller: {allow: ['app-builder.*']}, guest: {allow: ['data-lab.*']}}\n")
+    page = Visitor.of(root, "caller").open(f"/approvals/{waiting['execution_id']}")
     guest = Visitor.of(root, "guest")
 
+    assert page.status == 200
+    assert all("approve" not in form.action for form in page.forms)
     assert guest.open("/tools/app-builder:run_command").status == 404
-    assert "App Builder" not in guest.open("/tools").text
-    assert "app-builder" not in guest.open("/toolsets").text
+    for address in ("/", "/tools", "/toolsets", "/approvals"):
+        assert "app-builder" not in guest.open(address).source
 
 
-def test_a_toolset_is_switched_off_and_its_tools_say_so(visitor: Visitor, root: Path) -> None:
+def test_a_toolset_is_disabled_on_its_page(visitor: Visitor, root: Path) -> None:
     form = visitor.open("/toolsets/data-lab").form("/enabled")
 
-    page = visitor.send(form)
+    visitor.send(form)
 
-    assert "Disabled: none of its tools can be called." in page.text
     assert "enabled: false" in (root / "toolsets/state/data-lab.yaml").read_text()
     tool = visitor.open("/tools/data-lab:summarize")
-    assert "Its toolset is disabled" in tool.text
     refused = visitor.send(tool.form("summarize"), **{"args/path": "weather.csv"})
     assert refused.status == 403
     assert "covalt-git toolset enable data-lab" in refused.text
 
 
-def test_only_who_may_do_everything_is_offered_to_switch_a_toolset(root: Path) -> None:
+def test_only_an_administrator_can_disable_a_toolset(root: Path) -> None:
     configure(root, "roles: {guest: {allow: ['data-lab.**']}, owner: {admin: true}}\n")
     guest, owner = Visitor.of(root, "guest"), Visitor.of(root, "owner")
 
@@ -241,7 +160,7 @@ def test_only_who_may_do_everything_is_offered_to_switch_a_toolset(root: Path) -
         assert not [one for one in guest.open(address).forms if one.action.endswith("/enabled")]
         form = owner.open(address).form("/data-lab/enabled")
     refused = guest.send(form)
-    assert (refused.status, "Your role may not switch toolsets" in refused.text) == (403, True)
+    assert refused.status == 403
     assert not (root / "toolsets/state").exists()
 
 
@@ -269,34 +188,24 @@ def test_only_files_of_the_toolset_are_shown(visitor: Visitor, root: Path) -> No
         assert "secret" not in page.text.replace("secret.txt", "")
 
 
-def test_an_unknown_page_says_so_in_words(visitor: Visitor) -> None:
-    page = visitor.open("/nowhere")
+def test_tools_of_a_server_are_accepted_as_they_are_shown(visitor: Visitor, root: Path) -> None:
+    server = Path(__file__).parents[3] / "fixtures/servers/changing.py"
+    offered = [{"name": "wipe", "inputSchema": {"type": "object"}}]
+    (root / "tools.json").write_text(json.dumps(offered))
+    (root / "toolsets/gear").mkdir()
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        "id: gear\nname: Gear\nversion: '1'\nmcp_servers:\n  - {id: disk, command: "
+        f"{sys.executable}, args: {json.dumps([str(server), str(root / 'tools.json')])}}}\n"
+    )
+    assert visitor.send(visitor.open("/toolsets/gear").form("/refresh")).status == 403
+    grant_process(root, "gear", "disk", by="me")
+    shown = visitor.send(visitor.open("/toolsets/gear").form("/refresh"))
+    visitor.send(shown.form("/accept"))
+    assert "/accept" not in str([form.action for form in visitor.open("/toolsets/gear").forms])
 
-    assert page.status == 404
-    assert "There is nothing here" in page.text
-
-
-def test_a_page_has_no_inline_script_style_or_handler_and_nothing_from_elsewhere(
-    visitor: Visitor, api: Api
-) -> None:
-    call = api.write("a.txt", "hello")["id"]
-    for address in (
-        "/",
-        "/tools",
-        "/tools/data-lab:select_rows",
-        "/toolsets/app-builder",
-        "/approvals",
-        f"/chats/c1/calls/{call}",
-        "/chats",
-        "/chats/c1",
-    ):
-        page = visitor.open(address)
-        assert page.status == 200
-        assert all(given.get("src") for given in page.named("script")), address
-        assert page.named("style") == []
-        for tag, given in page.elements:
-            assert "style" not in given, (address, tag)
-            assert not any(name.startswith("on") for name in given), (address, tag)
-            for name in ("src", "href", "action"):
-                value = given.get(name, "")
-                assert value.startswith("data:image/") or "//" not in value, (address, tag, value)
+    (root / "tools.json").write_text(json.dumps([offered[0] | {"description": "<b>All\u200b</b>"}]))
+    changed = visitor.send(visitor.open("/toolsets/gear").form("/refresh"))
+    assert re.search(r'class="line add">\+ &lt;b&gt;All\\u\{200b\}&lt;/b&gt;', changed.source)
+    late = changed.form("/accept")
+    late.fields["tool"] = shown.form("/accept").fields["tool"]
+    assert visitor.send(late).status == 409

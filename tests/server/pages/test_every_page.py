@@ -1,0 +1,107 @@
+"""Every page: served with its policy, accessible, and as wide as its screen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+from covalt_git.installs.pending_imports import Bundle, stage_bundle
+from tests.api_client import Api
+from tests.browser import console_errors
+from tests.live_server import Live, live
+from tests.server.sample_bundle import DEMO
+from tests.server.visitor import Visitor
+
+PAGES = [
+    *("/", "/chats", "/chats/c1", "/chats/c1?branch=idea", "/chats/c1/states/HEAD"),
+    *("/chats/c1/diff?old=HEAD&new=", "/chats/c1/diff?old=main&new=idea"),
+    *("/chats/c1/files", "/chats/c1/files/weather.csv", "/chats/c1/files/notes.md"),
+    *("/chats/c1/files/notes.md?view=edit", "/chats/c1/merge?branch=idea"),
+    *("/chats/c1/conflicts", "/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
+    *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
+    *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
+    *("/toolsets/data-lab/uninstall", "/toolsets/broken", "/imports", "/imports/{staged}"),
+    *("/approvals", "/approvals?state=all", "/approvals/{approval}", "/nowhere"),
+]
+
+
+@pytest.fixture(scope="module")
+def api(sample_project: Path, tmp_path_factory: pytest.TempPathFactory) -> Api:
+    """The API of a project that has something for every page."""
+    root = Path(shutil.copytree(sample_project, tmp_path_factory.mktemp("pages") / "project"))
+    (root / "toolsets/broken").mkdir()
+    (root / "toolsets/broken/toolset.yaml").write_text("id: [")
+    api = Api.of(root)
+    api.post("create_chat", chat_id="c1", title="Seattle's weather")
+    api.call("data-lab:load_sample")
+    api.post("create_branch", chat_id="c1", name="idea")
+    api.upload(("notes.md", b"# Notes\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"))
+    (api.workspace / "unsaved.txt").write_text("typed")
+    return api
+
+
+@pytest.fixture(scope="module")
+def ids(api: Api) -> dict[str, str]:
+    asked = api.call("app-builder:run_command", command="ls")
+    return {
+        "chart": api.call("data-lab:summarize", path="weather.csv")["id"],
+        "failed": api.call("app-builder:read_file", path="missing.txt")["id"],
+        "approval": asked["execution_id"],
+        "staged": str(stage_bundle(api.root, Bundle.sent(DEMO, "demo.zip"))),
+    }
+
+
+@pytest.fixture(scope="module")
+def served(api: Api) -> Iterator[Live]:
+    with live(api.root) as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser, served: Live) -> Iterator[Page]:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(served.door)
+        yield page
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_accessible_and_fits_its_screen(
+    page: Page, served: Live, ids: dict[str, str], path: str
+) -> None:
+    errors = console_errors(page)
+    for scheme, width in (("light", 1280), ("dark", 375)):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto(served.url + path.format(**ids))
+        violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert [
+            f"{one['id']}: {node['html']}"
+            for one in violations
+            if one["impact"] in {"serious", "critical"}
+            for node in one["nodes"]
+        ] == []
+    assert [one for one in errors if "404" not in one] == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_nothing_inline_and_nothing_from_elsewhere(
+    api: Api, ids: dict[str, str], path: str
+) -> None:
+    page = Visitor(api.app).open(path.format(**ids))
+
+    assert page.status == (404 if path == "/nowhere" else 200)
+    assert all(given.get("src", "").startswith("/static/") for given in page.named("script"))
+    assert page.named("style") == []
+    for tag, given in page.elements:
+        assert not [name for name in given if name == "style" or name.startswith("on")], tag
+        for name in ("src", "href", "action"):
+            value = given.get(name, "")
+            assert value.startswith("data:image/") or "//" not in value, (tag, value)
