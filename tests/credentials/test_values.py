@@ -1,4 +1,4 @@
-"""Where secrets come from, and that none of their forms is left in what was masked."""
+"""Sources of secrets, and masks that hide every form of them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.credentials.values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
+from tests.examples import examples
 
 FILE = """
 # the keys of this machine
@@ -40,11 +41,11 @@ def store(folder: Path, text: str = FILE, mode: int = 0o600, **environment: str)
         ("OTHER", None),
     ],
 )
-def test_the_file_says_names_and_values(tmp_path: Path, name: str, value: str | None) -> None:
+def test_the_file_has_names_and_values(tmp_path: Path, name: str, value: str | None) -> None:
     assert store(tmp_path).value(name) == value
 
 
-def test_the_file_goes_before_the_environment_unless_only_that_is_asked(tmp_path: Path) -> None:
+def test_the_file_has_precedence_over_the_environment(tmp_path: Path) -> None:
     both = store(tmp_path, WEATHER_KEY="other", ONLY="here")
 
     assert both.value("WEATHER_KEY") == both.value("WEATHER_KEY", "secret") == "abc=def"
@@ -60,7 +61,7 @@ def test_a_file_that_others_may_read_is_not_used(tmp_path: Path, mode: int) -> N
     assert caught.value.hint == f"chmod 600 {tmp_path / 'secrets.env'}"
 
 
-def test_a_line_that_is_none_is_told_by_its_number_and_not_shown(tmp_path: Path) -> None:
+def test_an_invalid_line_is_reported_by_its_number_alone(tmp_path: Path) -> None:
     with pytest.raises(SecretsFileError) as caught:
         store(tmp_path, "A=1\nhunter2\n").value("A")
 
@@ -68,11 +69,11 @@ def test_a_line_that_is_none_is_told_by_its_number_and_not_shown(tmp_path: Path)
     assert "hunter2" not in str(caught.value)
 
 
-def test_no_file_is_an_empty_one(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_secrets(tmp_path: Path) -> None:
     assert SecretStore({"A": "1"}, tmp_path / "none").value("A") == "1"
 
 
-def test_this_machine_keeps_its_secrets_below_its_configuration(
+def test_the_file_is_in_the_configuration_folder_of_the_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -82,7 +83,7 @@ def test_this_machine_keeps_its_secrets_below_its_configuration(
     assert SecretStore.of_this_machine().value("A") == "from the file"
 
 
-def test_a_store_does_not_show_its_environment() -> None:
+def test_the_repr_of_a_store_has_no_values() -> None:
     assert "hunter2" not in repr(SecretStore({"A": "hunter2"}))
 
 
@@ -102,8 +103,9 @@ def forms(value: str) -> dict[str, str]:
     }
 
 
+@settings(max_examples=examples(100))
 @given(st.text(st.characters(codec="utf-8"), min_size=SHORTEST, max_size=40))
-def test_no_form_of_a_value_is_left(value: str) -> None:
+def test_every_form_of_a_value_is_masked(value: str) -> None:
     mask = Mask([value])
 
     for form, text in forms(value).items():
@@ -111,8 +113,9 @@ def test_no_form_of_a_value_is_left(value: str) -> None:
         assert value not in mask.text(text).replace(MASK, "") or value in MASK
 
 
+@settings(max_examples=examples(100))
 @given(st.binary(max_size=5), st.text("abcXYZ0189-_+/", min_size=8), st.binary(max_size=5))
-def test_a_value_within_base64_is_masked_wherever_it_stands(
+def test_a_value_within_base64_is_masked_at_every_offset(
     before: bytes, value: str, after: bytes
 ) -> None:
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
@@ -130,5 +133,5 @@ def test_values_in_json_and_bytes_are_masked() -> None:
     assert "hunter22" not in repr(mask)
 
 
-def test_the_longer_of_two_values_goes_first() -> None:
+def test_the_longer_of_two_values_is_masked_first() -> None:
     assert Mask(["secret", "secret-and-more"]).text("secret-and-more secret") == "*** ***"

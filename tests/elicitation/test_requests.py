@@ -1,4 +1,4 @@
-"""What a running call asks: who can be asked, which answers arrive, and how long it waits."""
+"""Elicitation requests of a running call: supported kinds, valid answers, and the wait."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ def respondent(*kinds: Any) -> Respondent:
     return Respondent(frozenset(kinds), lambda _: None)
 
 
-def test_questions_asked_together_are_answered_one_by_one() -> None:
-    asked = inquire(respondent("form", "roots"), {"who": NAME, "where": ROOTS})
-    threading.Timer(0.05, asked.answer, ["where", {"roots": [{"uri": "file:///a"}]}]).start()
+def test_questions_of_one_request_are_answered_one_by_one() -> None:
+    inquiry = inquire(respondent("form", "roots"), {"who": NAME, "where": ROOTS})
+    threading.Timer(0.01, inquiry.answer, ["where", {"roots": [{"uri": "file:///a"}]}]).start()
     threading.Timer(
-        0.1, asked.answer, ["who", {"action": "accept", "content": {"name": "Ada"}}]
+        0.02, inquiry.answer, ["who", {"action": "accept", "content": {"name": "Ada"}}]
     ).start()
 
-    answers = asked.wait(5)
+    answers = inquiry.wait(5)
 
     assert list(answers) == ["who", "where"]
     assert answers["who"] == {"action": "accept", "content": {"name": "Ada"}}
-    assert asked.is_over
-    assert asked.open() == {}
+    assert inquiry.is_over
+    assert inquiry.open() == {}
 
 
 @pytest.mark.parametrize(
@@ -79,53 +79,53 @@ def test_questions_asked_together_are_answered_one_by_one() -> None:
         (ROOTS, {"roots": [{"name": "a"}]}),
     ],
 )
-def test_an_answer_that_does_not_fit_does_not_arrive(question: Question, answer: Any) -> None:
-    asked = Inquiry({"it": question})
+def test_an_invalid_answer_leaves_the_question_open(question: Question, answer: Any) -> None:
+    inquiry = Inquiry({"it": question})
 
     with pytest.raises(InvalidAnswerError):
-        asked.answer("it", answer)
+        inquiry.answer("it", answer)
 
-    assert [*asked.open()] == ["it"]
-
-
-def test_what_was_declined_brings_no_content() -> None:
-    asked = Inquiry({"it": NAME})
-    asked.answer("it", {"action": "decline", "content": {"name": 1}})
-    assert asked.wait(1) == {"it": {"action": "decline"}}
+    assert [*inquiry.open()] == ["it"]
 
 
-def test_an_answer_counts_once() -> None:
-    asked = Inquiry({"it": OPEN})
-    asked.answer("it", {"action": "accept"})
+def test_a_declined_question_has_no_content() -> None:
+    inquiry = Inquiry({"it": NAME})
+    inquiry.answer("it", {"action": "decline", "content": {"name": 1}})
+    assert inquiry.wait(1) == {"it": {"action": "decline"}}
+
+
+def test_only_the_first_answer_of_a_question_counts() -> None:
+    inquiry = Inquiry({"it": OPEN})
+    inquiry.answer("it", {"action": "accept"})
 
     with pytest.raises(NoOpenQuestionError):
-        asked.answer("it", {"action": "decline"})
+        inquiry.answer("it", {"action": "decline"})
     with pytest.raises(NoOpenQuestionError):
-        asked.answer("other", {"action": "accept"})
+        inquiry.answer("other", {"action": "accept"})
 
-    assert asked.wait(1) == {"it": {"action": "accept"}}
+    assert inquiry.wait(1) == {"it": {"action": "accept"}}
 
 
-def test_nobody_answers_in_time() -> None:
-    asked = inquire(respondent("url"), {"it": OPEN})
+def test_a_question_without_an_answer_times_out() -> None:
+    inquiry = inquire(respondent("url"), {"it": OPEN})
     ended = threading.Event()
-    asked.on_end(ended.set)
+    inquiry.on_end(ended.set)
 
-    with pytest.raises(NotAnsweredError, match=r"within 0\.1 s"):
-        asked.wait(0.1)
+    with pytest.raises(NotAnsweredError, match=r"within 0\.05 s"):
+        inquiry.wait(0.05)
 
     assert ended.is_set()
     with pytest.raises(NoOpenQuestionError):
-        asked.answer("it", {"action": "accept"})
+        inquiry.answer("it", {"action": "accept"})
 
 
-def test_a_cancelled_call_waits_no_longer() -> None:
-    asked, cancel = inquire(respondent("url"), {"it": OPEN}), threading.Event()
-    threading.Timer(0.1, cancel.set).start()
+def test_cancelling_ends_the_wait() -> None:
+    inquiry, cancel = inquire(respondent("url"), {"it": OPEN}), threading.Event()
+    threading.Timer(0.02, cancel.set).start()
     began = time.monotonic()
 
     with pytest.raises(NotAnsweredError):
-        asked.wait(30, cancel)
+        inquiry.wait(30, cancel)
 
     assert time.monotonic() - began < 5
 
@@ -140,12 +140,14 @@ def test_a_cancelled_call_waits_no_longer() -> None:
         (respondent("form", "url", "sampling"), ROOTS),
     ],
 )
-def test_what_nobody_there_can_answer_is_not_asked(who: Respondent, question: Question) -> None:
+def test_a_kind_that_the_respondent_does_not_support_is_not_asked(
+    who: Respondent, question: Question
+) -> None:
     with pytest.raises(CannotAskError, match="nobody is there who could be asked"):
         inquire(who, {"it": question})
 
 
-def test_whoever_cannot_answer_after_all_says_so() -> None:
+def test_a_respondent_can_fail_the_request() -> None:
     def show(inquiry: Inquiry) -> None:
         inquiry.fail(CannotAskError("it went away"))
 
@@ -153,7 +155,7 @@ def test_whoever_cannot_answer_after_all_says_so() -> None:
         inquire(Respondent(frozenset({"url"}), show), {"it": OPEN}).wait(1)
 
 
-def test_the_fields_of_a_form() -> None:
+def test_a_schema_becomes_the_fields_of_a_form() -> None:
     name, size, color, tags, sure = form_fields(FORM)
 
     assert (name.kind, name.is_required, name.title) == ("string", True, "name")
@@ -174,7 +176,7 @@ def test_the_fields_of_a_form() -> None:
         ("text", "no text, number"),
     ],
 )
-def test_what_is_more_than_a_flat_field_is_no_form(field: Any, message: str) -> None:
+def test_a_nested_field_is_refused(field: Any, message: str) -> None:
     with pytest.raises(BadFormError, match=message):
         form_fields({"type": "object", "properties": {"it": field}})
 

@@ -1,4 +1,4 @@
-"""Tokens on requests: to one origin only, and again where one was refused and renewed."""
+"""Bearer tokens on requests: for one origin, and refreshed once when one is refused."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ TOO_SMALL = 'Bearer error="insufficient_scope", scope="write"'
 
 
 class Tokens:
-    """Tokens that are renewed to the next of some, and what was said of them."""
+    """Tokens that are refreshed in turn; ``insufficient_for`` has the refusals."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
         self.insufficient_for: list[tuple[int, str]] = []
 
     async def current(self) -> str:
-        """Return the first."""
         return self.tokens[0]
 
     async def renewed(self, refused: str) -> str:
-        """Return the next."""
         assert refused == self.tokens.pop(0)
         return self.tokens[0] if self.tokens else ""
 
     async def insufficient(self, status: int, challenge: str) -> None:
-        """Take note of it."""
         self.insufficient_for.append((status, challenge))
 
 
 def sent(tokens: Tokens, url: str, *answers: tuple[int, str]) -> list[str | None]:
-    """Return what said who asks, in each request that was sent for one."""
+    """Return the Authorization header of each request that is sent."""
 
     async def flow() -> list[str | None]:
         request = httpx2.Request("POST", url)
@@ -50,7 +47,7 @@ def sent(tokens: Tokens, url: str, *answers: tuple[int, str]) -> list[str | None
                 outgoing = await running.asend(response)
             except StopAsyncIteration:
                 return found
-        raise AssertionError("it goes on and on")
+        raise AssertionError("endless requests")
 
     return asyncio.run(flow())
 
@@ -65,29 +62,29 @@ def sent(tokens: Tokens, url: str, *answers: tuple[int, str]) -> list[str | None
         "https://server.example.evil.example/mcp",
     ],
 )
-def test_no_other_origin_is_told_a_token(url: str) -> None:
+def test_a_token_is_not_sent_to_another_origin(url: str) -> None:
     assert sent(Tokens("t"), url, (401, "")) == [None]
 
 
-def test_a_token_is_sent_to_all_of_its_origin() -> None:
+def test_a_token_is_sent_to_every_url_of_its_origin() -> None:
     assert sent(Tokens("t"), "https://SERVER.example:443/messages", (200, "")) == ["Bearer t"]
 
 
-def test_a_token_that_is_refused_is_renewed_once() -> None:
+def test_a_refused_token_is_refreshed_once() -> None:
     tokens = Tokens("one", "two", "three")
 
     assert sent(tokens, URL, (401, ""), (401, "")) == ["Bearer one", "Bearer two"]
     assert tokens.insufficient_for == [(401, "")]
 
 
-def test_who_has_no_token_asks_without_one() -> None:
+def test_a_request_without_a_token_has_no_header() -> None:
     tokens = Tokens("")
 
     assert sent(tokens, URL, (401, "Bearer")) == [None]
     assert tokens.insufficient_for == [(401, "Bearer")]
 
 
-def test_only_a_token_that_allows_too_little_is_noted_of_what_is_forbidden() -> None:
+def test_only_an_insufficient_scope_is_recorded_of_a_403() -> None:
     tokens = Tokens("t")
 
     assert sent(tokens, URL, (403, "")) == ["Bearer t"]

@@ -6,35 +6,29 @@ import multiprocessing
 import os
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from covalt_git.errors import CovaltError
 from covalt_git.system import atomic_write
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from covalt_git.system.private_files import read_private
 
 
-def test_replace_writes_the_whole_text_and_leaves_no_other_file(tmp_path: Path) -> None:
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_replace_writes_the_whole_text_and_keeps_the_mode(tmp_path: Path) -> None:
     file = tmp_path / "new" / "a.yaml"
-
-    atomic_write.replace(file, "one\n")
-    atomic_write.replace(file, "two\r\n\u00e9\n")
-
-    assert file.read_bytes() == "two\r\n\u00e9\n".encode()
-    assert list(file.parent.iterdir()) == [file]
-
-
-def test_replace_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
     atomic_write.replace(file, "one\n")
     file.chmod(0o640)
 
-    atomic_write.replace(file, "two\n")
+    atomic_write.replace(file, "two\r\n\u00e9\n")
 
-    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert file.read_bytes() == "two\r\n\u00e9\n".encode()
+    assert mode(file) == 0o640
+    assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -57,19 +51,19 @@ def test_temporary_files_of_killed_writers_are_removed_after_an_hour(tmp_path: P
         (".a.yaml.new.tmp", 60),
         (".b.yaml.old.tmp", 7200),
     ):
-        left = tmp_path / name
-        left.touch()
-        then = left.stat().st_mtime - age
-        os.utime(left, (then, then))
+        file = tmp_path / name
+        file.touch()
+        then = file.stat().st_mtime - age
+        os.utime(file, (then, then))
 
     atomic_write.replace(tmp_path / "a.yaml", "text\n")
 
-    left_there = sorted(path.name for path in tmp_path.iterdir())
-    assert left_there == [".a.yaml.new.tmp", ".b.yaml.old.tmp", "a.yaml"]
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [".a.yaml.new.tmp", ".b.yaml.old.tmp", "a.yaml"]
 
 
 def write_often(file: Path, text: str) -> None:
-    for _ in range(40):
+    for _ in range(20):
         atomic_write.replace(file, text)
 
 
@@ -77,8 +71,8 @@ def test_readers_see_the_whole_text_of_one_of_two_writers(tmp_path: Path) -> Non
     file = tmp_path / "a.yaml"
     texts = ["a" * 70_000, "b" * 90_000]
     atomic_write.replace(file, texts[0])
-    spawn = multiprocessing.get_context("spawn")
-    writers = [spawn.Process(target=write_often, args=(file, text)) for text in texts]
+    fork = multiprocessing.get_context("fork")
+    writers = [fork.Process(target=write_often, args=(file, text)) for text in texts]
     for writer in writers:
         writer.start()
 
@@ -89,7 +83,7 @@ def test_readers_see_the_whole_text_of_one_of_two_writers(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_create_refuses_an_existing_file_and_leaves_none_of_a_failed_block(tmp_path: Path) -> None:
+def test_create_refuses_an_existing_file_and_removes_a_half_written_one(tmp_path: Path) -> None:
     file = tmp_path / "a.zip"
     with suppress(KeyError), atomic_write.create(file) as out:
         out.write(b"half")
@@ -105,17 +99,36 @@ def test_create_refuses_an_existing_file_and_leaves_none_of_a_failed_block(tmp_p
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_create_private_is_for_the_owner_alone_and_never_replaces(tmp_path: Path) -> None:
-    file = tmp_path / "own" / "a.json"
+@pytest.fixture
+def no_umask() -> object:
     before = os.umask(0)
-    try:
-        atomic_write.create_private(file, b"one")
-    finally:
-        os.umask(before)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_create_private_makes_a_file_of_its_owner_and_never_replaces(tmp_path: Path) -> None:
+    file = tmp_path / "own" / "a.json"
+    atomic_write.create_private(file, b"one")
 
     with pytest.raises(FileExistsError):
         atomic_write.create_private(file, b"two")
 
     assert file.read_bytes() == b"one"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert mode(file) == 0o600
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.usefixtures("no_umask")
+def test_a_private_file_that_others_may_read_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "own" / "a.json"
+    atomic_write.replace(file, "one", private=True)
+    file.chmod(0o644)
+    with pytest.raises(CovaltError, match=r"others may read"):
+        read_private(file, CovaltError)
+
+    atomic_write.replace(file, "two", private=True)
+
+    assert read_private(file, CovaltError) == "two"
+    assert (mode(file), mode(file.parent)) == (0o600, 0o700)
     assert list(file.parent.iterdir()) == [file]

@@ -5,15 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from typing import TYPE_CHECKING
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import pytest
 
 from covalt_git.system import file_lock
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from pathlib import Path
 
 
 def hold(path: Path, ready: Connection) -> None:
@@ -24,9 +21,9 @@ def hold(path: Path, ready: Connection) -> None:
 
 def test_a_lock_is_released_when_its_holder_is_killed(tmp_path: Path) -> None:
     file = tmp_path / "lock"
-    spawn = multiprocessing.get_context("spawn")
-    ours, theirs = spawn.Pipe()
-    holder = spawn.Process(target=hold, args=(file, theirs))
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe()
+    holder = fork.Process(target=hold, args=(file, theirs))
     holder.start()
     ours.recv()
 
@@ -39,9 +36,7 @@ def test_a_lock_is_released_when_its_holder_is_killed(tmp_path: Path) -> None:
     holder.join()
 
 
-def test_shared_locks_exclude_only_an_exclusive_one(tmp_path: Path) -> None:
-    with file_lock.held(tmp_path):
-        pass
+def test_shared_locks_exclude_an_exclusive_one_alone(tmp_path: Path) -> None:
     one, two = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
 
     assert file_lock.acquire(one, shared=True, wait=False)

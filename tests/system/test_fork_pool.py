@@ -1,4 +1,4 @@
-"""Work in forked processes: the answers are those of one process, whatever happens to the others."""
+"""Work in forked processes: the results are those of one process, whatever happens to the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def doubled(number: int) -> tuple[int, int]:
     return number * 2, os.getpid()
 
 
-def test_answers_come_in_the_order_of_the_items() -> None:
+def test_results_have_the_order_of_the_items() -> None:
     answers = list(each(doubled, ITEMS))
 
     assert [number for number, _ in answers] == [number * 2 for number in ITEMS]
@@ -34,7 +34,7 @@ print(os.getpid() in {process for _, process in each(doubled, ITEMS)})
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="this machine has one core")
-def test_much_work_is_done_elsewhere() -> None:
+def test_much_work_is_done_in_other_processes() -> None:
     # In a process of its own: here some other test may have left a thread.
     argv = [sys.executable, "-c", ELSEWHERE]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -42,7 +42,7 @@ def test_much_work_is_done_elsewhere() -> None:
     assert done.stdout == "False\n"
 
 
-def test_little_work_is_done_here() -> None:
+def test_little_work_is_done_in_this_process() -> None:
     assert {process for _, process in each(doubled, ITEMS[:100])} == {os.getpid()}
 
 
@@ -57,7 +57,7 @@ def test_a_process_with_threads_does_not_fork() -> None:
         thread.join()
 
 
-def test_what_a_killed_process_owes_is_done_here() -> None:
+def test_the_work_of_a_killed_process_is_done_in_this_one() -> None:
     here = os.getpid()
 
     def dying(number: int) -> int:
@@ -68,7 +68,7 @@ def test_what_a_killed_process_owes_is_done_here() -> None:
     assert list(each(dying, ITEMS)) == ITEMS
 
 
-def test_what_goes_wrong_is_raised_here() -> None:
+def test_an_error_of_the_work_is_raised_in_this_process() -> None:
     def failing(number: int) -> int:
         return 1 // (number - 1_500)
 
@@ -76,7 +76,7 @@ def test_what_goes_wrong_is_raised_here() -> None:
         list(each(failing, ITEMS))
 
 
-def test_no_process_is_left_behind_when_nobody_takes_the_answers() -> None:
+def test_no_process_is_left_when_the_results_are_not_read() -> None:
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     if not children.exists():
         pytest.skip("this system does not tell a process's children")
