@@ -1,4 +1,4 @@
-"""Bundles: the same bytes for the same files, and nothing in them that is not to leave this machine."""
+"""Bundles: the same bytes for the same files, without secrets and facts of this machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def refusals(root: Path, secrets: dict[str, str] | None = None, **options: bool)
     return [str(problem).splitlines()[0] for problem in refused.value.problems]
 
 
-def test_a_bundle_holds_the_files_sorted_and_says_nothing_of_this_machine(root: Path) -> None:
+def test_a_bundle_holds_the_files_sorted_and_no_facts_of_this_machine(root: Path) -> None:
     state = root / "toolsets/state/demo.yaml"
     state.parent.mkdir()
     state.write_text("enabled: false\n", encoding="utf-8")
@@ -78,7 +78,7 @@ def test_a_bundle_holds_the_files_sorted_and_says_nothing_of_this_machine(root: 
     assert {one.date_time for one in entries} == {(1980, 1, 1, 0, 0, 0)}
 
 
-def test_the_same_files_make_the_same_bytes_whatever_their_times_and_place(
+def test_the_same_files_make_the_same_bytes_whatever_their_times_and_folder(
     root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     first = pack_bundle(root, demo(root), {})
@@ -93,7 +93,7 @@ def test_the_same_files_make_the_same_bytes_whatever_their_times_and_place(
     assert pack_bundle(other, demo(other), {}) != first
 
 
-def test_other_programs_unpack_it(root: Path, tmp_path: Path) -> None:
+def test_another_program_unpacks_a_bundle(root: Path, tmp_path: Path) -> None:
     bundle = tmp_path / "demo.zip"
     bundle.write_bytes(pack_bundle(root, demo(root), {}))
 
@@ -114,7 +114,7 @@ def test_other_programs_unpack_it(root: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_nobody_else_may_have_is_named_and_nothing_is_made(
+def test_a_file_with_a_secret_is_named_and_nothing_is_exported(
     root: Path, path: str, content: str | bytes, said: str
 ) -> None:
     put(root, path, content)
@@ -126,7 +126,7 @@ def test_what_nobody_else_may_have_is_named_and_nothing_is_made(
     assert TOKEN not in refused
 
 
-def test_a_guess_is_in_the_way_until_a_person_says_it_is_none(root: Path) -> None:
+def test_a_probable_secret_stops_the_export_unless_guesses_are_allowed(root: Path) -> None:
     put(root, "notes.md", "api_key: 8fK2mQz7Lw5RtYb3Nx9V\n")
 
     (refused,) = refusals(root)
@@ -138,7 +138,7 @@ def test_a_guess_is_in_the_way_until_a_person_says_it_is_none(root: Path) -> Non
     assert refused.startswith("toolsets/demo/more.md:1:1")
 
 
-def test_names_that_not_every_system_can_store_are_refused_all_at_once(root: Path) -> None:
+def test_names_that_some_systems_cannot_store_are_refused(root: Path) -> None:
     for path in ("assets/aux.txt", "assets/A.txt", "assets/what?.txt"):
         put(root, path, "x")
 
@@ -155,7 +155,7 @@ def test_a_toolset_with_errors_is_not_exported(root: Path) -> None:
     assert any("toolset.yaml" in one for one in refusals(root))
 
 
-def test_what_nobody_could_import_is_not_exported(
+def test_files_beyond_the_limits_of_imports_are_not_exported(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(root, "assets/large.bin", bytes(MAX_FILE_BYTES + 1))
@@ -165,7 +165,7 @@ def test_what_nobody_could_import_is_not_exported(
     assert "holds 3 files at most" in refusals(root)[0]
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(root: Path) -> None:
+def test_a_file_that_changed_since_it_was_read_is_an_error(root: Path) -> None:
     toolset = demo(root)
     put(root, "assets/b.txt", "changed")
 

@@ -1,4 +1,4 @@
-"""Which files are icons, and that no host gets anything else for one."""
+"""Icons are images with the right content; no client gets another file as an icon."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
         ("a.jpeg", b"\xff\xd8\xff\xe0"),
     ],
 )
-def test_pictures_are_icons(path: str, content: bytes) -> None:
+def test_images_are_icons(path: str, content: bytes) -> None:
     assert why_no_icon(path, content) is None
 
 
@@ -45,7 +45,7 @@ def test_pictures_are_icons(path: str, content: bytes) -> None:
         ("a.png", PNG + bytes(MAX_ICON_BYTES)),
     ],
 )
-def test_what_is_not_what_it_says_is_no_icon(path: str, content: bytes) -> None:
+def test_a_file_of_another_kind_or_size_is_not_an_icon(path: str, content: bytes) -> None:
     assert why_no_icon(path, content) is not None
 
 
@@ -76,7 +76,7 @@ def test_a_tool_has_its_own_icon_or_its_toolsets(tmp_path: Path) -> None:
     assert address("drawn:own") == f"data:image/webp;base64,{encoded}"
     assert address("drawn:other") == f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
     assert address("demo:read") is None
-    # What is no icon by now is none, whatever was validated.
+    # A file that changed since it was validated is not sent.
     tool = project.catalog.find("drawn:own").tool
     (assets / "own.webp").write_bytes(SVG)
     assert data_address(root, tool.model_copy(update={"toolset_digest": "another"})) is None

@@ -1,4 +1,4 @@
-"""What ``init`` makes: a sound project, in files that people can read, and nothing overwritten."""
+"""New projects are valid and readable, and creating one overwrites nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_a_new_project_is_sound(tmp_path: Path) -> None:
+def test_a_new_project_is_valid(tmp_path: Path) -> None:
     made = create_project(tmp_path / "demo")
 
     reading = read_project(tmp_path / "demo")
@@ -47,7 +47,7 @@ def test_a_new_project_is_sound(tmp_path: Path) -> None:
     assert all(one.enabled for one in reading.toolsets)
 
 
-def test_the_samples_are_those_that_come_with_us_without_leftovers(tmp_path: Path) -> None:
+def test_the_sample_toolsets_are_copied_without_caches(tmp_path: Path) -> None:
     create_project(tmp_path)
 
     for name in SAMPLES:
@@ -57,7 +57,7 @@ def test_the_samples_are_those_that_come_with_us_without_leftovers(tmp_path: Pat
         assert contents(tmp_path / "toolsets" / name) == expected
 
 
-def test_the_first_line_of_each_file_leads_to_its_schema(tmp_path: Path) -> None:
+def test_the_first_line_of_each_file_names_its_schema(tmp_path: Path) -> None:
     """As the YAML language server reads it: relative to the file, with no network."""
     create_project(tmp_path)
     files = [tmp_path / "covalt.yaml", *sorted(tmp_path.glob("toolsets/*/toolset.yaml"))]
@@ -73,7 +73,7 @@ def test_the_first_line_of_each_file_leads_to_its_schema(tmp_path: Path) -> None
         assert json_schema.value_problems(schema, data) == []
 
 
-def test_git_sees_what_belongs_to_a_project_and_not_its_data(tmp_path: Path) -> None:
+def test_git_ignores_the_data_of_a_project(tmp_path: Path) -> None:
     create_project(tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "index.db").touch()
@@ -88,8 +88,7 @@ def test_git_sees_what_belongs_to_a_project_and_not_its_data(tmp_path: Path) -> 
     assert seen == ["?? .covalt/", "?? .gitignore", "?? covalt.yaml", "?? toolsets/"]
 
 
-def test_the_settings_that_are_commented_out_are_sound_too(tmp_path: Path) -> None:
-    """A person takes the marks away, and it has to work."""
+def test_the_settings_in_comments_are_valid_too(tmp_path: Path) -> None:
     create_project(tmp_path)
     file = tmp_path / "covalt.yaml"
     text = file.read_text(encoding="utf-8")
@@ -103,7 +102,7 @@ def test_the_settings_that_are_commented_out_are_sound_too(tmp_path: Path) -> No
     assert set(reading.config.roles) == {"developer", "owner"}
 
 
-def test_what_is_there_is_kept(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     mine = {".gitignore": "mine\n", "toolsets/app-builder/notes.txt": "mine\n", "README.md": "me\n"}
     for path, text in mine.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +118,7 @@ def test_what_is_there_is_kept(tmp_path: Path) -> None:
     assert not (tmp_path / "toolsets" / "app-builder" / "toolset.yaml").exists()
 
 
-def test_a_project_is_made_only_once(tmp_path: Path) -> None:
+def test_an_existing_project_is_not_created_again(tmp_path: Path) -> None:
     create_project(tmp_path)
     (tmp_path / "covalt.yaml").write_text("version: 1\n")
     before = contents(tmp_path)
@@ -140,7 +139,7 @@ def test_a_project_within_a_repository_stays_part_of_it(tmp_path: Path) -> None:
     assert not (tmp_path / "tools" / "ai" / ".git").exists()
 
 
-def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "demo").write_text("")
 
     for folder in (tmp_path / "demo", tmp_path / "demo" / "inner"):
@@ -151,8 +150,8 @@ def test_a_file_in_the_way_is_told(tmp_path: Path) -> None:
         assert caught.value.hint == "choose another name"
 
 
-def test_a_half_made_project_is_made_again(tmp_path: Path) -> None:
-    """As after a kill: covalt.yaml comes last, so it is none yet."""
+def test_a_half_made_project_is_completed(tmp_path: Path) -> None:
+    """As after a kill: covalt.yaml is written last."""
     create_project(tmp_path)
     whole = contents(tmp_path)
     (tmp_path / "covalt.yaml").unlink()

@@ -1,4 +1,4 @@
-"""What this project changes about tools: every field wins, and the state file says no more than that."""
+"""Overrides of the project: every field replaces the toolset's, and the state file holds only these."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ WINS: list[tuple[dict[str, Any], Callable[[Tool], object], object]] = [
 ]
 
 
-def test_there_is_no_field_that_is_not_tried_below() -> None:
+def test_every_field_is_tested_below() -> None:
     assert {field for changes, _, _ in WINS for field in changes} == set(FIELDS)
 
 
 @pytest.mark.parametrize(("changes", "seen", "wanted"), WINS, ids=[str(one[0]) for one in WINS])
-def test_every_field_wins_over_the_toolset_in_its_files_and_in_the_index(
+def test_every_field_replaces_the_toolsets_in_the_files_and_the_index(
     root: Path, changes: dict[str, Any], seen: Any, wanted: object
 ) -> None:
     before = tool(root)
@@ -118,7 +118,7 @@ def test_every_field_wins_over_the_toolset_in_its_files_and_in_the_index(
     assert not (root / "toolsets/state/demo.yaml").exists()
 
 
-def test_what_is_said_of_one_tool_leaves_others_and_other_decisions_alone(root: Path) -> None:
+def test_an_override_of_one_tool_keeps_other_tools_and_decisions(root: Path) -> None:
     set_enabled(root, "demo", enabled=False)
     override_tool(root, "demo:web", {"name_override": "Ours", "enabled": False})
     override_tool(root, "demo:plain", {"requires_confirmation": True})
@@ -140,7 +140,7 @@ def test_what_is_said_of_one_tool_leaves_others_and_other_decisions_alone(root: 
     assert overrides(root, "demo:off").project == {}
 
 
-def test_a_renderer_comes_without_what_configured_another_and_goes_with_its_own(
+def test_another_renderer_drops_the_configuration_of_the_old_one(
     root: Path,
 ) -> None:
     override_tool(root, "demo:web", {"renderer": "code", "renderer_config": {"file": "a"}})
@@ -152,7 +152,7 @@ def test_a_renderer_comes_without_what_configured_another_and_goes_with_its_own(
 
 
 @pytest.mark.parametrize(("name", "said"), [("web", {}), ("plain", {}), ("off", {"enabled": True})])
-def test_a_tool_that_its_toolset_has_on_needs_no_word_to_be_on(
+def test_enabling_a_tool_that_its_toolset_enables_removes_the_override(
     root: Path, name: str, said: dict[str, bool]
 ) -> None:
     override_tool(root, f"demo:{name}", {"enabled": False})
@@ -163,7 +163,7 @@ def test_a_tool_that_its_toolset_has_on_needs_no_word_to_be_on(
     assert bool(state_text(root)) is bool(said)
 
 
-def test_what_is_off_stays_off_when_the_toolset_switches_it_on(root: Path) -> None:
+def test_a_disabled_tool_stays_off_when_its_toolset_enables_it(root: Path) -> None:
     override_tool(root, "demo:off", {"enabled": False})
     manifest = root / "toolsets/demo/toolset.yaml"
     manifest.write_text(MANIFEST.replace("enabled: false, ", ""), encoding="utf-8")
@@ -186,7 +186,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("changes", "code", "said"), BAD, ids=[one[2] for one in BAD])
-def test_what_a_toolset_could_not_say_either_is_refused_and_nothing_is_written(
+def test_an_invalid_override_is_refused_and_nothing_is_written(
     root: Path, changes: dict[str, Any], code: str, said: str
 ) -> None:
     override_tool(root, "demo:web", {"name_override": "Ours"})
@@ -201,7 +201,7 @@ def test_what_a_toolset_could_not_say_either_is_refused_and_nothing_is_written(
     assert state_text(root) == before
 
 
-def test_a_configuration_without_a_renderer_is_refused_with_one_that_would_read_it(
+def test_a_configuration_without_a_renderer_is_refused_with_a_fitting_one(
     root: Path,
 ) -> None:
     with pytest.raises(BadOverrideError) as refused:
@@ -212,7 +212,7 @@ def test_a_configuration_without_a_renderer_is_refused_with_one_that_would_read_
     assert problem.hint == "add a line: renderer: code"
 
 
-def test_an_expression_that_stands_for_nothing_is_a_warning_with_its_place(root: Path) -> None:
+def test_an_expression_without_a_value_is_a_warning_with_its_place(root: Path) -> None:
     found = override_tool(root, "demo:web", {"renderer_config": {"content": "$args.town"}})
 
     (warning,) = found.warnings
@@ -237,7 +237,7 @@ def test_an_expression_that_stands_for_nothing_is_a_warning_with_its_place(root:
         ('{description_override: "a\\u202eb"}', "CG213", '"a', "error"),
     ],
 )
-def test_validate_finds_the_same_in_a_state_file_that_somebody_wrote(
+def test_the_same_mistakes_are_found_in_a_state_file_written_by_hand(
     root: Path, line: str, code: str, written: str, severity: str
 ) -> None:
     write_state(root, f"overrides:\n  web: {line}\n")
@@ -247,7 +247,7 @@ def test_validate_finds_the_same_in_a_state_file_that_somebody_wrote(
     assert state_text(root).splitlines()[problem.line - 1][problem.col - 1 :].startswith(written)
 
 
-def test_an_override_that_is_wrong_already_is_no_reason_to_refuse_others(root: Path) -> None:
+def test_an_invalid_override_does_not_stop_others(root: Path) -> None:
     write_state(root, "overrides:\n  web: {renderer_config: {fil: a}}\n")
     assert not read_toolset(root, "demo").sound
 
@@ -259,7 +259,7 @@ def test_an_override_that_is_wrong_already_is_no_reason_to_refuse_others(root: P
     assert tool(root).enabled is False
 
 
-def test_what_is_left_of_a_tool_that_is_gone_can_be_cleared(root: Path) -> None:
+def test_the_override_of_a_removed_tool_can_be_cleared(root: Path) -> None:
     write_state(root, "overrides:\n  gone: {enabled: false}\n")
     assert [one.code for one in read_project(root).problems] == ["CG402"]
 
@@ -279,7 +279,9 @@ def test_what_is_left_of_a_tool_that_is_gone_can_be_cleared(root: Path) -> None:
         ("", ""),
     ],
 )
-def test_an_unknown_tool_is_told_with_the_nearest(root: Path, name: str, hint: str) -> None:
+def test_an_unknown_tool_is_an_error_with_the_nearest_name(
+    root: Path, name: str, hint: str
+) -> None:
     with pytest.raises(UnknownNameError) as refused:
         override_tool(root, name, {"enabled": False})
 
@@ -291,7 +293,7 @@ def test_an_unknown_tool_is_told_with_the_nearest(root: Path, name: str, hint: s
 @pytest.mark.parametrize(
     ("path", "text"), [("state/demo.yaml", "enabld: true\n"), ("demo/toolset.yaml", "id: [\n")]
 )
-def test_what_cannot_be_read_is_left_as_it_is(root: Path, path: str, text: str) -> None:
+def test_a_file_that_cannot_be_read_is_not_changed(root: Path, path: str, text: str) -> None:
     write_state(root, "overrides:\n  web: {enabled: false}\n")
     (root / "toolsets" / path).write_text(text, encoding="utf-8")
     before = state_text(root)

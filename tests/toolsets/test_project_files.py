@@ -1,4 +1,4 @@
-"""The project as a whole: where it is, what may be believed of it, and what its parts share."""
+"""A project as a whole: its root, its configuration, and the namespaces of its toolsets."""
 
 from __future__ import annotations
 
@@ -36,16 +36,6 @@ def update_state(root: Path, toolset_id: str, text: str) -> None:
     (root / "toolsets" / "state" / f"{toolset_id}.yaml").write_text(text)
 
 
-def taken(root: Path) -> list[str]:
-    """Return who is told that a namespace is somebody else's."""
-    found = read_project(root).problems
-    assert {one.code for one in found} <= {codes.NAMESPACE_TAKEN}
-    return [f"{one.path}:{one.line}" for one in found]
-
-
-# --- the root ---------------------------------------------------------------------------------------
-
-
 def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> None:
     put_hello(tmp_path)
     inner = tmp_path / "toolsets" / "hello" / "tools"
@@ -77,10 +67,7 @@ def test_a_relative_start_is_looked_up_from_here(
     assert find_root(type(tmp_path)()) == tmp_path
 
 
-# --- covalt.yaml --------------------------------------------------------------------------------------
-
-
-def test_config_that_is_broken_is_never_guessed_at(tmp_path: Path) -> None:
+def test_a_broken_config_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "covalt.yaml").write_text("version: 1\nroels: {}\nlimits: {timeout_s: no}\n")
 
     with pytest.raises(BrokenConfigError) as caught:
@@ -122,50 +109,44 @@ def test_a_broken_config_does_not_hide_the_toolsets(tmp_path: Path) -> None:
     assert [one.id for one in reading.toolsets] == ["hello"]
 
 
-# --- namespaces ---------------------------------------------------------------------------------------
+SHOP = "mcp_servers: [{id: shop, command: npx}]"
+GITHUB = "mcp_servers: [{id: github, command: npx}]"
 
 
-def test_a_server_may_not_be_called_as_another_toolset(tmp_path: Path) -> None:
-    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
+@pytest.mark.parametrize(
+    ("toolsets", "states", "expected"),
+    [
+        ({"hello": SHOP, "shop": ""}, {}, ["toolsets/hello/toolset.yaml:8"]),
+        (
+            {"a": GITHUB, "b": "sources: [{id: github, type: mcp, server: x}]"},
+            {},
+            ["toolsets/b/toolset.yaml:8"],
+        ),
+        (  # a hyphen and an underscore are the same
+            {"my__tools": "", "my_tools": ""},
+            {"my_tools": "aliases: {my_tools: other}\n"},
+            ["toolsets/my_tools/toolset.yaml:4"],
+        ),
+        ({"hello": SHOP, "shop": ""}, {"hello": "aliases: {shop: hello-shop}\n"}, []),
+        (
+            {"hello": SHOP, "shop": "", "third": ""},
+            {"hello": "aliases: {shop: third}\n"},
+            ["toolsets/hello/toolset.yaml:8"],
+        ),
+        ({"shop": SHOP}, {}, []),
+    ],
+)
+def test_a_namespace_belongs_to_one_toolset(
+    tmp_path: Path, toolsets: dict[str, str], states: dict[str, str], expected: list[str]
+) -> None:
+    put(tmp_path, **toolsets)
+    for name, text in states.items():
+        update_state(tmp_path, name, text)
 
-    assert taken(tmp_path) == ["toolsets/hello/toolset.yaml:8"]
+    found = read_project(tmp_path).problems
 
-
-def test_two_toolsets_may_not_declare_one_namespace(tmp_path: Path) -> None:
-    put(
-        tmp_path,
-        a="mcp_servers: [{id: github, command: npx}]",
-        b="sources: [{id: github, type: mcp, server: x}]",
-    )
-
-    assert taken(tmp_path) == ["toolsets/b/toolset.yaml:8"]
-
-
-def test_dash_and_underscore_are_one_name(tmp_path: Path) -> None:
-    put(tmp_path, my__tools="", my_tools="")
-    update_state(tmp_path, "my_tools", "aliases: {my_tools: other}\n")
-
-    assert taken(tmp_path) == ["toolsets/my_tools/toolset.yaml:4"]
-
-
-def test_an_alias_of_the_project_settles_it(tmp_path: Path) -> None:
-    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="")
-    update_state(tmp_path, "hello", "aliases: {shop: hello-shop}\n")
-
-    assert taken(tmp_path) == []
-
-
-def test_an_alias_that_is_taken_settles_nothing(tmp_path: Path) -> None:
-    put(tmp_path, hello="mcp_servers: [{id: shop, command: npx}]", shop="", third="")
-    update_state(tmp_path, "hello", "aliases: {shop: third}\n")
-
-    assert taken(tmp_path) == ["toolsets/hello/toolset.yaml:8"]
-
-
-def test_a_toolset_shares_its_name_with_its_own_servers_and_sources(tmp_path: Path) -> None:
-    put(tmp_path, shop="mcp_servers: [{id: shop, command: npx}]")
-
-    assert taken(tmp_path) == []
+    assert {one.code for one in found} <= {codes.NAMESPACE_TAKEN}
+    assert [f"{one.path}:{one.line}" for one in found] == expected
 
 
 def test_a_broken_toolset_still_owns_its_name(tmp_path: Path) -> None:
@@ -177,10 +158,7 @@ def test_a_broken_toolset_still_owns_its_name(tmp_path: Path) -> None:
     assert found == {codes.SYNTAX, codes.NAMESPACE_TAKEN}
 
 
-# --- what belongs to nothing ----------------------------------------------------------------------------
-
-
-def test_a_state_without_a_toolset_warns_and_no_more(tmp_path: Path) -> None:
+def test_a_state_file_without_a_toolset_is_a_warning(tmp_path: Path) -> None:
     put_hello(tmp_path)
     update_state(tmp_path, "gone", "enabled: false\n")
 
@@ -190,7 +168,7 @@ def test_a_state_without_a_toolset_warns_and_no_more(tmp_path: Path) -> None:
     assert problem.hint == "remove it: rm toolsets/state/gone.yaml"
 
 
-def test_a_toolset_called_toolset_has_a_state_file_as_any_other(tmp_path: Path) -> None:
+def test_a_toolset_may_have_the_id_toolset(tmp_path: Path) -> None:
     put(tmp_path, toolset="")
     update_state(tmp_path, "toolset", "enabled: false\n")
 
@@ -201,7 +179,7 @@ def test_a_toolset_called_toolset_has_a_state_file_as_any_other(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["state", "locks"])
-def test_a_toolset_in_a_folder_of_the_machine_is_told(tmp_path: Path, name: str) -> None:
+def test_a_toolset_in_a_reserved_folder_is_reported(tmp_path: Path, name: str) -> None:
     put(tmp_path, **{name: ""})
 
     (problem,) = read_project(tmp_path).problems
@@ -220,7 +198,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > 0)
 """
 
 
-def test_many_toolsets_are_read_in_other_processes_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_many_toolsets_are_read_in_several_processes_with_the_same_result(tmp_path: Path) -> None:
     names = [f"t{number:03}" for number in range(150)]
     put(tmp_path, **dict.fromkeys(names[::3], "tools: [{id: a, entrypoint: nowhere:a}]\n"))
     put(tmp_path, **dict.fromkeys(names[1::3], "mcp_servers: [{id: things, command: npx}]"))
@@ -240,7 +218,7 @@ def test_many_toolsets_are_read_in_other_processes_and_nothing_is_lost(tmp_path:
     assert told == [(number + 1, len(names)) for number in range(len(names))]
 
 
-def test_problems_are_sorted_and_each_is_told_once(tmp_path: Path) -> None:
+def test_problems_are_sorted_and_unique(tmp_path: Path) -> None:
     put(tmp_path, b="colour: red", a="colour: red")
     shutil.copytree(tmp_path / "toolsets" / "a", tmp_path / "toolsets" / "c")
 

@@ -1,4 +1,4 @@
-"""The law of reading: whatever the files hold, it ends, names problems, and changes and starts nothing."""
+"""The law of reading: whatever the files hold, reading ends with problems, changes nothing and starts nothing."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.toolsets.project_files import read_project
+from tests.examples import examples
 from tests.stress.nasty_toolsets import PIECES, put_toolset, sources
 from tests.stress.validate_touches_nothing import _more_than_reading
 from tests.toolsets.projects import MANIFEST, put_hello
@@ -25,13 +26,8 @@ CHANGES = frozenset(
         *("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.chmod"),
         *("os.truncate", "os.utime", "os.setxattr", "os.system", "os.exec", "os.fork", "os.spawn"),
         *("os.posix_spawn", "os.putenv", "os.kill", "subprocess.Popen", "socket.connect"),
-        *(
-            "socket.bind",
-            "socket.getaddrinfo",
-            "socket.__new__",
-            "shutil.rmtree",
-            "tempfile.mkstemp",
-        ),
+        *("socket.bind", "socket.getaddrinfo", "socket.__new__", "shutil.rmtree"),
+        "tempfile.mkstemp",
     }
 )
 _watched: list[str] | None = None
@@ -44,9 +40,7 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
         _watched.append(event)
     elif event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
         _watched.append(f"open {args[0]} {args[1]}")
-    elif (
-        event == "exec"
-    ):  # a module of a toolset: no code object of ours lies in a temporary folder
+    elif event == "exec":  # no code of ours is in a temporary folder
         name = getattr(args[0], "co_filename", "")
         if name.startswith(tempfile.gettempdir()):
             _watched.append(f"exec {name}")
@@ -57,7 +51,7 @@ sys.addaudithook(_look)
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """Note what this process changes and starts; an audit hook cannot be taken off again."""
+    """Record what this process changes and starts; an audit hook cannot be removed."""
     global _watched  # noqa: PLW0603 - the hook has to see it
     seen: list[str] = []
     _watched = seen
@@ -67,7 +61,7 @@ def watched() -> Iterator[list[str]]:
         _watched = None
 
 
-def test_the_watch_sees_what_it_has_to(tmp_path: Path) -> None:
+def test_the_audit_hook_sees_writes_deletions_and_code_of_toolsets(tmp_path: Path) -> None:
     (tmp_path / "tool.py").write_text("x = 1\n")
     with watched() as seen:
         (tmp_path / "file").write_text("")
@@ -77,7 +71,7 @@ def test_the_watch_sees_what_it_has_to(tmp_path: Path) -> None:
     assert len(seen) == 3
 
 
-def test_the_proof_sees_what_it_has_to() -> None:
+def test_the_stress_test_sees_writes_processes_and_sockets() -> None:
     trace = """\
 1 execve("/usr/bin/python", ["python"], 0x1) = 0
 1 openat(AT_FDCWD, "a.yaml", O_RDONLY|O_CLOEXEC) = 3
@@ -95,8 +89,8 @@ def test_the_proof_sees_what_it_has_to() -> None:
 
 
 @given(seed=st.integers(0, 2**64))
-@settings(max_examples=100, deadline=None)
-def test_no_nasty_toolset_breaks_the_reader(seed: int) -> None:
+@settings(max_examples=examples(100))
+def test_no_invalid_toolset_breaks_the_reader(seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         put_toolset(root / "toolsets" / "hello", Random(seed), SOURCES)
@@ -114,7 +108,7 @@ def test_no_nasty_toolset_breaks_the_reader(seed: int) -> None:
     "name", ["toolset.yaml", "tools/hello.py", "artifacts/a.html", "notes.txt"]
 )
 @given(content=st.binary(max_size=400) | st.lists(st.sampled_from(PIECES)).map(b"".join))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_no_bytes_break_the_reader(name: str, content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         toolset = put_hello(Path(folder), MANIFEST)

@@ -1,0 +1,210 @@
+"""Effective tools: what the manifest, Python, the toolset's overrides and the project say, combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covalt_git.models.tool import Tool
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from covalt_git.models.toolset_state import ToolsetState
+from covalt_git.python_reader.source import ToolSource
+from covalt_git.toolsets.effective_tools import effective_tools
+from tests.examples import examples
+
+NO_DIGEST = "sha256:" + "0" * 64
+SOURCE = ToolSource(
+    name="Said In Python",
+    description="From the docstring",
+    requires_confirmation=False,
+    category=None,
+    parameters=(),
+    input_schema={"type": "object", "properties": {"name": {"type": "string"}}},
+    takes_workspace=False,
+    is_async=False,
+    line=1,
+    col=1,
+)
+ASKING = SOURCE._replace(requires_confirmation=True)
+
+
+def effective(
+    tool: dict[str, Any] | None = None,
+    *,
+    override: dict[str, Any] | None = None,
+    state: dict[str, Any] | None = None,
+    local: dict[str, Any] | None = None,
+    source: ToolSource | None = SOURCE,
+    **manifest: Any,
+) -> Tool:
+    """Return the tool that results from what each of these says."""
+    overrides = [] if override is None else [{"tool_id": "write_file", **override}]
+    declared = {"id": "write_file", "entrypoint": "tools.files:write_file", **(tool or {})}
+    data = {"id": "shop", "name": "Shop", "version": "1", "tools": [declared], **manifest}
+    read = ToolsetManifest.model_validate(data | {"tool_overrides": overrides})
+    decided = {**(state or {}), "overrides": {} if local is None else {"write_file": local}}
+    sources = {} if source is None else {"write_file": source}
+    (found,) = effective_tools(read, ToolsetState.model_validate(decided), sources, NO_DIGEST)
+    return found
+
+
+def test_a_tool_without_any_settings_has_the_defaults() -> None:
+    tool = effective(source=None)
+
+    assert (tool.tool_id, tool.path) == ("shop:write_file", "shop.write_file")
+    assert (tool.name, tool.description) == ("Write File", "")
+    assert tool.input_schema == {"type": "object"}
+    assert not tool.schema_is_declared
+    assert not tool.requires_confirmation
+    assert tool.enabled
+    assert tool.renderer is None
+
+
+def test_the_project_comes_before_overrides_the_manifest_and_python() -> None:
+    settings: dict[str, Any] = {
+        "local": {"name_override": "Local", "description_override": "local"},
+        "override": {"name_override": "Override", "description_override": "override"},
+        "tool": {"name": "Declared", "description": "declared"},
+    }
+    found = []
+    for _ in range(4):
+        tool = effective(**settings)
+        found.append((tool.name, tool.description))
+        settings.pop(next(iter(settings), ""), None)
+
+    assert found == [
+        ("Local", "local"),
+        ("Override", "override"),
+        ("Declared", "declared"),
+        ("Said In Python", "From the docstring"),
+    ]
+    whole = effective(override={"tool_id": "shop:write_file", "name_override": "Hi"})
+    assert whole == effective(override={"name_override": "Hi"})
+
+
+def test_a_declared_schema_replaces_that_of_python_even_if_it_is_empty() -> None:
+    assert effective().input_schema == SOURCE.input_schema
+    assert effective({"input_schema": {}}).input_schema == {}
+    assert effective({"input_schema": {}}).schema_is_declared
+
+
+YES = {"requires_confirmation": True}
+NO = {"requires_confirmation": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "by"),
+    [
+        ({}, ()),
+        ({"tool": YES}, ("toolset",)),
+        ({"defaults": YES}, ("toolset",)),
+        ({"defaults": YES, "tool": NO}, ()),
+        ({"source": ASKING}, ("decorator",)),
+        ({"source": ASKING, "tool": NO}, ("decorator",)),
+        ({"source": ASKING, "override": NO}, ("decorator",)),
+        ({"tool": YES, "override": NO}, ("toolset",)),
+        ({"override": YES}, ("override",)),
+        ({"local": YES}, ("project",)),
+        ({"source": ASKING, "tool": YES, "override": YES}, ("toolset", "decorator", "override")),
+        ({"source": ASKING, "tool": YES, "override": YES, "local": NO}, ()),
+    ],
+)
+def test_everyone_can_require_approval(settings: dict[str, Any], by: tuple[str, ...]) -> None:
+    tool = effective(**settings)
+
+    assert tool.confirmation == by
+    assert tool.confirmation_is_settled == ("local" in settings)
+
+
+answers = st.sampled_from([None, True, False])
+
+
+@given(default=answers, declared=answers, decorated=st.booleans(), override=answers, local=answers)
+@settings(max_examples=examples(100))
+def test_only_the_project_waives_approval(
+    *,
+    default: bool | None,
+    declared: bool | None,
+    decorated: bool,
+    override: bool | None,
+    local: bool | None,
+) -> None:
+    tool = effective(
+        {"requires_confirmation": declared},
+        override={"requires_confirmation": override},
+        local={"requires_confirmation": local},
+        source=ASKING if decorated else SOURCE,
+        defaults={"requires_confirmation": bool(default)},
+    )
+
+    by_manifest = bool(default) if declared is None else declared
+    required = by_manifest or decorated or override is True
+    assert tool.requires_confirmation == (required if local is None else local)
+
+
+ON = {"enabled": True}
+OFF = {"enabled": False}
+
+
+@pytest.mark.parametrize(
+    ("settings", "enabled"),
+    [
+        ({}, True),
+        ({"defaults": OFF}, False),
+        ({"defaults": OFF, "tool": ON}, True),
+        ({"override": OFF}, False),
+        ({"override": OFF, "local": ON}, True),
+        ({"state": OFF}, False),
+        ({"state": OFF, "local": ON}, False),
+        ({"state": {"source_type": "zip"}}, False),
+        ({"state": {"source_type": "zip", "enabled": True}}, True),
+    ],
+)
+def test_a_tool_is_enabled_if_it_and_its_toolset_are(
+    settings: dict[str, Any], *, enabled: bool
+) -> None:
+    assert effective(**settings).enabled is enabled
+
+
+CODE = {"renderer": {"type": "code", "file": "$args.path"}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "renderer"),
+    [
+        ({}, None),
+        ({"tool": CODE}, ("code", {"file": "$args.path"})),
+        ({"tool": CODE, "override": {"renderer": "document"}}, ("document", {})),
+        (
+            {"tool": CODE, "override": {"renderer_config": {"language": "sql"}}},
+            ("code", {"language": "sql"}),
+        ),
+        (
+            {
+                "override": {"renderer": "code", "renderer_config": {"file": "a"}},
+                "local": {"renderer_config": {"file": "b"}},
+            },
+            ("code", {"file": "b"}),
+        ),
+        ({"override": {"renderer": "code"}, "local": {"renderer": "terminal"}}, ("terminal", {})),
+        ({"override": {"renderer": "markdown"}}, ("document", {})),
+    ],
+)
+def test_another_renderer_comes_without_the_configuration_of_the_old_one(
+    settings: dict[str, Any], renderer: tuple[str, Any] | None
+) -> None:
+    found = effective(**settings).renderer
+
+    assert (found and (found.type, found.config)) == renderer
+
+
+def test_the_definition_digest_covers_the_definition_and_the_code() -> None:
+    first = effective()
+    moved = first.model_copy(update={"toolset_digest": "sha256:" + "1" * 64})
+
+    assert first.definition_digest == effective().definition_digest
+    assert first.definition_digest != effective({"name": "Other"}).definition_digest
+    assert first.definition_digest != moved.definition_digest
