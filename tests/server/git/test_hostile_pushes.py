@@ -1,6 +1,6 @@
-"""What somebody may push with a git of their own making: packs and trees that git would not make.
+"""Pushes of a hostile client: packs, trees and commits that git would not make.
 
-Every one of them is refused with its reason, and leaves neither a ref nor a file behind.
+Each is refused with its reason, and leaves neither a ref nor a file behind.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ from tests.server.git.git_served import (
     start_of,
     tree_content,
 )
+from tests.tables import tables
 
+TABLES = tables(__file__)
 REF = "refs/heads/x"
 BLOB = b"a file\n"
 BLOB_ID = oid_of("blob", BLOB)
+EMPTY = oid_of("tree", b"")
 
 
 @pytest.fixture(scope="module")
@@ -71,65 +74,84 @@ def of_objects(*objects: tuple[str, bytes], more: tuple[bytes, ...] = ()) -> tup
     return oid_of(*made), pack_of(*entries, *more)
 
 
-def test_what_is_made_by_hand_comes_in_where_nothing_is_wrong(
-    sample_project: Path, tmp_path: Path
-) -> None:
-    root = Path(shutil.copytree(sample_project, tmp_path / "project"))
-    Api.of(root).post("create_chat", chat_id="c1")
-    new, pack = of_tree(("100644", b"file", BLOB_ID))
-    with git_served(root) as served:
-        assert served.send_push(REF, new, pack) == f"unpack ok\nok {REF}"
-        assert served.refs() == {REF: new}
-        assert served.fsck() == ""
+# Trees and commits
 
 
-# Names
-
-NAMES = {
-    "git": b".git",
-    "GIT": b".GIT",
-    "short": b"git~1",
-    "stream": b".git::$INDEX_ALLOCATION",
-    "space": b".git ",
-    "ignored": ".g\u200cit".encode(),
-    "backslash": b".git\\hooks",
-    "up": b"..",
-    "here": b".",
-    "separator": b"a/b",
-    "nothing": b"",
-    "control": b"a\nb",
-    "latin-1": b"\xe4",
-    "long": b"x" * 256,
-}
-
-
-@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
-@pytest.mark.parametrize("mode", ["100644", "40000"])
-def test_names_that_could_harm_a_checkout_are_refused(
-    served: GitServed, name: bytes, mode: str
-) -> None:
+def pushes() -> dict[str, tuple[str, bytes, str]]:
+    """Return pushes that git would not make, each with a part of the reason to refuse it."""
     below = tree_content(("100644", b"file", BLOB_ID))
-    target = BLOB_ID if mode == "100644" else oid_of("tree", below)
-    new, pack = of_tree((mode, name, target), more=(entry("tree", below),))
-    report = refused(served, new, pack)
+    empty = oid_of("tree", b"")
+    found: dict[str, tuple[str, bytes, str]] = {}
 
-    assert report.startswith("unpack ok\n")
-    assert f"(commit {new[:12]})" in report
+    def add(name: str, pushed: tuple[str, bytes], reason: str = "") -> None:
+        found[name] = (*pushed, reason or f"(commit {pushed[0][:12]})")
 
-
-def test_the_path_of_a_refused_name_is_told(served: GitServed) -> None:
+    for name in TABLES["names"]:
+        content = name.encode("latin-1" if name == "\xe4" else "utf-8")
+        add(f"file {name!r:.20}", of_tree(("100644", content, BLOB_ID)))
+        folder = ("40000", content, oid_of("tree", below))
+        add(f"folder {name!r:.20}", of_tree(folder, more=(entry("tree", below),)))
+    for target in TABLES["links"]:
+        link = target.encode()
+        pushed = of_tree(("120000", b"link", oid_of("blob", link)), more=(entry("blob", link),))
+        add(f"link {target!r}", pushed, "link: it is a link that may lead outside")
+    for mode in TABLES["modes"]:
+        told = "no mode" if len(mode) > 6 else f"the mode {mode}"
+        add(f"mode {mode}", of_tree((mode, b"odd", BLOB_ID)), told)
+    add("submodule", of_tree(("160000", b"other", "1" * 40)), "other: it is a submodule")
+    modules = b'[submodule "x"]\n\tpath = x\n\turl = -upload\n'
+    for mode, content in (("120000", b"elsewhere"), ("100644", modules)):
+        of_git = (mode, b".gitmodules", oid_of("blob", content))
+        pushed = of_tree(of_git, more=(entry("blob", content),))
+        add(f".gitmodules {mode}", pushed, f"ng {REF} .gitmodules: git ")
     inner = tree_content(("100644", b".git", BLOB_ID))
     outer = tree_content(("40000", b"deep", oid_of("tree", inner)))
     more = (entry("tree", inner), entry("tree", outer))
-    new, pack = of_tree(("40000", b"very", oid_of("tree", outer)), more=more)
+    deep = of_tree(("40000", b"very", oid_of("tree", outer)), more=more)
+    add("a name far below", deep, f"ng {REF} very/deep/.git: ")
+    one, other = ("100644", b"a", BLOB_ID), ("100644", b"b", BLOB_ID)
+    for name, content in {
+        "unsorted": tree_content(other, one),
+        "twice": tree_content(one, one),
+        "file and folder": tree_content(one, ("40000", b"a", empty)),
+        "no object": tree_content(("100644", b"a", NONE)),
+        "cut off": tree_content(one)[:-3],
+        "no tree": b"nonsense",
+    }.items():
+        trees = of_objects(("tree", content), ("blob", BLOB), more=(entry("tree", b""),))
+        add(f"tree {name}", trees)
+    good = commit_content(empty)
+    for name, content in {
+        "without author": f"tree {empty}\ncommitter A <a@b> 1 +0000\n\nx".encode(),
+        "without time": f"tree {empty}\nauthor A <a@b>\ncommitter A <a@b>\n\nx".encode(),
+        "late": good.replace(b"1700000000", b"9" * 25),
+        "without email": good.replace(b"<eve@example.com>", b"eve"),
+        "short parent": commit_content(empty, "12"),
+        "nul": commit_content(empty, message="a\0b"),
+        "unknown parent": commit_content(empty, "1" * 40),
+        "unknown tree": commit_content("1" * 40),
+        "a file as tree": commit_content(BLOB_ID),
+        "nonsense": b"nonsense",
+    }.items():
+        pack = pack_of(entry("commit", content), entry("tree", b""), entry("blob", BLOB))
+        add(f"commit {name}", (oid_of("commit", content), pack), "unpack ok\n")
+    return found
 
-    assert (
-        f"ng {REF} very/deep/.git: its name means a git directory to some system "
-        f"(commit {new[:12]})"
-    ) in refused(served, new, pack)
+
+PUSHES = pushes()
 
 
-def test_what_an_older_commit_holds_is_refused_too(served: GitServed) -> None:
+@pytest.mark.parametrize(("new", "pack", "reason"), PUSHES.values(), ids=PUSHES.keys())
+def test_a_push_that_git_would_not_make_is_refused(
+    served: GitServed, new: str, pack: bytes, reason: str
+) -> None:
+    report = refused(served, new, pack)
+
+    assert report.startswith("unpack ok\n")
+    assert reason in report
+
+
+def test_an_older_commit_is_checked_too(served: GitServed) -> None:
     bad, good = tree_content(("100644", b".git", BLOB_ID)), tree_content()
     first = commit_content(oid_of("tree", bad))
     second = commit_content(oid_of("tree", good), oid_of("commit", first))
@@ -141,93 +163,14 @@ def test_what_an_older_commit_holds_is_refused_too(served: GitServed) -> None:
     )
 
 
-# Kinds of entries
-
-LINKS = ["/etc/passwd", "../x", "a/../../x", "..", "", "a\0b"]
-
-
-@pytest.mark.parametrize("target", LINKS)
-def test_links_that_may_lead_outside_are_refused(served: GitServed, target: str) -> None:
-    link = target.encode()
-    more = (entry("blob", link),)
-    new, pack = of_tree(("120000", b"link", oid_of("blob", link)), more=more)
-
-    assert "link: it is a link that may lead outside" in refused(served, new, pack)
-
-
-def test_submodules_are_refused(served: GitServed) -> None:
-    new, pack = of_tree(("160000", b"other", "1" * 40))
-
-    assert "other: it is a submodule" in refused(served, new, pack)
-
-
-def test_git_is_not_led_astray_by_its_own_files(served: GitServed) -> None:
-    link, modules = b"elsewhere", b'[submodule "x"]\n\tpath = x\n\turl = -upload\n'
-    for mode, content in (("120000", link), ("100644", modules)):
-        more = (entry("blob", content),)
-        new, pack = of_tree((mode, b".gitmodules", oid_of("blob", content)), more=more)
-
-        assert f"ng {REF} .gitmodules: git " in refused(served, new, pack)
-
-
-@pytest.mark.parametrize("mode", ["100664", "100600", "104755", "020000", "010000", "0100644", "0"])
-def test_modes_are_those_of_files_programs_links_and_folders(served: GitServed, mode: str) -> None:
-    new, pack = of_tree((mode, b"odd", BLOB_ID))
-
-    told = "no mode" if len(mode) > 6 else f"the mode {mode}"
-    assert f"an entry of it has {told} (commit {new[:12]})" in refused(served, new, pack)
-
-
-BROKEN_TREES = {
-    "unsorted": tree_content(("100644", b"b", BLOB_ID), ("100644", b"a", BLOB_ID)),
-    "twice": tree_content(("100644", b"a", BLOB_ID), ("100644", b"a", BLOB_ID)),
-    "file-and-folder": tree_content(
-        ("100644", b"a", BLOB_ID), ("40000", b"a", oid_of("tree", b""))
-    ),
-    "no-object": tree_content(("100644", b"a", NONE)),
-    "cut-off": tree_content(("100644", b"a", BLOB_ID))[:-3],
-    "no-tree": b"nonsense",
-}
-
-
-@pytest.mark.parametrize("content", BROKEN_TREES.values(), ids=BROKEN_TREES.keys())
-def test_trees_that_git_complains_of_are_refused(served: GitServed, content: bytes) -> None:
-    more = (entry("tree", b""),)
-    new, pack = of_objects(("tree", content), ("blob", BLOB), more=more)
-
-    assert f"(commit {new[:12]})" in refused(served, new, pack)
-
-
-EMPTY = oid_of("tree", b"")
-BROKEN_COMMITS = {
-    "no-author": f"tree {EMPTY}\ncommitter A <a@b> 1 +0000\n\nx".encode(),
-    "no-time": f"tree {EMPTY}\nauthor A <a@b>\ncommitter A <a@b>\n\nx".encode(),
-    "late": commit_content(EMPTY).replace(b"1700000000", b"9" * 25),
-    "no-email": commit_content(EMPTY).replace(b"<eve@example.com>", b"eve"),
-    "short-parent": commit_content(EMPTY, "12"),
-    "nul": commit_content(EMPTY, message="a\0b"),
-    "parent-of-nothing": commit_content(EMPTY, "1" * 40),
-    "tree-of-nothing": commit_content("1" * 40),
-    "tree-is-a-file": commit_content(BLOB_ID),
-    "nonsense": b"nonsense",
-}
-
-
-@pytest.mark.parametrize("content", BROKEN_COMMITS.values(), ids=BROKEN_COMMITS.keys())
-def test_commits_that_git_complains_of_are_refused(served: GitServed, content: bytes) -> None:
-    pack = pack_of(entry("commit", content), entry("tree", b""), entry("blob", BLOB))
-
-    assert refused(served, oid_of("commit", content), pack).startswith("unpack ok\n")
-
-
-def test_a_branch_is_a_commit(served: GitServed) -> None:
+def test_only_a_commit_becomes_a_branch(served: GitServed) -> None:
     tag = f"object {EMPTY}\ntype tree\ntag x\ntagger A <a@b> 1 +0000\n\nx".encode()
     pack = pack_of(entry("tag", tag), entry("tree", b""), entry("blob", BLOB))
     for oid in (oid_of("tag", tag), EMPTY, BLOB_ID, "1" * 40):
         assert "is not there, or it is none" in refused(served, oid, pack)
 
 
-def test_nothing_may_be_missing(served: GitServed) -> None:
+def test_every_object_of_a_push_must_be_there(served: GitServed) -> None:
     below = tree_content(("100644", b"file", BLOB_ID))
     root = tree_content(("40000", b"sub", oid_of("tree", below)))
     made = commit_content(oid_of("tree", root))
@@ -240,7 +183,7 @@ def test_nothing_may_be_missing(served: GitServed) -> None:
         assert "is not there, or damaged" in report
 
 
-def test_what_is_hidden_here_is_no_ones_history(served: GitServed) -> None:
+def test_a_hidden_commit_does_not_become_a_branch(served: GitServed) -> None:
     (card,) = git(
         served.store(), "for-each-ref", "--format=%(objectname)", "refs/covalt/chat"
     ).splitlines()
@@ -248,13 +191,16 @@ def test_what_is_hidden_here_is_no_ones_history(served: GitServed) -> None:
     assert "is not there, or it is none" in refused(served, card, pack_of())
 
 
-def test_what_no_branch_leads_to_is_not_kept(sample_project: Path, tmp_path: Path) -> None:
+def test_objects_that_no_branch_reaches_are_not_stored(
+    sample_project: Path, tmp_path: Path
+) -> None:
     root = Path(shutil.copytree(sample_project, tmp_path / "project"))
     Api.of(root).post("create_chat", chat_id="c1")
     bad = tree_content(("100644", b".git", BLOB_ID))
     new, pack = of_tree(("100644", b"file", BLOB_ID), more=(entry("tree", bad),))
     with git_served(root) as served:
         assert served.send_push(REF, new, pack) == f"unpack ok\nok {REF}"
+        assert served.refs() == {REF: new}
         listed = git(served.store(), "cat-file", "--batch-all-objects", "--batch-check")
         assert oid_of("tree", bad) not in listed
         assert served.fsck() == ""
@@ -322,7 +268,7 @@ def size_of(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("pack", packs().values(), ids=packs().keys())
-def test_packs_that_are_not_what_they_say_are_refused(served: GitServed, pack: bytes) -> None:
+def test_a_pack_that_contradicts_itself_is_refused(served: GitServed, pack: bytes) -> None:
     report = refused(served, BLOB_ID, pack)
 
     assert report.startswith("unpack ")
@@ -330,7 +276,7 @@ def test_packs_that_are_not_what_they_say_are_refused(served: GitServed, pack: b
     assert report.endswith(f"ng {REF} unpacker error")
 
 
-def test_many_times_the_same_large_file_is_too_much(
+def test_a_pack_may_not_unpack_to_too_many_bytes(
     served: GitServed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pushing, "MOST_OBJECTS_BYTES", 10 << 20)
@@ -341,7 +287,7 @@ def test_many_times_the_same_large_file_is_too_much(
     )
 
 
-def test_a_pack_over_the_limit_is_read_to_its_end_and_refused(
+def test_a_pack_over_the_limit_is_refused(
     served: GitServed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pushing, "MOST_PACK_BYTES", 1 << 20)
@@ -367,7 +313,7 @@ COMMAND = line(f"{NONE} {BLOB_ID} {REF}\0report-status".encode())
         b"".join(line(f"{NONE} {BLOB_ID} {REF}{number}") for number in range(1_001)) + FLUSH,
     ],
 )
-def test_requests_that_are_none_are_told(served: GitServed, body: bytes) -> None:
+def test_malformed_requests_are_answered_in_plain_text(served: GitServed, body: bytes) -> None:
     answer = served.send(PUSH, body)
 
     assert answer.status == 400, answer.text

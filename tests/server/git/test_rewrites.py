@@ -1,4 +1,4 @@
-"""What stock git or another chat made of a chat's commits is pushed back, read and gone on from."""
+"""Commits of a chat that stock git or another chat rewrote, and that are pushed back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def work(served: GitServed, tmp_path: Path) -> Path:
     ],
     ids=["amend", "rebase", "cherry-pick", "merge"],
 )
-def test_what_stock_git_made_of_our_commits_is_a_push_and_can_be_gone_on_from(
+def test_rewritten_commits_are_made_elsewhere_and_can_be_continued(
     served: GitServed, api: Api, work: Path, commands: list[str], foreign: int
 ) -> None:
     for name in ("b.txt", "c.txt"):
@@ -79,7 +79,7 @@ def by_of(work: Path, commit: str) -> str:
     return git(work, "log", "-1", "--format=%an", commit)
 
 
-def test_a_chat_that_was_away_comes_back_as_its_own(
+def test_commits_of_an_exported_chat_come_back_as_their_own(
     served: GitServed, api: Api, work: Path
 ) -> None:
     api.write("b.txt", "one\n")
