@@ -20,6 +20,7 @@ from covalt_git.json_values.canonical_json import (
     dumps,
     loads,
 )
+from tests.examples import examples
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -41,42 +42,24 @@ JSON = st.recursive(
 
 
 @given(value=JSON)
-@settings(deadline=None)
-def test_what_is_written_reads_back_equal(value: Any) -> None:
-    assert loads(dumps(value)) == value
-    assert dumps(loads(dumps(value))) == dumps(value)
-    assert json.loads(dumps(value), parse_int=float) == value
+def test_value_is_written_as_rfc_8785_says_and_reads_back(value: Any) -> None:
+    text = dumps(value)
 
-
-@given(value=JSON)
-@settings(deadline=None)
-def test_every_value_is_written_as_the_standards_own_library_writes_it(value: Any) -> None:
-    assert dumps(value) == rfc8785.dumps(value)
-
-
-@given(value=st.dictionaries(TEXT, JSON))
-@settings(deadline=None)
-def test_equal_values_have_equal_bytes(value: dict[str, Any]) -> None:
-    other_order = dict(reversed(value.items()))
-
-    assert dumps(other_order) == dumps(value)
-    assert digest(other_order) == digest(value)
+    assert text == rfc8785.dumps(value)
+    assert loads(text) == value
+    assert dumps(loads(text)) == text
+    assert json.loads(text, parse_int=float) == value
+    if isinstance(value, dict):
+        assert digest(dict(reversed(value.items()))) == digest(value)
 
 
 @given(number=st.integers(-(2**53) + 1, 2**53 - 1))
-@settings(deadline=None)
 def test_equal_numbers_have_equal_bytes(number: int) -> None:
     assert dumps(float(number)) == dumps(number)
 
 
-@given(number=st.floats(allow_nan=False, allow_infinity=False))
-@settings(deadline=None)
-def test_every_double_reads_back_exactly(number: float) -> None:
-    assert loads(dumps(number)) == number
-
-
-@pytest.mark.parametrize(("value", "text"), TABLES["the_one_form"])
-def test_the_one_form(value: object, text: str) -> None:
+@pytest.mark.parametrize(("value", "text"), TABLES["value_has_one_form"])
+def test_value_has_one_form(value: object, text: str) -> None:
     assert dumps(value) == text.encode()
 
 
@@ -109,14 +92,14 @@ def test_digest_names_its_hash() -> None:
         pytest.param([{1, 2}], "$[0]: a set is not JSON", id="set"),
     ],
 )
-def test_what_json_cannot_hold_is_told_with_its_place(value: object, message: str) -> None:
+def test_value_that_json_cannot_hold_is_refused_with_its_place(value: object, message: str) -> None:
     with pytest.raises(NotJsonError) as caught:
         dumps(value)
 
     assert str(caught.value) == message
 
 
-def test_value_that_holds_itself_is_told() -> None:
+def test_cycle_is_refused() -> None:
     value: list[Any] = []
     value.append(value)
 
@@ -154,7 +137,7 @@ def test_value_that_holds_itself_is_told() -> None:
         pytest.param("[" * 100_000, "this is nested too deeply", id="deep"),
     ],
 )
-def test_what_is_no_json_is_told(text: str | bytes, message: str) -> None:
+def test_invalid_json_is_refused(text: str | bytes, message: str) -> None:
     with pytest.raises(NotJsonError) as caught:
         loads(text)
 
@@ -168,28 +151,27 @@ def test_largest_whole_numbers_read_back(number: float) -> None:
     assert loads(dumps(number)) == number
 
 
-def test_duplicate_among_very_many_keys_is_found_at_once() -> None:
+def test_duplicate_among_many_keys_is_found_in_linear_time() -> None:
     keys = [f'"{number}":1' for number in range(200_000)]
 
     with pytest.raises(NotJsonError, match="duplicate key '199999'"):
         loads("{" + ",".join([*keys, keys[-1]]) + "}")
 
 
-@pytest.mark.parametrize("case", SUITE, ids=lambda case: case["name"])
-def test_json_test_suite(case: dict[str, str]) -> None:
-    text = base64.b64decode(case["b64"])
-    try:
-        loads(text)
-        read = True
-    except NotJsonError:
-        read = False
+def test_json_test_suite_is_read_or_refused_as_it_says() -> None:
+    for case in SUITE:
+        try:
+            loads(base64.b64decode(case["b64"]))
+            read = True
+        except NotJsonError:
+            read = False
 
-    assert case["verdict"] == "i" or read == (case["verdict"] == "y")
+        assert case["verdict"] == "i" or read == (case["verdict"] == "y"), case["name"]
 
 
 @given(text=st.text() | st.binary() | st.text('[]{}":,0123456789.eE+-tru nl\\'))
-@settings(deadline=None, max_examples=300)
-def test_reading_raises_nothing_else(text: str | bytes) -> None:
+@settings(max_examples=examples(150))
+def test_any_text_is_read_as_json_reads_it_or_refused(text: str | bytes) -> None:
     try:
         value = loads(text)
     except NotJsonError:

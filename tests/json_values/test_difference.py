@@ -18,14 +18,14 @@ values: st.SearchStrategy[Any] = st.recursive(
 
 
 @given(values, values)
-def test_equal_are_values_of_one_canonical_text(one: Any, other: Any) -> None:
+def test_values_are_equal_exactly_if_their_canonical_texts_are(one: Any, other: Any) -> None:
     equal = canonical_json.dumps(one) == canonical_json.dumps(other)
 
     assert same(one, other) is equal
     assert (differences(one, other) == ()) is equal
 
 
-def test_values_differ_as_deep_inside_as_they_can() -> None:
+def test_differences_are_reported_at_the_innermost_paths() -> None:
     then = {"rows": [{"n": 1}, 2], "gone": "x" * 600, "same": 1}
     now = {"rows": [{"n": True}], "same": 1.0}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.render.inject_data import inject
@@ -65,36 +65,27 @@ def test_page_keeps_its_bytes_in_any_encoding_that_holds_ascii() -> None:
 
 
 @pytest.mark.parametrize("text", ["$&", "$'", "$`", "$1", "\\1", "\\g<0>", "</head>", "%s{0}"])
-def test_data_is_never_a_replacement_pattern(text: str) -> None:
+def test_data_is_not_a_replacement_pattern(text: str) -> None:
     assert json.loads(literal({"text": text})) == {"text": text}
 
 
-@pytest.mark.parametrize("text", NAUGHTY)
-def test_naughty_string_comes_back(text: str) -> None:
-    for data in (text, {text: [text]}):
-        written = literal(data)
+def test_naughty_strings_come_back_and_are_plain_ascii() -> None:
+    for text in [*NAUGHTY, '"__proto__":']:
+        for data in (text, {text: [text]}):
+            written = literal(data)
 
-        assert written.isascii()
-        assert not re.search(rb"[<>&]", written)
-        if text != "__proto__":
-            assert json.loads(written) == data
+            assert written.isascii()
+            assert not re.search(rb"[<>&]", written)
+            if text != "__proto__":
+                assert json.loads(written) == data
 
 
-def test_javascript_sees_the_same_strings(browser: Browser, tmp_path: Path) -> None:
-    values = [*NAUGHTY, "\u2028\u2029", "__proto__"]
+def test_javascript_sees_the_same_strings_and_members(browser: Browser, tmp_path: Path) -> None:
+    data = {"__proto__": {"admin": True}, "text": '</script>"__proto__":', "a": [{"__proto__": 1}]}
+    values = [*NAUGHTY, "\u2028\u2029", "__proto__", data]
 
     assert run(browser, tmp_path, [literal(value) for value in values]) == values
-
-
-def test_key_that_would_set_a_prototype_is_a_member(browser: Browser, tmp_path: Path) -> None:
-    data = {"__proto__": {"admin": True}, "text": '</script>"__proto__":', "a": [{"__proto__": 1}]}
-
-    assert run(browser, tmp_path, [literal(data)]) == [data]
     assert not re.search(rb"[<>&]", literal(data))
-
-
-def test_text_that_only_looks_like_such_a_key_is_plain_json() -> None:
-    assert json.loads(literal('"__proto__":')) == '"__proto__":'
 
 
 JSON = st.recursive(
@@ -109,31 +100,9 @@ JSON = st.recursive(
 MARKUP = st.lists(
     st.sampled_from(
         [
-            "<",
-            ">",
-            "</",
-            "<!--",
-            "-->",
-            "--!>",
-            "<!doctype",
-            "html>",
-            "<html>",
-            "<head>",
-            "</head>",
-            "<body>",
-            "<script>",
-            "</script>",
-            "<title>",
-            "</title>",
-            "<template>",
-            "</template>",
-            "<p",
-            "a='",
-            "'",
-            '"',
-            "=",
-            "/",
-            "a",
+            *("<", ">", "</", "<!--", "-->", "--!>", "<!doctype", "html>", "<html>", "<head>"),
+            *("</head>", "<body>", "<script>", "</script>", "<title>", "</title>", "<template>"),
+            *("</template>", "<p", "a='", "'", '"', "=", "/", "a"),
         ]
     ),
     max_size=20,
@@ -141,20 +110,18 @@ MARKUP = st.lists(
 
 
 @given(data=JSON)
-@settings(deadline=None)
 def test_any_data_comes_back(data: Any) -> None:
     assert json.loads(literal(data)) == data
 
 
 @given(page=MARKUP.map(str.encode) | st.binary())
-@settings(deadline=None)
 def test_any_page_keeps_its_bytes_around_one_script(page: bytes) -> None:
     script = b"<script>window.__TOOL_DATA__ = 1;</script>"
 
     assert inject(page, 1).replace(script, b"", 1) == page
 
 
-def test_large_hostile_page_is_read_once() -> None:
+def test_large_hostile_page_is_read_in_linear_time() -> None:
     for part in (b"<a ", b"<!--", b"<script>", b"<a b='", b"<", b"</", b"<!", b"<script><!--"):
         page = part * 100_000
 

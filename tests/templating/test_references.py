@@ -22,11 +22,11 @@ from covalt_git.templating.references import Reference, malformed, split
         ("$A {B}", ("$A {B}",)),
     ],
 )
-def test_references_are_told_from_text(text: str, pieces: tuple[str | Reference, ...]) -> None:
+def test_references_are_separated_from_text(text: str, pieces: tuple[str | Reference, ...]) -> None:
     assert split(text) == pieces
 
 
-def test_what_is_no_reference_is_told() -> None:
+def test_malformed_references_are_reported() -> None:
     text = "${API-KEY} ${} ${vault:A} $${NO-REFERENCE} ${GOOD} ${args.my-key} ${"
 
     assert malformed(text) == ["${API-KEY}", "${}", "${vault:A}", "${"]

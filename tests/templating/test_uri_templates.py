@@ -24,8 +24,13 @@ from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate
         ("docs://all", "docs://all", {}),
     ],
 )
-def test_an_address_has_values(template: str, address: str, values: dict[str, str] | None) -> None:
-    assert UriTemplate.parse(template).match(address) == values
+def test_uri_has_the_values_of_its_variables(
+    template: str, address: str, values: dict[str, str] | None
+) -> None:
+    parsed = UriTemplate.parse(template)
+
+    assert parsed.match(address) == values
+    assert values is None or parsed.variables == tuple(values)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +44,6 @@ def test_an_address_has_values(template: str, address: str, values: dict[str, st
         ("a:{?q}", "a brace that belongs to no variable"),
     ],
 )
-def test_a_template_without_one_meaning_is_refused(template: str, why: str) -> None:
+def test_ambiguous_template_is_refused(template: str, why: str) -> None:
     with pytest.raises(BadUriTemplateError, match=why):
         UriTemplate.parse(template)
-
-
-def test_names_are_in_their_order() -> None:
-    assert UriTemplate.parse("a:{b}/{+c}").variables == ("b", "c")

@@ -30,22 +30,24 @@ def expand(template: str, **values: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("template", "values", "url"), TABLES["values_stand_encoded_where_they_belong"]
+    ("template", "values", "url"), TABLES["values_are_encoded_at_their_places"]
 )
-def test_values_stand_encoded_where_they_belong(
+def test_values_are_encoded_at_their_places(
     template: str, values: dict[str, object], url: str
 ) -> None:
     assert expand(template, **values) == url
 
 
-@pytest.mark.parametrize(("template", "said"), TABLES["a_template_settles_where_it_leads"])
-def test_a_template_settles_where_it_leads(template: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("template", "said"), TABLES["template_whose_host_or_path_is_open_is_refused"]
+)
+def test_template_whose_host_or_path_is_open_is_refused(template: str, said: str) -> None:
     with pytest.raises(BadTemplateError, match=said):
         UrlTemplate.parse(template)
 
 
 @pytest.mark.parametrize("name", ["UP", "KEY", "NO"])
-def test_what_a_beginning_stands_for_has_to_be_a_host_and_a_path(name: str) -> None:
+def test_base_url_from_outside_is_a_host_and_a_path(name: str) -> None:
     with pytest.raises(BadTemplateError, match="stands for"):
         expand(f"${{{name}}}/x")
 
@@ -69,41 +71,43 @@ UP = [
 
 @pytest.mark.parametrize("value", UP)
 @pytest.mark.parametrize("template", ["https://a.example/v1/{x}/z", "https://a.example/v1/{+x}"])
-def test_a_value_that_some_server_reads_as_a_way_up_is_refused(template: str, value: str) -> None:
+def test_value_that_a_server_may_read_as_a_way_up_is_refused(template: str, value: str) -> None:
     with pytest.raises(BadValueError):
         expand(template, x=value)
 
 
 @pytest.mark.parametrize("template", ["${BASE}/v1/{x}", "${BASE}/v1/a/{+x}?q={x}"])
-def test_a_way_up_is_told_with_the_path_as_it_is_written_and_no_value(template: str) -> None:
-    path = template.partition("?")[0]
-
+def test_refused_way_up_names_the_path_of_the_template_and_no_value(template: str) -> None:
     with pytest.raises(BadValueError) as caught:
         expand(template, x="b/%2e%2e")
 
-    assert caught.value.message == (
-        f"the argument 'x' would lead elsewhere than {path}: "
-        "no part of it may be '.' or '..', encoded or not"
+    message = caught.value.message
+    assert message.startswith(
+        f"the argument 'x' would lead elsewhere than {template.split('?', maxsplit=1)[0]}:"
     )
+    assert "%2e" not in message
 
 
-@pytest.mark.parametrize("value", ["", None, {"a": 1}, "a\nb", "a\0b", []])
-def test_a_value_that_is_no_segment_is_refused(value: object) -> None:
+@pytest.mark.parametrize(
+    ("template", "values"),
+    [
+        *(
+            ("https://a.example/v1/{x}", value)
+            for value in ("", None, {"a": 1}, "a\nb", "a\0b", [])
+        ),
+        *(("https://a.example/{+x}", value) for value in ("a//b", "/a", "a/")),
+    ],
+)
+def test_value_that_is_not_a_segment_is_refused(template: str, values: object) -> None:
     with pytest.raises(BadValueError):
-        expand("https://a.example/v1/{x}", x=value)
+        expand(template, x=values)
 
 
-def test_two_arguments_do_not_make_a_way_up_together() -> None:
+def test_arguments_together_do_not_make_a_way_up() -> None:
     with pytest.raises(BadValueError):
         expand("https://a.example/v1/{x}{y}/z", x=".", y=".")
     with pytest.raises(BadValueError):
         expand("https://a.example/v1/.{x}", x=".")
-
-
-@pytest.mark.parametrize("value", ["a//b", "/a", "a/"])
-def test_an_empty_segment_of_a_whole_value_is_refused(value: str) -> None:
-    with pytest.raises(BadValueError, match="empty"):
-        expand("https://a.example/{+x}", x=value)
 
 
 def as_servers_read(path: str) -> set[str]:
