@@ -1,6 +1,6 @@
-"""Archives as somebody makes them who wants more than to share a toolset, and some of people who do not.
+"""Bundles of attackers, broken bundles, and unusual bundles that are fine.
 
-They are put together by hand, header by header, for no library writes most of them.
+They are put together header by header, since no library writes most of them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ import stat
 import struct
 import zlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,41 +99,12 @@ def with_name(name: bytes | str) -> bytes:
     return archive((*GOOD, File(raw)))
 
 
+_TABLES = yaml.safe_load(Path(__file__).with_name("hostile_names.yaml").read_text(encoding="utf-8"))
+GOOD_NAMES: list[str] = [name for row in _TABLES.pop("good") for name in row]
+PAIRS: list[list[str]] = _TABLES.pop("pairs")
 NAMES: dict[str, list[bytes | str]] = {
-    "traversal": [
-        "../evil", "../../evil", "a/../evil", "a/../../evil", "..", "a/..", "./evil", "a/./b", ".",
-        "a//b", "a/b/../../../c", "../toolset.yaml", "tools/../../x", "....//x/..", "a/...", "../",
-        "a/ ..", "a/.. /b", "...", "a/. ./b",
-    ],
-    "absolute": [
-        "/etc/passwd", "//server/share", "C:/evil", "C:evil", "c:\\evil", "\\\\server\\share",
-        "\\evil", "/", "//", "\\\\?\\C:\\x",
-    ],
-    "separators": [
-        "a\\b", "..\\evil", "a\\..\\..\\b", "tools\\a.py", "a\0b", "toolset.yaml\0.txt", "a\nb", "a\x1b[2Jb",
-    ],
-    "git": [
-        ".git", ".git/config", ".git/hooks/post-commit", "a/.git/config", ".GIT/config", ".Git/x",
-        "git~1/config", "GIT~1/x", ".git /x", ".git./x", ".git::$INDEX_ALLOCATION/x", ".g\u200cit/x",
-        ".gi\u200dt/x", "\ufeff.git/x",
-        ".git\t/config", ".git\u2060/x", "a/b/c/.git", ".git/", "git~2/x", "GIT~4", ".git:x", ".GIT./x",
-        ".git\u200b/config", ".git\u202e/config",
-    ],
-    "windows": [
-        "con", "CON.txt", "aux", "prn.md", "nul", "com1", "lpt9.txt", "CONIN$", "a/aux.py", "a.",
-        "a ", "a/b.", "what?", "a*b", "a<b", "a>b", 'a"b', "a|b", "a:b", "a:$DATA",
-    ],
-    "unicode": [
-        "a\u202egpj.exe", "\u2066a", "a\u200bb", "\u200e.py", "a\u2028b", "a\u0085b", "a\x7fb",
-        "a\u00adb", "\ufeffa", "a\U000e0041", "a\u2060b", "a\u061cb", b"\xff\xfe", b"a\x80",
-        "x" * 256, "a/" * 140 + "b",
-    ],
-}  # fmt: skip
-
-PAIRS: list[tuple[str, ...]] = [
-    ("a.txt", "a.txt"), ("a.txt", "A.txt"), ("stra\u00dfe", "STRASSE"), ("e\u0301", "\u00e9"),
-    ("a", "a/b"), ("A/x", "a/y"), ("toolset.yaml", "x"), ("TOOLSET.YAML", "x"), ("K", "\u212a"),
-]  # fmt: skip
+    kind: [name for row in rows for name in row] for kind, rows in _TABLES.items()
+}
 
 MODES = {
     "link": stat.S_IFLNK | 0o777,
@@ -279,12 +253,7 @@ def good() -> Iterator[tuple[str, bytes]]:
         "with-times",
         archive((first, replace(second, extra=struct.pack("<2HBL", 0x5455, 5, 1, 0)))),
     )
-    for name in (
-        "a b.txt", "\u00fcbung.txt", "\u65e5\u672c.md", "a.b.c", "-a", "_a", "a+b", "a(1).txt", "a,b",
-        "~a", "a~b", "git", "gitx/config", "com", "com10.txt", "console.py", "auxiliary.md", ".env.example",
-        ".editorconfig", "a" * 200, "/".join("abcdefghij"), "lpt.txt", "nulls", "a#b", "a&b", "a'b", "a=b",
-        "a@b", "a%2e", "[a]", "{a}", "a;b", "a!", "$a", "^a", "`a`", "\U0001f600.md", "na\u00efve", "..a",
-    ):  # fmt: skip
+    for name in GOOD_NAMES:
         yield f"name-{name[:12]}", with_name(name)
     sized = struct.pack("<3L", zlib.crc32(TOOL), len(second.stream()), len(TOOL))
     told = replace(second, flags=1 << 11 | 8)

@@ -1,4 +1,4 @@
-"""Bundles by their address: what a person typed is fetched, and nothing that it leads to in secret."""
+"""Bundles from URLs: the given host is contacted, and no other."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("path", ["/demo.zip?token=s3cret#top", "/here?token=s3cret"])
-def test_what_is_at_an_address_comes_like_a_file_and_no_query_is_kept(
+def test_a_bundle_is_downloaded_and_its_query_is_not_stored(
     root: Path, upstream: str, path: str
 ) -> None:
     import_toolset(root, upstream + path)
@@ -94,7 +94,7 @@ def test_what_is_at_an_address_comes_like_a_file_and_no_query_is_kept(
         pytest.param("/away", "was not granted", id="leads-elsewhere-in-the-clear"),
     ],
 )
-def test_what_is_not_there_or_leads_away_is_told_and_nothing_stays(
+def test_a_missing_bundle_or_a_redirect_to_another_host_is_refused(
     root: Path, upstream: str, path: str, said: str
 ) -> None:
     with pytest.raises(CovaltError, match=said):
@@ -102,13 +102,13 @@ def test_what_is_not_there_or_leads_away_is_told_and_nothing_stays(
     assert not list((root / "toolsets").iterdir())
 
 
-def test_a_page_in_place_of_a_bundle_is_told(root: Path, upstream: str) -> None:
+def test_a_file_that_is_not_a_zip_is_refused(root: Path, upstream: str) -> None:
     with pytest.raises(archive_reader.BadBundleError) as refused:
         import_toolset(root, f"{upstream}/large.zip")
     assert [one.message for one in refused.value.problems] == ["it is no ZIP, or cut off"]
 
 
-def test_more_than_a_bundle_can_be_is_not_read_to_its_end(
+def test_a_download_stops_at_the_size_limit(
     root: Path, upstream: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(download, "MAX_ARCHIVE", 1_000)
@@ -120,7 +120,7 @@ def test_more_than_a_bundle_can_be_is_not_read_to_its_end(
     "url",
     ["http://example.com/a.zip", "http://user:pw@127.0.0.1/a.zip", "http://", "http://127.1/a.zip"],
 )
-def test_an_address_that_is_not_safe_or_none_is_refused_before_anything_is_asked(
+def test_an_unsafe_or_invalid_url_is_refused_without_a_request(
     root: Path, upstream: str, url: str
 ) -> None:
     with pytest.raises(CovaltError):
@@ -129,7 +129,7 @@ def test_an_address_that_is_not_safe_or_none_is_refused_before_anything_is_asked
     assert upstream
 
 
-def test_the_signature_beside_an_address_has_to_be_good(
+def test_a_signature_at_the_url_has_to_be_valid(
     root: Path, upstream: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     ann = make_key(tmp_path_factory.mktemp("keys"), "ann")
@@ -153,7 +153,7 @@ def test_the_signature_beside_an_address_has_to_be_good(
 
 
 @pytest.mark.parametrize("status", [403, 404, 410])
-def test_where_there_is_no_signature_none_is_kept(root: Path, upstream: str, status: int) -> None:
+def test_a_bundle_without_a_signature_has_no_signer(root: Path, upstream: str, status: int) -> None:
     Upstream.signature = (status, b"")
 
     assert import_toolset(root, f"{upstream}/demo.zip").signer is None

@@ -1,4 +1,4 @@
-"""Taking in toolsets: hostile ones leave nothing, good ones come off and inert."""
+"""Importing toolsets: hostile bundles leave nothing, others are disabled, and nothing of them runs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def save(folder: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize(("name", "content"), EVIL, ids=[name for name, _ in EVIL])
-def test_hostile_bundles_are_refused_by_name_and_leave_nothing(
+def test_a_hostile_bundle_is_refused_and_leaves_nothing(
     root: Path, tmp_path: Path, name: str, content: bytes
 ) -> None:
     before = below(root)
@@ -86,7 +86,7 @@ def test_hostile_bundles_are_refused_by_name_and_leave_nothing(
 @pytest.mark.parametrize(
     ("name", "content"), list(hostile.good()), ids=[name for name, _ in hostile.good()]
 )
-def test_what_is_only_unusual_is_taken(own: Path, name: str, content: bytes) -> None:
+def test_an_unusual_bundle_is_imported_as_it_is(own: Path, name: str, content: bytes) -> None:
     imported = import_toolset(own, save(own, content))
 
     with zipfile.ZipFile(io.BytesIO(content)) as bundle:
@@ -100,7 +100,7 @@ def test_what_is_only_unusual_is_taken(own: Path, name: str, content: bytes) -> 
     assert imported.toolset.digest == read_toolset(own, "demo").digest
 
 
-def test_it_comes_switched_off_and_says_where_from(own: Path) -> None:
+def test_an_imported_toolset_is_disabled_and_records_its_source(own: Path) -> None:
     import_toolset(own, save(own, archive(GOOD)))
 
     toolset = read_toolset(own, "demo")
@@ -113,7 +113,7 @@ def test_it_comes_switched_off_and_says_where_from(own: Path) -> None:
     assert sorted(path.name for path in (own / "toolsets").iterdir()) == ["demo", "state"]
 
 
-def test_what_was_exported_comes_back_as_it_was(
+def test_an_exported_toolset_is_imported_byte_for_byte(
     own: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = archive((*GOOD, File(b"run.sh", mode=0o100755), File("assets/ü".encode(), b"\0")))
@@ -127,7 +127,7 @@ def test_what_was_exported_comes_back_as_it_was(
     assert pack_bundle(other, read_toolset(other, "demo"), {}) == packed
 
 
-def test_a_directory_is_taken_like_a_bundle(
+def test_a_directory_is_imported_like_a_bundle(
     own: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("theirs") / "any-name"
@@ -149,7 +149,7 @@ def test_a_directory_is_taken_like_a_bundle(
     assert not (own / "toolsets/demo/tools/__pycache__").exists()
 
 
-def test_a_dry_run_changes_nothing_and_says_what_would_come(own: Path) -> None:
+def test_a_dry_run_returns_the_toolset_and_changes_nothing(own: Path) -> None:
     file = save(own, archive(GOOD))
     before = below(own)
 
@@ -159,7 +159,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_come(own: Path) -> None:
     assert below(own) == before
 
 
-def test_a_toolset_of_our_own_is_never_replaced(own: Path) -> None:
+def test_a_toolset_of_the_project_is_never_replaced(own: Path) -> None:
     folder = own / "toolsets/demo"
     folder.mkdir(parents=True)
     (folder / "toolset.yaml").write_bytes(hostile.MANIFEST)
@@ -172,7 +172,7 @@ def test_a_toolset_of_our_own_is_never_replaced(own: Path) -> None:
     assert below(own / "toolsets") == before
 
 
-def test_a_name_that_agents_take_for_one_that_is_there_is_refused(own: Path) -> None:
+def test_an_id_that_differs_in_a_hyphen_only_is_refused(own: Path) -> None:
     import_toolset(own, save(own, archive((replace_id("de-mo"), GOOD[1]))))
     before = below(own / "toolsets")
 
@@ -186,12 +186,12 @@ def replace_id(name: str) -> File:
     return File(b"toolset.yaml", hostile.MANIFEST.replace(b"id: demo", b"id: " + name.encode()))
 
 
-def test_killed_anywhere_it_is_there_whole_and_off_or_not_at_all(
+def test_a_killed_import_leaves_a_complete_disabled_toolset_or_nothing(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     file = save(tmp_path_factory.mktemp("bundle"), archive(GOOD))
     steps, ended = [], False
-    for step in range(1, 1000, 2):
+    for step in range(1, 1000, 3):
         own = tmp_path_factory.mktemp("killed")
         (own / "toolsets").mkdir()
         (own / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
@@ -213,7 +213,7 @@ def test_killed_anywhere_it_is_there_whole_and_off_or_not_at_all(
     assert steps[-1]
 
 
-def test_nothing_runs_connects_or_is_imported(own: Path) -> None:
+def test_importing_runs_nothing_and_opens_no_connection(own: Path) -> None:
     module = b"import pathlib\npathlib.Path('/tmp/imported').touch()\n" + hostile.TOOL
     file = save(own, archive((GOOD[0], File(b"tools/a.py", module))))
     script = (
@@ -234,7 +234,7 @@ def test_nothing_runs_connects_or_is_imported(own: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_what_a_killed_import_left_is_cleared_after_an_hour(own: Path) -> None:
+def test_the_folder_of_a_killed_import_is_removed_after_an_hour(own: Path) -> None:
     for name, age in (("old", 7200), ("new", 60)):
         folder = own / f"toolsets/.incoming-{name}"
         (folder / "toolsets/x").mkdir(parents=True)
@@ -246,7 +246,7 @@ def test_what_a_killed_import_left_is_cleared_after_an_hour(own: Path) -> None:
     assert sorted(path.name for path in (own / "toolsets").glob(".*")) == [".incoming-new"]
 
 
-def test_a_place_that_cannot_be_written_is_told(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
@@ -257,7 +257,7 @@ def test_a_place_that_cannot_be_written_is_told(own: Path, monkeypatch: pytest.M
     assert below(own / "toolsets") == before
 
 
-def test_unpacking_makes_no_file_and_names_are_those_of_the_archive() -> None:
+def test_unpacking_returns_the_names_and_contents_of_the_archive() -> None:
     entries = unpack(archive(GOOD), "demo.zip")
 
     assert [one.path for one in entries] == ["tools/a.py", "toolset.yaml"]

@@ -59,5 +59,7 @@ def test_no_more_than_sixteen_are_staged(tmp_path: Path) -> None:
         pytest.param("folder/", "bundle.zip", id="none"),
     ],
 )
-def test_a_sent_files_name_is_its_last_part_as_people_can_read_it(filename: str, name: str) -> None:
+def test_the_name_of_an_uploaded_file_is_its_last_part_without_hidden_characters(
+    filename: str, name: str
+) -> None:
     assert Bundle.sent(b"", filename).name == name

@@ -1,4 +1,4 @@
-"""Signatures by real keys: whose count, and that every other one is refused by name."""
+"""Signatures of bundles: those of trusted signers are valid, every other one is refused with a code."""
 
 from __future__ import annotations
 
@@ -55,9 +55,6 @@ def refused(content: bytes, signature: bytes, signers: list[str]) -> SignatureEr
     return caught.value
 
 
-# --- who signed ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
@@ -70,13 +67,13 @@ def refused(content: bytes, signature: bytes, signers: list[str]) -> SignatureEr
         ("../../etc/passwd", "../../etc/passwd"),
     ],
 )
-def test_a_signature_tells_whose_it_is(ann: Key, bob: Key, written: str, shown: str) -> None:
+def test_a_signature_names_its_signer(ann: Key, bob: Key, written: str, shown: str) -> None:
     found = verify(CONTENT, ann.sign(CONTENT), [bob.allowed("bob"), ann.allowed(written)])
 
     assert found == Signer(principal=shown, fingerprint=ann.fingerprint)
 
 
-def test_a_signature_of_ours_is_one_of_ssh_keygen(ann: Key, tmp_path: Path) -> None:
+def test_ssh_keygen_verifies_a_signature(ann: Key, tmp_path: Path) -> None:
     made = sign(CONTENT, ann.file)
     (tmp_path / "s").write_bytes(made)
     (tmp_path / "a").write_text(ann.allowed("ann") + "\n")
@@ -87,9 +84,7 @@ def test_a_signature_of_ours_is_one_of_ssh_keygen(ann: Key, tmp_path: Path) -> N
     assert verify(CONTENT, made, [ann.allowed()]).fingerprint == ann.fingerprint
 
 
-def test_rsa_and_keys_that_a_certificate_authority_vouches_for_count(
-    ann: Key, tmp_path: Path
-) -> None:
+def test_rsa_keys_and_certificates_are_valid(ann: Key, tmp_path: Path) -> None:
     rsa = make_key(tmp_path, "rsa", "rsa")
     assert verify(CONTENT, rsa.sign(CONTENT), [rsa.allowed()]).fingerprint == rsa.fingerprint
     vouched = ["ssh-keygen", "-q", "-s", str(ann.file), "-I", "x", "-n", "carl@example.com"]
@@ -107,17 +102,14 @@ def _by_certificate(key: Key) -> bytes:
     return subprocess.run(agent, input=CONTENT, capture_output=True, check=True).stdout
 
 
-# --- what does not count -----------------------------------------------------------------------------
-
-
-def test_content_that_changed_by_a_byte_is_refused(ann: Key) -> None:
+def test_changed_content_is_refused(ann: Key) -> None:
     signature = ann.sign(CONTENT)
 
     assert refused(CONTENT + b"\n", signature, [ann.allowed()]).code == "content_changed"
     assert refused(b"", signature, [ann.allowed()]).code == "content_changed"
 
 
-def test_a_strangers_key_is_refused_with_the_line_that_would_take_it(ann: Key, bob: Key) -> None:
+def test_an_unknown_key_is_refused_with_the_line_that_trusts_it(ann: Key, bob: Key) -> None:
     error = refused(CONTENT, bob.sign(CONTENT), [ann.allowed()])
 
     assert error.code == "unknown_signer"
@@ -127,7 +119,7 @@ def test_a_strangers_key_is_refused_with_the_line_that_would_take_it(ann: Key, b
     assert verify(CONTENT, bob.sign(CONTENT), [taken]).principal == "NAME"
 
 
-def test_where_nobody_is_named_nobody_counts(ann: Key) -> None:
+def test_without_signers_every_signature_is_refused(ann: Key) -> None:
     error = refused(CONTENT, ann.sign(CONTENT), [])
 
     assert error.code == "no_signers"
@@ -135,7 +127,7 @@ def test_where_nobody_is_named_nobody_counts(ann: Key) -> None:
 
 
 @pytest.mark.parametrize("namespace", ["git", "file", "covalt-git2", "\x1b[31mred\x07"])
-def test_a_signature_for_something_else_is_refused(ann: Key, namespace: str) -> None:
+def test_a_signature_of_another_namespace_is_refused(ann: Key, namespace: str) -> None:
     error = refused(CONTENT, ann.sign(CONTENT, namespace), [ann.allowed()])
 
     assert error.code == "wrong_namespace"
@@ -145,7 +137,7 @@ def test_a_signature_for_something_else_is_refused(ann: Key, namespace: str) -> 
 @pytest.mark.parametrize(
     "options", ['valid-before="20200101"', 'valid-after="29990101Z"', 'valid-before="202001010000"']
 )
-def test_a_key_counts_only_while_its_line_says_so(ann: Key, options: str) -> None:
+def test_a_key_is_valid_only_between_its_dates(ann: Key, options: str) -> None:
     error = refused(CONTENT, ann.sign(CONTENT), [ann.allowed(options=options)])
 
     assert error.code == "signer_not_valid"
@@ -168,7 +160,7 @@ def test_a_key_counts_only_while_its_line_says_so(ann: Key, options: str) -> Non
         lambda good: good + bytes(70_000),
     ],
 )
-def test_what_is_no_signature_is_told_and_never_shown(ann: Key, make: object) -> None:
+def test_a_broken_signature_is_refused_and_not_shown(ann: Key, make: object) -> None:
     assert callable(make)
     error = refused(CONTENT, make(ann.sign(CONTENT)), [ann.allowed()])
 
@@ -181,7 +173,7 @@ def good(ann: Key) -> bytes:
 
 
 @given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
-def test_no_damage_brings_the_reader_down(good: bytes, at: int, flip: int) -> None:
+def test_no_damage_breaks_the_parser(good: bytes, at: int, flip: int) -> None:
     damaged = bytearray(good)
     damaged[at % len(damaged)] ^= flip
 
@@ -191,7 +183,7 @@ def test_no_damage_brings_the_reader_down(good: bytes, at: int, flip: int) -> No
     assert caught.value.code in {"not_a_signature", "wrong_namespace", "no_signers"}
 
 
-def test_without_ssh_keygen_it_is_told_what_to_install(
+def test_a_missing_ssh_keygen_is_an_error(
     ann: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     signature = ann.sign(CONTENT)
@@ -200,7 +192,7 @@ def test_without_ssh_keygen_it_is_told_what_to_install(
     assert refused(CONTENT, signature, [ann.allowed()]).code == "ssh_keygen_missing"
 
 
-def test_ssh_keygen_gets_nothing_of_our_environment_and_leaves_nothing(
+def test_ssh_keygen_gets_no_environment_and_leaves_no_file(
     ann: Key, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     spy = tmp_path / "bin" / "ssh-keygen"
@@ -223,10 +215,7 @@ def _real() -> str:
     return subprocess.check_output(["sh", "-c", "command -v ssh-keygen"], text=True).strip()
 
 
-# --- signing ---------------------------------------------------------------------------------------
-
-
-def test_what_signs_nothing_is_told_without_what_a_terminal_obeys(tmp_path: Path) -> None:
+def test_a_key_that_cannot_sign_is_an_error_without_control_characters(tmp_path: Path) -> None:
     (tmp_path / "\x1b[31mkey").write_text("\x1b[31mno key\n")
 
     for name in ("none", "\x1b[31mkey"):
@@ -259,12 +248,12 @@ OTHER = Signer(principal="ann", fingerprint=f"SHA256:{'B' * 43}")
 @pytest.mark.parametrize(
     ("recorded", "found"), [(None, None), (None, ANN), (ANN, ANN), (ANN, SAME_KEY)]
 )
-def test_the_same_key_and_a_first_one_are_fine(recorded: Signer | None, found: Signer) -> None:
+def test_the_same_key_and_a_first_key_are_accepted(recorded: Signer | None, found: Signer) -> None:
     check_signer(recorded, found, accept=False)
 
 
 @pytest.mark.parametrize("found", [OTHER, None])
-def test_another_key_or_none_is_refused_until_somebody_accepts_it(found: Signer | None) -> None:
+def test_another_key_or_none_is_refused_unless_accepted(found: Signer | None) -> None:
     with pytest.raises(SignerChangedError) as caught:
         check_signer(ANN, found, accept=False)
 
@@ -275,20 +264,14 @@ def test_another_key_or_none_is_refused_until_somebody_accepts_it(found: Signer 
     check_signer(ANN, found, accept=True)
 
 
-# --- lines -------------------------------------------------------------------------------------------
-
-
 PIECES = ["ann", '"', " ", ",", "=", "#", "!", "\n", "ssh-ed25519", "AAAA", "cert-authority", "namespaces=", "valid-after=", "20260101"]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join) | st.text(max_size=80))
-def test_no_line_without_a_key_is_taken(line: str) -> None:
+def test_a_line_without_a_key_is_refused(line: str) -> None:
     with pytest.raises(BadSignerLineError) as caught:
         AllowedSigner.parse(line)
     assert caught.value.hint
-
-
-# --- what comes in -----------------------------------------------------------------------------------
 
 
 def put(folder: Path, content: bytes, signature: bytes | None = None) -> Path:
@@ -299,7 +282,7 @@ def put(folder: Path, content: bytes, signature: bytes | None = None) -> Path:
     return file
 
 
-def test_who_signed_what_came_is_kept(root: Path, ann: Key) -> None:
+def test_the_signer_of_an_imported_bundle_is_recorded(root: Path, ann: Key) -> None:
     content = archive(GOOD)
 
     imported = import_toolset(root, put(root, content, ann.sign(content)))
@@ -310,7 +293,7 @@ def test_who_signed_what_came_is_kept(root: Path, ann: Key) -> None:
     assert f"signer:\n  fingerprint: {ann.fingerprint}\n  principal: ann@example.com\n" in state
 
 
-def test_a_signature_lies_where_it_is_said(root: Path, ann: Key, tmp_path: Path) -> None:
+def test_the_signature_can_be_another_file(root: Path, ann: Key, tmp_path: Path) -> None:
     content = archive(GOOD)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_bytes(ann.sign(content))
@@ -320,7 +303,9 @@ def test_a_signature_lies_where_it_is_said(root: Path, ann: Key, tmp_path: Path)
 
 
 @pytest.mark.parametrize("how", ["stranger", "changed", "none"])
-def test_what_is_signed_wrongly_does_not_come(root: Path, ann: Key, bob: Key, how: str) -> None:
+def test_a_bundle_with_an_invalid_signature_is_not_imported(
+    root: Path, ann: Key, bob: Key, how: str
+) -> None:
     content = archive(GOOD)
     signature = {
         "stranger": bob.sign(content),
@@ -334,7 +319,7 @@ def test_what_is_signed_wrongly_does_not_come(root: Path, ann: Key, bob: Key, ho
     assert not list((root / "toolsets").iterdir())
 
 
-def test_a_signature_within_the_bundle_is_not_looked_at(root: Path, bob: Key) -> None:
+def test_a_signature_inside_the_bundle_is_ignored(root: Path, bob: Key) -> None:
     inside = [File(b"demo.zip.sig", bob.sign(CONTENT)), File(b"toolset.yaml.sig", b"x")]
 
     imported = import_toolset(root, put(root, archive((*GOOD, *inside))))
@@ -351,7 +336,7 @@ def test_a_directory_has_no_signature(root: Path, ann: Key, tmp_path: Path) -> N
         import_toolset(root, folder, signature=ann.file)
 
 
-def test_a_broken_line_of_signers_is_named_with_its_place(root: Path, ann: Key) -> None:
+def test_a_broken_signer_line_is_reported_with_its_place(root: Path, ann: Key) -> None:
     content = archive(GOOD)
     (root / "covalt.yaml").write_text("version: 1\nsigners:\n  - ann@example.com ssh-rsa A\n")
 

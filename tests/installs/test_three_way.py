@@ -1,4 +1,4 @@
-"""Merging a toolset's files: what either side did to each of them is done, and a conflict loses nothing."""
+"""Merging the files of a toolset: changes of both sides are kept, and a conflict loses nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_way_of_changing_a_file(
     )
 
 
-def test_what_is_no_text_lies_beside_with_a_name_that_can_be_one() -> None:
+def test_the_other_version_of_a_binary_file_gets_a_name_of_its_own() -> None:
     base, ours, theirs = (entries(logo=PICTURE + bytes([number])) for number in range(3))
 
     merged, steps = merge_files(base, ours, theirs, NAMES)
@@ -80,9 +80,7 @@ def test_what_is_no_text_lies_beside_with_a_name_that_can_be_one() -> None:
 
 @pytest.mark.parametrize("content", [OLD, PICTURE])
 @pytest.mark.parametrize("who", ["ours", "theirs"])
-def test_the_right_to_run_and_the_content_are_changed_on_either_side(
-    content: bytes, who: str
-) -> None:
+def test_the_executable_bit_and_the_content_are_merged(content: bytes, who: str) -> None:
     base = [Entry("run", content, executable=False)]
     runs, changed = [Entry("run", content, executable=True)], [Entry("run", content + b"4\n", False)]  # fmt: skip
     sides = (runs, changed) if who == "ours" else (changed, runs)
@@ -96,18 +94,18 @@ def test_the_right_to_run_and_the_content_are_changed_on_either_side(
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("a", "a/b"), ("a/b", "a"), ("a/b/c", "a"), ("Note", "note")]
 )
-def test_names_that_cannot_be_beside_each_other_are_refused(ours: str, theirs: str) -> None:
+def test_names_that_clash_are_refused(ours: str, theirs: str) -> None:
     with pytest.raises(ClashingNamesError, match="one is yours, one theirs"):
         merge_files([], entries(**{ours: OLD}), entries(**{theirs: NEW, "a-b": NEW}), NAMES)
 
 
-def test_a_name_that_only_begins_like_another_is_none_of_its_folder() -> None:
+def test_names_with_a_common_prefix_do_not_clash() -> None:
     merged, _ = merge_files([], entries(a=OLD), entries(**{"a-b/c": NEW, "a.b": NEW}), NAMES)
 
     assert [one.path for one in merged] == ["a", "a-b/c", "a.b"]
 
 
-def test_theirs_alone_names_what_is_given_up() -> None:
+def test_taking_their_files_names_those_that_are_removed() -> None:
     merged, steps = take_theirs(entries(a=OLD, b=MINE, c=OLD), entries(b=NEW, c=OLD, d=NEW))
 
     assert merged == entries(b=NEW, c=OLD, d=NEW)

@@ -1,4 +1,4 @@
-"""Removing a toolset: what Git could bring back goes, and nothing of a chat does."""
+"""Removing a toolset deletes only files that git can restore, unless it is forced."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def names(root: Path) -> list[str]:
     )
 
 
-def test_files_state_and_lock_go_and_git_brings_all_of_it_back(root: Path) -> None:
+def test_files_state_and_lock_are_removed_and_git_restores_them(root: Path) -> None:
     lock = root / "toolsets/locks/demo.yaml"
     lock.parent.mkdir()
     lock.write_text("{}\n", encoding="utf-8")
@@ -70,7 +70,7 @@ def test_files_state_and_lock_go_and_git_brings_all_of_it_back(root: Path) -> No
 
 
 @pytest.mark.parametrize("change", ["new", "changed", "executable", "removed", "no-git"])
-def test_what_git_could_not_bring_back_stays_unless_forced(root: Path, change: str) -> None:
+def test_files_that_git_cannot_restore_stay_unless_forced(root: Path, change: str) -> None:
     tool = root / "toolsets/demo/tools/a.py"
     match change:
         case "new":
@@ -93,7 +93,7 @@ def test_what_git_could_not_bring_back_stays_unless_forced(root: Path, change: s
     assert names(root) == ["state"]
 
 
-def test_the_locks_of_its_servers_go_and_those_of_others_stay(root: Path) -> None:
+def test_only_the_locks_of_its_own_servers_are_removed(root: Path) -> None:
     for namespace, owner in (("web", "demo"), ("disk", "other")):
         lock = ToolLock(namespace=namespace, toolset_id=owner, kind="mcp")
         write_lock(root / f"toolsets/locks/{namespace}.yaml", lock)
@@ -103,13 +103,13 @@ def test_the_locks_of_its_servers_go_and_those_of_others_stay(root: Path) -> Non
     assert [file.name for file in (root / "toolsets/locks").iterdir()] == ["disk.yaml"]
 
 
-def test_an_unknown_toolset_is_told_with_the_nearest(root: Path) -> None:
+def test_an_unknown_toolset_is_an_error_with_the_nearest_name(root: Path) -> None:
     with pytest.raises(UnknownNameError, match="dmeo") as refused:
         uninstall(root, "dmeo")
     assert "demo" in refused.value.hint
 
 
-def test_one_that_cannot_be_removed_is_there_as_it_was(
+def test_a_toolset_that_cannot_be_removed_stays_complete(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -122,9 +122,9 @@ def test_one_that_cannot_be_removed_is_there_as_it_was(
     assert names(root) == before
 
 
-def test_killed_anywhere_it_is_there_as_it_was_or_gone(root: Path) -> None:
+def test_a_killed_removal_leaves_all_of_the_toolset_or_nothing(root: Path) -> None:
     ends = []
-    for step in range(1, 1000, 2):
+    for step in range(1, 1000, 3):
         git(root, "checkout", "-q", "HEAD", "--", "toolsets")
         killed = killed_at(step, lambda: uninstall(root, "demo", force=True))
         there = (root / "toolsets/demo").exists()

@@ -1,4 +1,4 @@
-"""Updating a toolset: theirs and ours together, what was decided stays, and nothing is half done."""
+"""Updating a toolset merges both versions, keeps the project's decisions, and never stops halfway."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def git(root: Path, *args: str) -> None:
     subprocess.run(["git", *who, *args], cwd=root, check=True, capture_output=True)
 
 
-def test_theirs_and_ours_are_both_there_and_what_was_decided_stays(root: Path) -> None:
+def test_an_update_merges_both_versions_and_keeps_decisions(root: Path) -> None:
     write(root, "toolset.yaml", MANIFEST.replace(b"For all", b"For us"))
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Run it."))
     write(root, "mine.md", b"mine")
@@ -106,7 +106,7 @@ def test_theirs_and_ours_are_both_there_and_what_was_decided_stays(root: Path) -
     assert sorted(path.name for path in (root / "toolsets").iterdir()) == ["demo", "state"]
 
 
-def test_a_second_update_merges_with_what_the_first_brought(root: Path) -> None:
+def test_a_second_update_merges_with_the_first(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Run it."))
     second = TOOL.replace(b"# the end", b"# second")
     update(root, "demo", bundle(root.parent, "2", second))
@@ -119,7 +119,7 @@ def test_a_second_update_merges_with_what_the_first_brought(root: Path) -> None:
     )
 
 
-def test_conflicts_stand_in_the_files_and_keep_the_toolset_from_running(root: Path) -> None:
+def test_conflicts_are_marked_in_the_files_and_stop_the_toolset(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
 
@@ -140,14 +140,16 @@ def test_conflicts_stand_in_the_files_and_keep_the_toolset_from_running(root: Pa
 
 
 @pytest.mark.parametrize("lines", [b"<<<<<<< a\n=======\n", b"=======\n>>>>>>> a\n"])
-def test_marks_that_are_no_conflict_cost_no_time(root: Path, tmp_path: Path, lines: bytes) -> None:
+def test_many_lines_like_conflict_marks_are_no_conflict(
+    root: Path, tmp_path: Path, lines: bytes
+) -> None:
     marks = {"marks.txt": lines * 20_000}
     update(root, "demo", bundle(tmp_path, "2", **marks))
 
     assert update(root, "demo", bundle(tmp_path, "3", **marks)).new_version == "3"
 
 
-def test_a_version_of_several_lines_stands_behind_one_mark(root: Path, tmp_path: Path) -> None:
+def test_a_version_of_several_lines_is_one_mark(root: Path, tmp_path: Path) -> None:
     write(root, "notes.md", b"ours\n")
     theirs = bundle(tmp_path, "2\\n=======\\n" + "x" * 99, **{"notes.md": b"theirs\n"})
 
@@ -156,7 +158,7 @@ def test_a_version_of_several_lines_stands_behind_one_mark(root: Path, tmp_path:
     assert read(root, "notes.md") == told
 
 
-def test_a_plan_changes_nothing_and_says_what_the_update_then_does(root: Path) -> None:
+def test_a_dry_run_returns_the_steps_of_the_update_and_changes_nothing(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
     before = below(root)
@@ -168,7 +170,7 @@ def test_a_plan_changes_nothing_and_says_what_the_update_then_does(root: Path) -
     assert (planned.steps, planned.toolset.digest) == (done.steps, done.toolset.digest)
 
 
-def test_by_force_theirs_replaces_ours_which_is_kept(root: Path) -> None:
+def test_a_forced_update_replaces_the_files_and_stores_the_old_ones(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     ours = read_folder(root / "toolsets/demo")
 
@@ -181,7 +183,7 @@ def test_by_force_theirs_replaces_ours_which_is_kept(root: Path) -> None:
     assert read_toolset(root, "demo").digest == read_toolset(root, "demo").state.digest
 
 
-def test_what_was_imported_is_found_in_git_where_it_was_not_kept(root: Path) -> None:
+def test_the_imported_version_is_found_in_git_if_it_was_not_stored(root: Path) -> None:
     git(root, "init", "-q")
     (root / ".gitignore").write_text("data\n", encoding="utf-8")
     git(root, "add", "-A")
@@ -199,7 +201,7 @@ def test_what_was_imported_is_found_in_git_where_it_was_not_kept(root: Path) -> 
     )
 
 
-def test_without_what_was_imported_every_difference_is_a_conflict(root: Path) -> None:
+def test_without_the_imported_version_every_difference_is_a_conflict(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     shutil.rmtree(root / "data")
 
@@ -210,7 +212,9 @@ def test_without_what_was_imported_every_difference_is_a_conflict(root: Path) ->
     assert read(root, "notes.md") == b"old\n"
 
 
-def test_it_comes_from_where_it_came_from(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_is_read_from_the_source_of_the_import(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(root)
     shutil.copy(bundle(root.parent, "1.5"), root / "demo.zip")
     import_toolset(root, Path("demo.zip"))
@@ -224,7 +228,7 @@ def test_it_comes_from_where_it_came_from(root: Path, monkeypatch: pytest.Monkey
     assert "--from" in refused.value.hint
 
 
-def test_nothing_newer_changes_nothing(root: Path) -> None:
+def test_an_update_to_the_same_version_changes_nothing(root: Path) -> None:
     before = below(root)
 
     found = update(root, "demo", bundle(root.parent, "1", **{"notes.md": b"old\n"}))
@@ -233,7 +237,7 @@ def test_nothing_newer_changes_nothing(root: Path) -> None:
     assert below(root) == before
 
 
-def test_an_import_over_it_is_an_update(root: Path) -> None:
+def test_importing_an_imported_toolset_is_an_update(root: Path) -> None:
     write(root, "mine.md", b"mine")
 
     imported = import_toolset(root, bundle(root.parent, "2"))
@@ -244,7 +248,7 @@ def test_an_import_over_it_is_an_update(root: Path) -> None:
     assert read_toolset(root, "demo").enabled
 
 
-def test_grants_that_end_are_named_and_stay_to_be_looked_at(root: Path) -> None:
+def test_grants_that_an_update_ends_are_named_and_stay_stored(root: Path) -> None:
     grant_network(root, "demo", ["example.com"], by="me")
 
     found = update(root, "demo", bundle(root.parent, "2"))
@@ -281,7 +285,7 @@ def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None
         ("demo", BadBundleError, "is not taken"),
     ],
 )
-def test_what_cannot_be_updated_is_as_it_was(
+def test_a_refused_update_changes_nothing(
     root: Path, toolset_id: str, error: type[CovaltError], words: str
 ) -> None:
     own = root / "toolsets/own"
@@ -301,7 +305,7 @@ def test_what_cannot_be_updated_is_as_it_was(
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["exchanged", "one-after-the-other"])
-def test_killed_anywhere_it_is_the_old_one_or_the_new_one(
+def test_a_killed_update_leaves_the_old_or_the_new_version(
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     at_once: bool,  # noqa: FBT001 - a parameter
@@ -318,13 +322,13 @@ def test_killed_anywhere_it_is_the_old_one_or_the_new_one(
     shutil.copytree(root, saved)
     old, new = read_toolset(root, "demo").digest, update(root, "demo", newer, dry_run=True).toolset.digest  # fmt: skip
     versions = []
-    for step in range(1, 1000, 4):
+    for step in range(1, 1000, 6):
         shutil.rmtree(root)
         shutil.copytree(saved, root)
         killed = killed_at(step, lambda: update(root, "demo", newer))
-        if at_once:  # also before anybody finishes it
+        if at_once:  # also before the next process completes it
             assert read_toolset(root, "demo").digest in {old, new}
-        # Whatever is done next brings it to its end.
+        # The next decision completes the update.
         set_enabled(root, "demo", enabled=True)
         toolset = read_toolset(root, "demo")
         assert (toolset.digest, toolset.state.version) in {(old, "1"), (new, "2")}
@@ -344,7 +348,7 @@ def test_killed_anywhere_it_is_the_old_one_or_the_new_one(
     ["PRECIOUS", "../precious", "toolsets/../../precious", "toolsets/.incoming-x/toolsets/demo2", "state", "toolsets/.incoming-none/toolsets/demo2"],
 )  # fmt: skip
 @pytest.mark.parametrize("text", ['{"digest": "x", "folder": "FOLDER", "state": {}}', "{", ""])
-def test_a_note_that_nobody_here_wrote_moves_nothing(root: Path, folder: str, text: str) -> None:
+def test_a_forged_note_of_an_update_moves_nothing(root: Path, folder: str, text: str) -> None:
     precious = root.parent / "precious"
     (precious / "toolsets/demo2").mkdir(parents=True)
     (root / "toolsets/.incoming-x").symlink_to(precious)
@@ -359,7 +363,7 @@ def test_a_note_that_nobody_here_wrote_moves_nothing(root: Path, folder: str, te
     assert not (root / "toolsets/demo2").exists()
 
 
-def test_a_full_disk_leaves_it_as_it_was(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_version(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 

@@ -1,4 +1,4 @@
-"""Merging YAML key by key: what either side changed is in it, with the layout of ours."""
+"""Merging YAML key by key: the result has the changes of both sides and the layout of ours."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git import yaml_text
 from covalt_git.installs.yaml_merge import merge_yaml
+from tests.examples import examples
 
 BASE = """\
 # my tools
@@ -56,7 +57,7 @@ def merged(ours: str, theirs: str, base: str = BASE) -> tuple[str, bool]:
         ([("# the first", "# the very first")], [("secrets: [A]", "# of theirs\nsecrets: [B]")]),
     ],
 )
-def test_what_both_sides_changed_is_there(
+def test_the_changes_of_both_sides_are_merged(
     ours: list[tuple[str, str]], theirs: list[tuple[str, str]]
 ) -> None:
     text, clean = merged(edited(BASE, ours), edited(BASE, theirs))
@@ -97,7 +98,7 @@ def test_a_conflict_holds_the_key_alone_and_the_rest_is_merged() -> None:
     assert text == wanted.replace("      timeout_s: 30\n", marks)
 
 
-def test_what_one_removed_and_the_other_changed_is_a_conflict() -> None:
+def test_a_removed_and_changed_key_is_a_conflict() -> None:
     text, clean = merged(
         edited(BASE, [("  - id: b\n    entrypoint: tools.a:b\n", "")]),
         edited(BASE, [("tools.a:b", "tools.a:c")]),
@@ -107,7 +108,7 @@ def test_what_one_removed_and_the_other_changed_is_a_conflict() -> None:
     assert "<<<<<<< yours\n=======\n  - id: b\n    entrypoint: tools.a:c\n>>>>>>> 1.1\n" in text
 
 
-def test_a_mark_never_stands_behind_the_dash_of_an_item() -> None:
+def test_a_mark_is_never_after_the_dash_of_an_item() -> None:
     base = "tools:\n  - name: a\n    id: x\n"
 
     text, clean = merged(
@@ -127,9 +128,7 @@ def test_a_mark_never_stands_behind_the_dash_of_an_item() -> None:
         ("{a: 1, b: 2}\n", "{a: 2, b: 2}\n", "{a: 1, b: 3}\n"),
     ],
 )
-def test_texts_without_entries_to_tell_apart_are_left_to_others(
-    base: str, ours: str, theirs: str
-) -> None:
+def test_texts_without_keys_or_ids_are_not_merged(base: str, ours: str, theirs: str) -> None:
     assert merge_yaml(base.encode(), ours.encode(), theirs.encode(), NAMES) is None
 
 
@@ -150,8 +149,11 @@ documents = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=examples(60))
 @given(documents, documents, documents)
-def test_what_is_clean_says_what_the_values_say(base: Any, ours: Any, theirs: Any) -> None:
+def test_a_merge_without_conflict_equals_the_merge_of_the_values(
+    base: Any, ours: Any, theirs: Any
+) -> None:
     was, mine, other = (yaml_text.dump(one, "").encode() for one in (base, ours, theirs))
     found = merge_yaml(was, mine, other, NAMES)
     expected = merged_values(base, ours, theirs)
@@ -164,8 +166,9 @@ def test_what_is_clean_says_what_the_values_say(base: Any, ours: Any, theirs: An
         assert expected is CONFLICT or CONFLICT in flat(expected)
 
 
+@settings(max_examples=examples(60))
 @given(documents, documents)
-def test_what_one_side_alone_changed_is_taken_as_it_is(base: Any, ours: Any) -> None:
+def test_the_changes_of_one_side_alone_are_taken_as_they_are(base: Any, ours: Any) -> None:
     before, mine = (yaml_text.dump(one, "").encode() for one in (base, ours))
     for one, other in ((mine, before), (before, mine), (mine, mine)):
         found = merge_yaml(before, one, other, NAMES)
