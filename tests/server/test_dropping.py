@@ -1,4 +1,4 @@
-"""Files that are dropped on a page, in a real browser: taken as chosen ones are."""
+"""Files dropped on a page, in a real browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drop(page: Page, name: str, content: bytes) -> None:
     )
 
 
-def test_a_dropped_bundle_is_looked_at_as_a_chosen_one(page: Page, served: Live) -> None:
+def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/imports")
     expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
     drop(page, "demo.zip", DEMO)
@@ -35,7 +35,7 @@ def test_a_dropped_bundle_is_looked_at_as_a_chosen_one(page: Page, served: Live)
     expect(page.get_by_role("heading", name="What it would be able to do")).to_be_visible()
 
 
-def test_a_file_dropped_on_a_workspace_is_in_it(api: Api, page: Page, served: Live) -> None:
+def test_a_file_dropped_on_a_workspace_is_uploaded(api: Api, page: Page, served: Live) -> None:
     page.goto(f"{served.url}/chats/c1/files")
     expect(page.get_by_text("Or drop files anywhere on this page.")).to_be_visible()
     drop(page, "dropped.txt", b"hello")
@@ -46,9 +46,7 @@ def test_a_file_dropped_on_a_workspace_is_in_it(api: Api, page: Page, served: Li
 
 
 @pytest.mark.usefixtures("api")
-def test_the_name_of_a_dropped_file_is_shown_as_the_server_shows_it(
-    page: Page, served: Live
-) -> None:
+def test_the_name_of_a_dropped_file_is_escaped(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/chats/c1/files")
     drop(page, "a\u2800b.txt", b"hello")
     expect(page.get_by_role("main")).to_contain_text("Uploaded a\\u{2800}b.txt")

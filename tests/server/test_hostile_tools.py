@@ -1,4 +1,4 @@
-"""Tools that mean harm, at every level of this machine: the server answers and the chat works on."""
+"""Hostile tools at every sandbox level of this machine: the server answers and the chat keeps working."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,10 @@ from covalt_git.project import Project
 from covalt_git.runtime.workers import shared
 from tests.api_client import BEARER, HOME, Api, make_project
 from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
+from tests.waiting import wait_for
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+
+SLOW = {"unzip", "open_zip"}
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,9 @@ def chat(served: Api, request: pytest.FixtureRequest) -> Iterator[Chat]:
 
 
 @pytest.mark.parametrize("tool", ENDS)
-def test_the_error_names_the_limit_and_the_chat_works_on(chat: Chat, tool: str) -> None:
+def test_a_tool_beyond_its_limit_fails_and_the_chat_keeps_working(chat: Chat, tool: str) -> None:
+    if tool in SLOW and chat.level != LEVELS[-1]:
+        pytest.skip("`sparse` and `hog` reach the same limits on this level, in less time")
     # Sessions get each their share of the processor: where only our look at the processes stops
     # them, a bomb of sessions is malice, against which the level "process" holds nothing.
     malice = {"sessions": chat.level != "process"} if tool == "bomb" else {}
@@ -103,7 +106,7 @@ def test_the_error_names_the_limit_and_the_chat_works_on(chat: Chat, tool: str) 
     chat.check()
 
 
-def test_what_is_no_file_is_left_out_and_told(chat: Chat, tmp_path: Path) -> None:
+def test_special_files_are_not_stored_and_noted(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret of somebody else")
 
     row = chat.call("leave", outside=str(tmp_path))
@@ -121,7 +124,7 @@ def test_what_is_no_file_is_left_out_and_told(chat: Chat, tmp_path: Path) -> Non
     chat.check()
 
 
-def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(chat: Chat, tmp_path: Path) -> None:
+def test_a_folder_swapped_for_a_link_leaks_no_file(chat: Chat, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("secret of somebody else")
 
     row = chat.call("swap", outside=str(tmp_path))
@@ -132,7 +135,7 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere(chat: Chat, tmp_path:
     chat.check()
 
 
-# --- killed workers -----------------------------------------------------------------------------
+# Killed processes
 
 
 def above(pid: int) -> int:
@@ -168,22 +171,13 @@ def family(tool: int) -> dict[str, int]:
     return {"tool": tool, "room": line[-2], "keeper": line[-1]}
 
 
-def until(it_is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not it_is_so():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-@needs_proc
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("who", ["keeper", "room", "tool"])
-def test_a_call_whose_process_is_killed_has_failed_and_the_next_one_works(
-    chat: Chat, who: str
-) -> None:
+def test_a_call_whose_process_is_killed_fails_and_the_next_one_works(chat: Chat, who: str) -> None:
     rows: list[Any] = []
     calling = threading.Thread(target=lambda: rows.append(chat.call("wait")))
     calling.start()
-    until((chat.workspace / "begun").exists)
+    wait_for((chat.workspace / "begun").exists)
 
     (tool,) = (pid for pid in below(os.getpid()) if holds(pid, chat.workspace / "held"))
     os.kill(family(tool)[who], signal.SIGKILL)
@@ -192,13 +186,13 @@ def test_a_call_whose_process_is_killed_has_failed_and_the_next_one_works(
     assert [row["status"] for row in rows] == ["error"]
     assert rows[0]["error"].startswith("tool_died: its process was ended ")
     assert "begun" in chat.names()
-    until(lambda: not is_held(chat.workspace))
+    wait_for(lambda: not is_held(chat.workspace))
     chat.check()
 
 
-@needs_proc
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 @pytest.mark.parametrize("who", ["keeper", "room", "tool"])
-def test_processes_that_are_killed_while_nobody_calls_are_replaced(chat: Chat, who: str) -> None:
+def test_idle_processes_that_are_killed_are_replaced(chat: Chat, who: str) -> None:
     chat.call("good")
     room = shared().idle()[-1].pid
 

@@ -20,7 +20,7 @@ def client(root: Path) -> Any:
     return client
 
 
-def test_a_message_is_shown_by_the_next_page_and_only_there(client: Any) -> None:
+def test_a_message_is_shown_once_by_the_next_page(client: Any) -> None:
     htmx = client.get("/tools", base_url=HOME, headers={**BEARER, "HX-Request": "true"})
     pages = [client.get("/chats/c1", **SENT).text for _ in range(2)]
 
@@ -34,7 +34,7 @@ def test_its_cookie_is_httponly_strict_and_of_this_port(client: Any) -> None:
     assert cookie.endswith("; HttpOnly; Path=/; SameSite=Strict")
 
 
-def test_a_message_that_the_server_did_not_sign_is_not_shown(client: Any) -> None:
+def test_a_message_without_our_signature_is_not_shown(client: Any) -> None:
     name = f"covalt_git_{PORT}_messages"
     value = client.get_cookie(name, "127.0.0.1").value
     body, _, signed = value.partition(".")
@@ -43,5 +43,5 @@ def test_a_message_that_the_server_did_not_sign_is_not_shown(client: Any) -> Non
     assert "Made." not in client.get("/chats/c1", **SENT).text
 
 
-def test_the_cookie_opens_nothing(client: Any) -> None:
+def test_its_cookie_is_not_a_credential(client: Any) -> None:
     assert client.get("/chats/c1", base_url=HOME).status_code == 401
