@@ -51,11 +51,9 @@ def app_builder(project: Terminal) -> Terminal:
 
 
 def test_section_10_validates_and_only_its_old_renderers_warn(app_builder: Terminal) -> None:
-    said = app_builder.json("validate")
+    problems = app_builder.json("validate")["problems"]
 
-    assert {problem["code"] for problem in said["problems"]} == {"CG206"}
-    assert {problem["severity"] for problem in said["problems"]} == {"warning"}
-    assert "3 problems in 1 file\n" in app_builder.covalt("validate")
+    assert [(one["code"], one["severity"]) for one in problems] == [("CG206", "warning")] * 3
 
 
 def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
@@ -79,12 +77,10 @@ def test_section_10_writes_reads_and_runs(app_builder: Terminal) -> None:
     assert ran["render_plan"]["config"] == {"content": "print(1)", "language": "shell"}
 
 
-def test_section_10_asks_before_it_runs_a_command(app_builder: Terminal) -> None:
-    waiting = app_builder.json(
-        "call", "c1", "app-builder:run_command", '{"command": "touch x"}', code=1
-    )
+def test_section_10_needs_approval_to_run_a_command(app_builder: Terminal) -> None:
+    command = ("call", "c1", "app-builder:run_command", '{"command": "touch x"}')
 
-    assert waiting["status"] == "pending"
+    assert app_builder.json(*command, code=1)["status"] == "pending"
 
 
 @pytest.fixture
