@@ -144,7 +144,7 @@ def test_the_token_may_come_from_the_environment_and_the_browser_is_opened(
     assert server.token == token
     assert server.get("/api/list_toolsets", Authorization=f"Bearer {token}")[0] == 200
     server.command.interrupt()
-    server.command.end()
+    assert "GET" not in server.command.end().stderr  # which --verbose prints
 
 
 @pytest.mark.parametrize(

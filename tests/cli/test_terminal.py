@@ -252,6 +252,8 @@ def test_deleting_a_chat_asks_first(root: Path, typed: str, code: int) -> None:
 @pytest.mark.parametrize(("typed", "code"), [("n", 1), ("y", 0)])
 def test_accepting_the_tools_of_a_server_asks_first(root: Path, typed: str, code: int) -> None:
     run("grant", "add", "quiz", "process", "disk", cwd=root)
+    checked = Terminal("source", "refresh", "quiz/disk", "--check", cwd=root)
+    assert "accept this?" not in checked.end()
     user = Terminal("source", "refresh", "quiz/disk", cwd=root)
     user.until("is new")
     user.answers("accept this? [y/N]: ", typed)

@@ -79,6 +79,10 @@ def test_an_http_tool_needs_its_host_and_its_secret(root: Path, operate: Operati
         check()
     add(operate, "secret", "MAPS_KEY", "example.com")
     check()
+    rewrite(root, "name: Demo", "name: Other")
+    with pytest.raises(GrantNeededError, match="has changed since"):
+        check()
+    rewrite(root, "name: Other", "name: Demo")
     operate("revoke_grant", toolset_id="demo", key="network")
     with pytest.raises(GrantNeededError, match=r"https://example\.com"):
         check()
