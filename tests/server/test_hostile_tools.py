@@ -23,7 +23,6 @@ from tests.api_client import BEARER, HOME, Api, make_project
 from tests.server.hostile import ENDS, LEVELS, check_store, is_held, put_hostile
 from tests.waiting import wait_for
 
-
 SLOW = {"unzip", "open_zip"}
 
 
