@@ -143,6 +143,17 @@ def test_every_annotation_of_a_condition_must_equal_the_tools() -> None:
     assert confirmation(make_config(rule(annotations={})), make_tool(), {})
 
 
+def test_annotations_of_an_mcp_tool_can_require_approval_and_not_waive_it() -> None:
+    """They are the server's own words about itself."""
+    tool = make_tool(kind="mcp", annotations={"read_only": True}, confirmation=("toolset",))
+    waives = make_config(rule(annotations={"read_only": True}, require=False))
+    requires = make_config(rule(annotations={"read_only": True}))
+
+    assert confirmation(waives, tool, {}) == ("the toolset asks",)
+    assert confirmation(waives, tool.model_copy(update={"kind": "python"}), {}) == ()
+    assert confirmation(requires, tool, {}) == ("rule ** asks",)
+
+
 def test_an_argument_that_is_not_json_is_an_error() -> None:
     with pytest.raises(NotJsonError):
         confirmation(make_config(rule(args={"count": 1})), make_tool(), {"count": 2**60})

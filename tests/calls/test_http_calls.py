@@ -13,7 +13,7 @@ import yaml
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.toolsets.toolset import read_toolset
-from tests.calls.conftest import World, code, make_world
+from tests.calls.conftest import World, make_world
 from tests.runtime.http_upstream import PNG, Upstream, answering, upstream
 
 if TYPE_CHECKING:
@@ -212,9 +212,3 @@ def test_a_call_that_requires_approval_is_sent_once_approved(
 
     assert world.approve(waiting).call.status == "success"
     assert len(served.seen) == 1
-
-
-def test_a_failed_request_has_the_code_of_its_status(world: World, served: Upstream) -> None:
-    declare(world, f"url: {served.url}/status/418", served.address)
-
-    assert code(world.call("it")) == "http_418"

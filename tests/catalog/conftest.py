@@ -1,4 +1,4 @@
-"""A project with two small toolsets, for everybody who looks at what there is."""
+"""A project with two small toolsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODE = "def run(text: str = '') -> str:\n    return text\n"
 
 @dataclass(frozen=True)
 class Shelf:
-    """A project whose tools a test lists and looks for."""
+    """A project whose tools a test lists and finds."""
 
     root: Path
 

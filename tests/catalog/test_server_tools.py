@@ -1,4 +1,4 @@
-"""Tools of MCP servers in the catalog and the index: found by their namespace, searched, and never stale."""
+"""Tools of MCP servers in the catalog and the index: found by their namespace, and never stale."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def test_a_tool_is_found_by_the_namespace_of_its_server(root: Path, text: str) -
 
 
 @pytest.mark.parametrize("text", ["web:serch", "wbe:search", "demo:search"])
-def test_another_name_is_unknown_and_the_nearest_is_told(root: Path, text: str) -> None:
+def test_an_unknown_name_is_an_error_with_the_nearest_name(root: Path, text: str) -> None:
     with pytest.raises(UnknownNameError) as refused:
         catalog(root).find(text)
     assert "web:search" in refused.value.hint
 
 
-def test_a_server_that_nobody_asked_is_told_with_how_to_ask_it(root: Path) -> None:
+def test_a_server_without_a_lock_is_an_error_with_the_command_that_refreshes_it(root: Path) -> None:
     declared = MANIFEST.replace("web-server}", "web-server}\n  - {id: far, command: far-server}")
     (root / "toolsets/demo/toolset.yaml").write_text(declared, encoding="utf-8")
     with (root / "covalt.yaml").open("a") as config:
@@ -91,7 +91,7 @@ def test_a_server_that_nobody_asked_is_told_with_how_to_ask_it(root: Path) -> No
     assert "refresh" not in hints["some"]
 
 
-def test_a_tool_of_a_server_that_is_off_says_so(root: Path) -> None:
+def test_a_tool_of_a_disabled_server_is_disabled(root: Path) -> None:
     declared = MANIFEST.replace("web-server}", "web-server, enabled: false}")
     (root / "toolsets/demo/toolset.yaml").write_text(declared, encoding="utf-8")
 
@@ -100,7 +100,7 @@ def test_a_tool_of_a_server_that_is_off_says_so(root: Path) -> None:
     assert "mcp_servers in toolsets/demo/toolset.yaml" in off.value.hint
 
 
-def test_a_tool_that_changed_is_disabled_and_says_why(root: Path) -> None:
+def test_a_changed_tool_is_disabled(root: Path) -> None:
     lock(root, mutated(["description"], "Another."))
 
     with pytest.raises(DisabledToolError, match="has changed since it was accepted") as refused:
@@ -108,7 +108,7 @@ def test_a_tool_that_changed_is_disabled_and_says_why(root: Path) -> None:
     assert refused.value.hint == "covalt-git source diff demo/web"
 
 
-def test_a_role_that_sees_another_namespace_only_does_not_see_it(root: Path) -> None:
+def test_a_role_sees_only_the_namespaces_that_it_allows(root: Path) -> None:
     text = "version: 1\nroles:\n  own: {allow: ['demo.**']}\n  web: {allow: ['web.**']}\n"
     (root / "covalt.yaml").write_text(text, encoding="utf-8")
 
@@ -119,7 +119,7 @@ def test_a_role_that_sees_another_namespace_only_does_not_see_it(root: Path) -> 
     assert not catalog(root, "own").sees_all_of("demo", ["demo:own", "web:search"])
 
 
-def test_a_broken_toolset_has_no_servers_tools_either(root: Path) -> None:
+def test_a_broken_toolset_has_no_tools_of_servers(root: Path) -> None:
     file = root / "toolsets/demo/toolset.yaml"
     file.write_text(MANIFEST.replace("name: Demo", "nam: Demo"), encoding="utf-8")
 
@@ -127,7 +127,7 @@ def test_a_broken_toolset_has_no_servers_tools_either(root: Path) -> None:
         catalog(root).find("web:search")
 
 
-def test_the_index_notices_a_lock_that_comes_changes_and_goes(root: Path) -> None:
+def test_the_index_follows_a_lock(root: Path) -> None:
     assert indexed(root) == {"demo:own": True, "web:search": True}
 
     lock(root, mutated(["description"], "Another."))
@@ -140,7 +140,7 @@ def test_the_index_notices_a_lock_that_comes_changes_and_goes(root: Path) -> Non
     assert indexed(root) == {"demo:own": True, "web:search": True}
 
 
-def test_the_index_notices_that_a_namespace_is_a_toolset_now(root: Path) -> None:
+def test_a_new_toolset_replaces_the_namespace_of_a_server(root: Path) -> None:
     indexed(root)
     (root / "toolsets/web").mkdir()
     text = 'id: web\nname: Web\nversion: "1"\ntools: [{id: search, http: {url: "https://a.b/"}}]\n'
@@ -153,17 +153,8 @@ def test_the_index_notices_that_a_namespace_is_a_toolset_now(root: Path) -> None
     assert (found.toolset_id, found.kind) == ("web", "http")
 
 
-def test_a_rebuilt_index_has_the_same_rows(root: Path) -> None:
-    with Project.open(root).index() as index:
-        index.sync()
-        before = [row.model_dump() for row in index.tools()], index.toolset_tools()
-        index.rebuild()
-        assert ([row.model_dump() for row in index.tools()], index.toolset_tools()) == before
-    assert before[1] == {"demo": ["demo:own", "web:search"]}
-
-
 @pytest.mark.parametrize("words", ["search the web", "parameters q search", "demo search"])
-def test_a_servers_tool_is_found_by_a_search(root: Path, words: str) -> None:
+def test_a_search_finds_tools_of_servers(root: Path, words: str) -> None:
     with Project.open(root).index() as index:
         index.sync_toolsets()
         everywhere = catalog(root).search(index, words, limit=5)
@@ -174,6 +165,6 @@ def test_a_servers_tool_is_found_by_a_search(root: Path, words: str) -> None:
     assert elsewhere == []
 
 
-def test_a_call_is_refused_while_nobody_granted_the_server(root: Path) -> None:
+def test_a_call_without_a_grant_of_the_server_is_refused(root: Path) -> None:
     with pytest.raises(GrantNeededError, match="'demo' may not use its MCP server 'web'"):
         Project.open(root).engine().check(Request("web:search", {"q": "cats"}))

@@ -1,4 +1,4 @@
-"""A toolset is read once while its files stay, and again as soon as one changes."""
+"""A toolset is read once until one of its files changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers asked for their tools: a real one over standard input and output, asked by the SDK's own client."""
+"""Refreshing the tools of MCP servers: new and changed definitions are off until they are accepted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.mcp_calls import listed
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.grants import grant_process, revoke_all
+from covalt_git.models.tool_lock import LockedTool, locked_tool
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import (
     NoLockError,
@@ -31,7 +32,6 @@ from tests.toolsets.projects import REPOSITORY
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.models.tool_lock import LockedTool
 
 SERVER = REPOSITORY / "fixtures/servers/changing.py"
 
@@ -73,8 +73,15 @@ def source(root: Path) -> ToolSource:
     return find_source(root, "gear", "disk")
 
 
-def asked(root: Path, *, write: bool = True) -> Refreshed:
-    ask = partial(listed, root=root, tell=lambda _: None)
+def offered(root: Path) -> tuple[LockedTool, ...]:
+    """Return what the server would list, without starting it."""
+    definitions = json.loads((root.parent / "tools.json").read_text(encoding="utf-8"))
+    return tuple(locked_tool(one) for one in definitions)
+
+
+def asked(root: Path, *, write: bool = True, start: bool = False) -> Refreshed:
+    """Refresh the source; ``start`` starts its server, as users do."""
+    ask = partial(listed, root=root, tell=lambda _: None) if start else lambda *_: offered(root)
     return refresh(root, source(root), ask, write=write)
 
 
@@ -91,8 +98,8 @@ def enabled(root: Path) -> dict[str, bool]:
     return {tool.tool_id: tool.enabled for tool in read_toolset(root, "gear").tools}
 
 
-def test_every_page_is_listed_and_nothing_is_on_until_it_is_accepted(root: Path) -> None:
-    found = asked(root)
+def test_tools_of_every_page_are_listed_and_off_until_accepted(root: Path) -> None:
+    found = asked(root, start=True)
 
     assert [(one.name, one.kind) for one in found.drift] == [
         ("list", "new"),
@@ -104,11 +111,13 @@ def test_every_page_is_listed_and_nothing_is_on_until_it_is_accepted(root: Path)
     assert set(enabled(root).values()) == {True}
 
     before = lock_text(root)
-    assert asked(root).drift == ()  # asked again: not a byte is another
+    assert asked(root).drift == ()
     assert lock_text(root) == before
 
 
-def test_what_changed_is_off_and_told_part_by_part_until_it_is_accepted(root: Path) -> None:
+def test_a_changed_tool_is_off_and_its_differences_are_shown_until_it_is_accepted(
+    root: Path,
+) -> None:
     asked(root)
     accepted_all(root)
     offer(
@@ -145,7 +154,7 @@ def test_what_changed_is_off_and_told_part_by_part_until_it_is_accepted(root: Pa
     assert "disk:wipe" not in read_toolset(root, "gear").state.accepted
 
 
-def test_what_was_accepted_is_kept_to_compare_with_however_often_it_changes(root: Path) -> None:
+def test_a_changed_tool_is_compared_with_the_accepted_definition(root: Path) -> None:
     asked(root)
     accepted_all(root)
     first = source(root).lock
@@ -165,7 +174,7 @@ def test_what_was_accepted_is_kept_to_compare_with_however_often_it_changes(root
     assert source(root).lock == first
 
 
-def test_only_what_was_shown_is_accepted(root: Path) -> None:
+def test_only_a_definition_that_was_shown_can_be_accepted(root: Path) -> None:
     asked(root)
     shown = {one.name: one.digest for one in source(root).to_accept}
     offer(root, READ | {"description": "Another one."}, WIPE, LIST)
@@ -181,8 +190,7 @@ def test_only_what_was_shown_is_accepted(root: Path) -> None:
         accept(root, "gear", "disk", {"wipe": None})
 
 
-def test_killed_anywhere_a_tool_is_as_it_was_or_accepted(root: Path) -> None:
-    """Accepting is two files, the state and the lock; after any step, each says what it said or says now."""
+def test_a_killed_acceptance_leaves_a_tool_accepted_or_not(root: Path) -> None:
     asked(root)
     accepted_all(root)
     offer(root, READ | {"description": "Another."}, WIPE)
@@ -191,7 +199,7 @@ def test_killed_anywhere_a_tool_is_as_it_was_or_accepted(root: Path) -> None:
     kept = {file: file.read_bytes() for file in (root / "toolsets").glob("*/*.yaml")}
 
     ends = set()
-    for step in range(1, 1000, 2):
+    for step in range(1, 1000, 3):
         for file, content in kept.items():
             file.write_bytes(content)
         killed = killed_at(step, lambda: accept(root, "gear", "disk", shown))
@@ -207,7 +215,7 @@ def test_killed_anywhere_a_tool_is_as_it_was_or_accepted(root: Path) -> None:
     assert "replaced" not in lock_text(root)
 
 
-def test_a_lock_that_was_edited_is_accepted_as_what_it_says(root: Path) -> None:
+def test_an_edited_lock_is_a_changed_definition(root: Path) -> None:
     asked(root)
     accepted_all(root)
     file = root / "toolsets/locks/disk.yaml"
@@ -221,10 +229,10 @@ def test_a_lock_that_was_edited_is_accepted_as_what_it_says(root: Path) -> None:
     assert source(root).to_accept == ()
 
 
-def test_nothing_is_asked_without_a_grant_or_of_a_server_that_is_off(root: Path) -> None:
+def test_a_server_is_not_started_without_a_grant_or_if_it_is_off(root: Path) -> None:
     revoke_all(root, "gear")
     with pytest.raises(GrantNeededError, match="may not start"):
-        asked(root)
+        asked(root, start=True)
     declare(root, ", enabled: false")
     with pytest.raises(CovaltError, match="the MCP server 'disk' is off") as off:
         asked(root)
@@ -235,7 +243,7 @@ def test_nothing_is_asked_without_a_grant_or_of_a_server_that_is_off(root: Path)
     assert refused.value.hint == "covalt-git source refresh gear/disk"
 
 
-def test_a_server_that_was_declared_otherwise_meanwhile_gives_nothing(root: Path) -> None:
+def test_a_server_that_changed_during_the_refresh_is_refused(root: Path) -> None:
     before = source(root)
     asking: list[str] = []
 
@@ -250,7 +258,7 @@ def test_a_server_that_was_declared_otherwise_meanwhile_gives_nothing(root: Path
     assert lock_text(root) == ""
 
 
-def test_the_lock_of_another_toolset_is_left_as_it_is(root: Path) -> None:
+def test_the_lock_of_another_toolset_is_not_changed(root: Path) -> None:
     asked(root)
     text = lock_text(root)
     shutil.copytree(root / "toolsets/gear", root / "toolsets/other")
