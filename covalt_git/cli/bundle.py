@@ -69,7 +69,7 @@ def export(
         output.as_json(made)
         return
     output.say(
-        f"{made.file}: {made.files} files of {toolset_id} {made.version}, {made.bytes} bytes"
+        f"{made.file}: {output.plural(made.files, 'file')} of {toolset_id} {made.version}, {made.bytes} bytes"
     )
     output.say(made.digest)
     if made.signature:
@@ -124,8 +124,10 @@ def import_(
 
 def _print_import(imported: toolset_imports.ToolsetImported) -> None:
     toolset_id = imported.toolset_id
-    output.say(f"{toolset_id} {imported.version}: {len(imported.files)} files, {imported.digest}")
-    output.say(f"  signed by: {imported.signer or 'nobody'}")
+    output.say(
+        f"{toolset_id} {imported.version}: {output.plural(len(imported.files), 'file')}, {imported.digest}"
+    )
+    output.say(f"  signed by: {imported.signer}" if imported.signer else "  not signed")
     names = [tool.tool_id.partition(":")[2] for tool in imported.tools]
     output.say(f"  tools: {', '.join(names) or 'none'}")
     for title, wanted in imported.wants.items():
@@ -135,7 +137,7 @@ def _print_import(imported: toolset_imports.ToolsetImported) -> None:
     if imported.dry_run:
         output.say("nothing has changed")
         return
-    output.say("it is switched off; look at it, then let it run:")
+    output.say("it is disabled; review it, then enable it:")
     output.say(f"  covalt-git toolset show {toolset_id}")
     output.say(f"  covalt-git toolset enable {toolset_id}")
 

@@ -57,7 +57,7 @@ def _verify_file(file: Path, signature: Path | None, *, as_json: bool) -> None:
         output.as_json(found)
         raise click.exceptions.Exit(int(changed is not None))
     output.say(f"{found.toolset_id} {found.version}: {found.digest}")
-    output.say(f"  signed by: {found.signer or 'nobody'}")
+    output.say(f"  signed by: {found.signer}" if found.signer else "  not signed")
     if recorded is None:
         output.say("  here: no toolset of that id")
     elif found.is_recorded is None:
@@ -85,7 +85,7 @@ def _print_toolset(found: bundles.ToolsetVerified, *, as_json: bool) -> None:
     else:
         if found.is_recorded:
             output.say(f"  its files are those that were {_imported(recorded)}")
-        output.say(f"  signed by: {recorded.signer or 'nobody'}")
+        output.say(f"  signed by: {recorded.signer}" if recorded.signer else "  not signed")
     for title, names in (("grant", found.grants), ("accepted tool", found.accepted)):
         for name, holds in names.items():
             verdict = "holds" if holds else "does not hold: what it was given for has changed"

@@ -138,7 +138,7 @@ class _Teller:
         print_problems(problems, reading.root)
         for name in look.changed:
             if name in broken:
-                kept = "it is shown as it was, and its tools wait until it is mended"
+                kept = "it is shown as it was, and its tools cannot be called until it is fixed"
                 output.say(f"{name} has errors: {kept}", fg="red")
             elif name in look.mended:
                 output.say(f"{name} is sound again", fg="green")

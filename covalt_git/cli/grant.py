@@ -198,7 +198,7 @@ def revoke_everything(toolset_id: str, *, as_json: bool) -> None:
     if as_json:
         output.as_json(done)
     elif done.revoked:
-        output.say(f"{toolset_id} has lost {', '.join(done.revoked)}")
+        output.say(f"revoked from {toolset_id}: {', '.join(done.revoked)}")
     else:
         output.say(f"{toolset_id} had nothing")
 
@@ -210,7 +210,7 @@ def _revoke(toolset_id: str, key: str, hosts: tuple[str, ...], may: str, *, as_j
     elif isinstance(done.left, NetworkGrant | SecretGrant):
         output.say(f"{toolset_id} may {may} {', '.join(done.left.hosts)} only")
     else:
-        output.say(f"{toolset_id} has lost {key}")
+        output.say(f"revoked from {toolset_id}: {key}")
 
 
 def _add(

@@ -74,7 +74,7 @@ def revoke(named: str, *, as_json: bool) -> None:
     if as_json:
         output.as_json(token)
     else:
-        output.say(f"{token.name} opens nothing any more")
+        output.say(f"revoked {token.name}")
 
 
 def _duration(text: str) -> timedelta | None:

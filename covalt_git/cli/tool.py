@@ -68,7 +68,7 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int, *, as_jso
     elif found.tools:
         _print_table(found.tools)
     else:
-        output.say("no tool is like that; list them with `covalt-git tool list`")
+        output.say("no tool matches; list them with `covalt-git tool list`")
 
 
 @command.command("show")
@@ -83,7 +83,7 @@ def show_tool(tool_id: str, *, as_json: bool) -> None:
     output.say(f"{tool.tool_id}  {tool.name}", bold=True)
     output.say(tool.description, prose=True)
     for name, schema in tool.input_schema.get("properties", {}).items():
-        needed = "needed" if name in tool.input_schema.get("required", []) else "optional"
+        needed = "required" if name in tool.input_schema.get("required", []) else "optional"
         kind = schema.get("type", schema.get("enum", "any")) if isinstance(schema, dict) else "any"
         output.say(f"  {name}  {kind}, {needed}{_place(tool, name)}  {_described(schema)}".rstrip())
     for title, value in filter(all, _facts(tool).items()):
@@ -126,7 +126,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
     return {
         "runs": f"{tool.upstream!r} of the MCP server {tool.server!r}" if tool.server else runs,
         "shown as": tool.renderer.type if tool.renderer else "JSON",
-        "asks first": f"yes ({asks})" if asks else "no",
+        "requires approval": f"yes ({asks})" if asks else "no",
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
         "state": "on" if tool.enabled else f"off{held_back}",

@@ -113,7 +113,7 @@ def _print(found: overrides.ToolOverrides, *, as_json: bool) -> None:
         output.as_json(found)
         return
     if isinstance(found, overrides.ToolOverridden) and not found.changed:
-        output.say(f"{found.tool_id} was so already")
+        output.say(f"{found.tool_id} is already like this")
     by_us, by_toolset = (
         one.model_dump(exclude_none=True) for one in (found.project, found.toolset)
     )

@@ -127,7 +127,7 @@ def _print_steps(done: toolset_imports.ToolsetUpdated) -> None:
     if done.ended_grants:
         output.say(f"  grants that end: {', '.join(done.ended_grants)}", fg="yellow")
     if done.replaced is not None:
-        output.say(f"  what was here is {done.replaced}")
+        output.say(f"  the previous files are in {done.replaced}")
     if done.dry_run:
         output.say("nothing has changed")
     elif done.conflicts:

@@ -105,7 +105,7 @@ def _show_diff(paths: tuple[Path, ...], *, strict: bool) -> int:
     done = ask(validation.fix_files, paths=paths, write=False)
     output.say(done.diff, nl=False)
     if done.fixed:
-        output.say(f"{output.plural(len(done.fixed), 'problem')} would be mended", err=True)
+        output.say(f"{output.plural(len(done.fixed), 'problem')} would be fixed", err=True)
         return 1
     return int(_failing(ask(validation.validate, paths=paths).problems, strict))
 
@@ -115,7 +115,7 @@ def _fix(paths: tuple[Path, ...]) -> None:
     root = context().root
     for one in ask(validation.fix_files, paths=paths).fixed:
         here = os.path.relpath(root / one.path)
-        place = f"mended {here}:{one.line}:{one.col}"
+        place = f"fixed {here}:{one.line}:{one.col}"
         output.say(f"{place}: {one.code} {one.message}", err=True, fg="green")
 
 
@@ -159,9 +159,7 @@ def _print(form: str, found: Validation, *, strict: bool) -> None:
             output.say(f"not granted: {one.why}", err=True)
             output.say(f"  hint: {one.command}", err=True)
         if found.fixable:
-            output.say(
-                f"{found.fixable} of them can be mended: covalt-git validate --fix", err=True
-            )
+            output.say(f"{found.fixable} of them can be fixed: covalt-git validate --fix", err=True)
 
 
 def _summary(found: Validation) -> str:
