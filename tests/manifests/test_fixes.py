@@ -41,26 +41,26 @@ def data(text: str) -> JsonObject:
     return found
 
 
-# --- keys -----------------------------------------------------------------------------------------
+# Keys
 
 
-@pytest.mark.parametrize(("wrong", "right"), TABLES["a_key_that_can_only_be_one_is_written_so"])
-def test_a_key_that_can_only_be_one_is_written_so(wrong: str, right: str) -> None:
+@pytest.mark.parametrize(("wrong", "right"), TABLES["misspelt_key_with_one_meaning_is_fixed"])
+def test_misspelt_key_with_one_meaning_is_fixed(wrong: str, right: str) -> None:
     assert fixed(wrong) == right
 
 
-@pytest.mark.parametrize("more", TABLES["what_is_not_sure_stays"])
-def test_what_is_not_sure_stays(more: str) -> None:
+@pytest.mark.parametrize("more", TABLES["uncertain_key_is_not_changed"])
+def test_uncertain_key_is_not_changed(more: str) -> None:
     assert fix_text(HEAD + more, PATH) == (HEAD + more, ())
 
 
-def test_of_two_mends_the_one_that_would_change_something_else_is_left_out() -> None:
+def test_fix_that_would_change_something_else_is_left_out() -> None:
     more = "descripton: x\npython: &p {dependancies: []}\nextensions: {p: *p}\n"
 
     assert fixed(more) == more.replace("descripton", "description")
 
 
-def test_covalt_yaml_is_mended_and_a_state_file_is_not(tmp_path: Path) -> None:
+def test_covalt_yaml_is_fixed_and_a_state_file_is_not(tmp_path: Path) -> None:
     put_case(CASES / "config-approval-keys", tmp_path / "a")
     put_case(CASES / "state-values", tmp_path / "b")
 
@@ -69,17 +69,17 @@ def test_covalt_yaml_is_mended_and_a_state_file_is_not(tmp_path: Path) -> None:
     assert fix_text("version: 1\nroels: {}\n", "covalt.yaml").text == "version: 1\nroles: {}\n"
 
 
-def test_a_byte_order_mark_stays() -> None:
+def test_byte_order_mark_stays() -> None:
     assert fix_text(f"\ufeff{HEAD}descripton: a", PATH).text == f"\ufeff{HEAD}description: a"
 
 
-def test_what_was_mended_is_told_at_its_place() -> None:
+def test_fix_is_reported_at_its_place() -> None:
     (told,) = fix_text(f"{HEAD}tools:\n- id: a\n  entrypont: m:f\n", PATH).mended
 
     assert str(told) == f"{PATH}:6:3: CG201 tools[a]: 'entrypont' is now 'entrypoint'"
 
 
-# --- laws -----------------------------------------------------------------------------------------
+# Laws
 
 TOOL_KEYS = sorted(set(ToolDeclaration.model_fields) - {"id", "entrypoint", "http", "renderer"})
 TEXTS = st.sampled_from(["a", "$return.text", "two words", "yes", "x: y", "# no", "{", "ä\n b"])
@@ -129,9 +129,9 @@ def with_right_names(found: JsonObject) -> JsonObject:
     return found | {"tools": tools}
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(manifests())
-def test_mending_changes_nothing_but_what_is_mended(text: str) -> None:
+def test_fixing_changes_misspelt_keys_only(text: str) -> None:
     after = fix_text(text, PATH)
 
     assert data(after.text) == with_right_names(data(text))
@@ -140,9 +140,9 @@ def test_mending_changes_nothing_but_what_is_mended(text: str) -> None:
         assert after.text.count(comment) == text.count(comment)
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(TOOL_KEYS), st.data())
-def test_a_slip_in_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
+def test_fixing_a_key_changes_one_line(key: str, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(key) - 1))
     wrong = draw.draw(
         st.sampled_from([key[:at] + key[at + 1 :], key[: at + 1] + key[at:], key.upper()])
@@ -160,16 +160,16 @@ def test_a_slip_in_a_key_changes_one_line(key: str, draw: st.DataObject) -> None
         assert changed == [(f"  {wrong}: x", f"  {key}: x")]
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(st.text(alphabet="abid:{}[]-\n \"'#&*|>\r\t,?!é", max_size=80))
-def test_any_text_is_left_as_it_is_or_mended_once(text: str) -> None:
+def test_fixing_twice_is_fixing_once(text: str) -> None:
     once = fix_text(text, PATH).text
 
     assert fix_text(once, PATH).text == once
 
 
 @pytest.mark.parametrize("model", [ToolsetManifest, ToolDeclaration, ProjectConfig])
-def test_no_key_is_taken_for_a_slip_in_another(model: type[ToolsetManifest]) -> None:
+def test_no_valid_key_is_taken_for_a_misspelling_of_another(model: type[ToolsetManifest]) -> None:
     """Else the key of a later version would be mended into one of today."""
     from covalt_git.manifests.fixes import _surely_meant  # noqa: PLC0415
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.errors import Problem
@@ -33,20 +33,20 @@ def drawn(line: str, col: int, room: int = 80) -> list[str]:
         pytest.param("a: 日本", 4, "   ^^^^", id="pointing-at-wide-ones"),
     ],
 )
-def test_carets_stand_below_the_word_that_is_meant(line: str, col: int, carets: str) -> None:
+def test_carets_are_below_the_word(line: str, col: int, carets: str) -> None:
     assert drawn(line, col) == [line, carets]
 
 
-def test_a_tab_takes_as_much_room_as_it_is_shown_with() -> None:
+def test_tab_is_as_wide_as_it_is_shown() -> None:
     assert drawn("a:\tb", 4) == ["a:  b", "    ^"]
     assert drawn("\ta: b", 2) == ["    a: b", "    ^"]
 
 
-def test_characters_that_hide_or_turn_the_line_are_written_out() -> None:
+def test_hidden_characters_are_escaped() -> None:
     assert drawn("a\u202eb: \x1b[2Jc", 1)[0] == "a\\u{202e}b: \\u{1b}[2Jc"
 
 
-def test_of_a_long_line_the_part_around_the_word_is_shown() -> None:
+def test_long_line_is_shown_around_the_word() -> None:
     line = f"{'a' * 50} wrong {'b' * 50}"
 
     shown, carets = drawn(line, 52, room=30)
@@ -57,11 +57,8 @@ def test_of_a_long_line_the_part_around_the_word_is_shown() -> None:
     assert shown[carets.index("^") : carets.rindex("^") + 1] == "wrong"
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.integers(1, 80), st.integers(20, 60))
-def test_whatever_stands_in_a_line_it_fits_and_something_is_pointed_at(
-    line: str, col: int, room: int
-) -> None:
+def test_any_line_fits_and_has_carets(line: str, col: int, room: int) -> None:
     found = excerpt(1, line, col, room)
 
     assert display.in_line(found.text) == found.text
@@ -70,7 +67,7 @@ def test_whatever_stands_in_a_line_it_fits_and_something_is_pointed_at(
     assert found.width >= 1
 
 
-def test_a_problem_without_a_line_or_of_a_file_that_is_gone_has_no_excerpt(tmp_path: Path) -> None:
+def test_problem_without_a_line_or_file_has_no_excerpt(tmp_path: Path) -> None:
     sources = Sources(tmp_path)
     (tmp_path / "a.yaml").write_bytes(b"\xff\r\nb: 1")
 

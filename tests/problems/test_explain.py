@@ -66,41 +66,32 @@ def codes_of(kind: str, code: str, root: Path) -> set[str]:
     return {problem.code for problem in read_project(root).problems}
 
 
-def test_every_code_has_a_file_and_no_file_is_of_another() -> None:
+def test_every_explanation_is_plain_text_with_a_title_and_all_sections() -> None:
     assert {file.stem for file in FOLDER.glob("*.md")} == set(titles())
+    for code in titles():
+        explained = explanation(code)
+
+        assert explained.markdown.startswith(f"# {code}: {explained.title}\n\n## What\n")
+        assert explained.markdown.endswith("\n")
+        assert not re.search(r"[ \t]$|\t", explained.markdown, re.MULTILINE)
+        assert tuple(explained.sections) == SECTIONS
+        assert all(explained.sections.values())
+        assert {one.kind for one in examples(code)} == {"bad", "good"}
 
 
 @each_code
-def test_an_explanation_has_its_title_and_all_sections(code: str) -> None:
-    explained = explanation(code)
-
-    assert explained.markdown.startswith(f"# {code}: {explained.title}\n\n## What\n")
-    assert tuple(explained.sections) == SECTIONS
-    assert all(explained.sections.values())
-    assert {one.kind for one in examples(code)} == {"bad", "good"}
-
-
-@each_code
-def test_the_bad_example_gives_the_code_and_the_good_one_nothing(code: str, tmp_path: Path) -> None:
+def test_bad_example_has_the_problem_and_good_example_none(code: str, tmp_path: Path) -> None:
     assert codes_of("bad", code, tmp_path / "bad") == {code}
     assert codes_of("good", code, tmp_path / "good") == set()
 
 
-@each_code
-def test_an_explanation_fits_a_terminal_and_is_plain_text(code: str) -> None:
-    markdown = explanation(code).markdown
-
-    assert markdown.endswith("\n")
-    assert not re.search(r"[ \t]$|\t", markdown, re.MULTILINE)
-
-
-def test_a_code_in_small_letters_is_found_and_an_unknown_one_names_the_nearest() -> None:
+def test_code_in_lower_case_is_found_and_unknown_code_names_the_nearest() -> None:
     assert explanation("cg101").code == "CG101"
     with pytest.raises(UnknownNameError) as caught:
         explanation("CG4O2")
     assert "did you mean 'CG402'?" in caught.value.hint
 
 
-def test_the_document_of_problems_is_up_to_date() -> None:
+def test_docs_problems_is_up_to_date() -> None:
     """Make it anew with ``covalt-git explain --markdown > docs/problems.md``."""
     assert (REPOSITORY / "docs/problems.md").read_text(encoding="utf-8") == all_in_one()

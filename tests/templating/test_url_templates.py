@@ -88,14 +88,14 @@ def test_refused_way_up_names_the_path_of_the_template_and_no_value(template: st
     assert "%2e" not in message
 
 
+NOT_SEGMENTS: list[object] = ["", None, {"a": 1}, "a\nb", "a\0b", []]
+
+
 @pytest.mark.parametrize(
     ("template", "values"),
     [
-        *(
-            ("https://a.example/v1/{x}", value)
-            for value in ("", None, {"a": 1}, "a\nb", "a\0b", [])
-        ),
-        *(("https://a.example/{+x}", value) for value in ("a//b", "/a", "a/")),
+        *[("https://a.example/v1/{x}", value) for value in NOT_SEGMENTS],
+        *[("https://a.example/{+x}", value) for value in ("a//b", "/a", "a/")],
     ],
 )
 def test_value_that_is_not_a_segment_is_refused(template: str, values: object) -> None:
