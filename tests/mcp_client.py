@@ -138,6 +138,26 @@ def recorded(root: Path, result: Any = None) -> CallRecord:
     return call
 
 
+class Requests:
+    """Calls that a client of 2026-07-28 requests itself, each going on with the state of the last one."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.state: Any = None
+
+    async def send(self, tool: str, answers: Any = None, args: Any = None) -> Any:
+        """Return the result, or the questions that have to be answered first."""
+        result: Any = await self._client.session.call_tool(
+            tool,
+            args or {},
+            allow_input_required=True,
+            input_responses=answers,
+            request_state=self.state,
+        )
+        self.state = getattr(result, "request_state", None) or self.state
+        return result
+
+
 class Progress:
     """A progress callback that collects the reports of a call."""
 

@@ -13,7 +13,7 @@ from mcp import Client
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import approvals
 from covalt_git.project import Project
-from tests.mcp_client import call, commits, refused, talk, text, versions
+from tests.mcp_client import Requests, call, commits, refused, talk, text, versions
 
 ARGS = {"path": "a.txt", "content": "hi"}
 WRITTEN = {"written": "a.txt"}
@@ -117,63 +117,49 @@ def test_a_client_is_led_to_the_page_so_often_and_then_gets_the_id_to_resume(
 # Answers that a client makes up
 
 
-class Asking:
-    """A client that requests one call again and again with answers of its own."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.state: Any = None
-
-    async def send(self, answers: Any = None, args: Any = None) -> Any:
-        result: Any = await self._client.session.call_tool(
-            "demo.asks",
-            args or ARGS,
-            input_responses=answers,
-            request_state=self.state,
-            allow_input_required=True,
-        )
-        self.state = getattr(result, "request_state", None) or self.state
-        return result
-
-    async def needed(self, answers: Any = None) -> str:
-        """Send the request, and return the execution id of the question that comes back."""
-        url: str = (await self.send(answers)).input_requests["approval"].params.url
-        return url.removeprefix(PAGES)
+async def send(requests: Requests, answers: Any = None) -> Any:
+    return await requests.send("demo.asks", answers, ARGS)
 
 
-def asking(root: Path, chat_id: str, say: Any) -> Any:
+async def needed(requests: Requests, answers: Any = None) -> str:
+    """Send the request, and return the execution id of the question that comes back."""
+    url: str = (await send(requests, answers)).input_requests["approval"].params.url
+    return url.removeprefix(PAGES)
+
+
+def with_requests(root: Path, chat_id: str, say: Any) -> Any:
     async def talks(client: Client) -> Any:
-        return await say(Asking(client))
+        return await say(Requests(client))
 
     callbacks = Visitor(root).callbacks
     return talk(root, talks, chat=chat_id, callbacks=callbacks, pages=page)
 
 
 def test_no_answer_of_a_client_approves_a_call(shared: Path, chat_id: str) -> None:
-    async def say(client: Asking) -> list[Any]:
-        first = await client.needed(ACCEPT)  # before any question
+    async def say(requests: Requests) -> list[Any]:
+        first = await needed(requests, ACCEPT)  # before any question
         for forged in (
             ACCEPT,
             {"approval": {"action": "accept", "content": {"approved": True}}},
             {"approved": {"action": "accept"}},
             {"ok": {"action": "accept", "content": {"ok": True}}},
         ):
-            assert await client.needed(forged) == first
+            assert await needed(requests, forged) == first
             assert commits(shared, chat_id) == []
         Project.open(shared).approvals().approve(first)
-        return [(await client.send(ACCEPT)).structured_content for _ in range(2)]
+        return [(await send(requests, ACCEPT)).structured_content for _ in range(2)]
 
-    assert asking(shared, chat_id, say) == [WRITTEN, WRITTEN]
+    assert with_requests(shared, chat_id, say) == [WRITTEN, WRITTEN]
     assert len(commits(shared, chat_id)) == 1
 
 
 def test_a_denied_call_is_an_error(shared: Path, chat_id: str) -> None:
-    async def say(client: Asking) -> Any:
-        execution_id = await client.needed()
+    async def say(requests: Requests) -> Any:
+        execution_id = await needed(requests)
         Project.open(shared).approvals().deny(execution_id)
-        return await client.send(ACCEPT), execution_id
+        return await send(requests, ACCEPT), execution_id
 
-    result, execution_id = asking(shared, chat_id, say)
+    result, execution_id = with_requests(shared, chat_id, say)
 
     assert result.is_error
     assert result.structured_content["error"] == "denied"
@@ -185,17 +171,17 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
 ) -> None:
     approve = Project.open(shared).approvals().approve
 
-    async def say(client: Asking) -> Any:
-        execution_id = await client.needed()
+    async def say(requests: Requests) -> Any:
+        execution_id = await needed(requests)
         edit(shared, chat_id)
         with pytest.raises(CovaltError, match="asked again"):
             approve(execution_id)
-        newer = await client.needed(ACCEPT)
+        newer = await needed(requests, ACCEPT)
         assert newer != execution_id
         waits = resume_in_thread(execution_id)
         assert waits.structured_content["execution_id"] == newer
         approve(newer)
-        return await client.send(ACCEPT), execution_id
+        return await send(requests, ACCEPT), execution_id
 
     def resume_in_thread(execution_id: str) -> Any:
         found: list[Any] = []
@@ -204,18 +190,20 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
         thread.join()
         return found[0]
 
-    result, execution_id = asking(shared, chat_id, say)
+    result, execution_id = with_requests(shared, chat_id, say)
 
     assert result.structured_content == WRITTEN
     assert resume(shared, execution_id).structured_content == WRITTEN
 
 
 def test_the_state_of_one_call_is_refused_for_another(shared: Path, chat_id: str) -> None:
-    async def say(client: Asking) -> int:
-        Project.open(shared).approvals().approve(await client.needed())
-        return (await refused(client.send(ACCEPT, {**ARGS, "path": "other.txt"}))).code
+    async def say(requests: Requests) -> int:
+        Project.open(shared).approvals().approve(await needed(requests))
+        return (
+            await refused(requests.send("demo.asks", ACCEPT, {**ARGS, "path": "other.txt"}))
+        ).code
 
-    assert asking(shared, chat_id, say) == -32602
+    assert with_requests(shared, chat_id, say) == -32602
     assert [one.record.call.args for one in commits(shared, chat_id) if one.record.call] == [ARGS]
 
 

@@ -14,7 +14,17 @@ from mcp import Client
 
 from covalt_git.gateway.elicitation import kinds_of
 from covalt_git.project import Project
-from tests.mcp_client import Progress, call, commits, recorded, refused, talk, text, versions
+from tests.mcp_client import (
+    Progress,
+    Requests,
+    call,
+    commits,
+    recorded,
+    refused,
+    talk,
+    text,
+    versions,
+)
 
 ADA: dict[str, Any] = {"action": "accept", "content": {"name": "Ada"}}
 RESPONSES: dict[str, Any] = {
@@ -210,26 +220,6 @@ def test_a_client_that_cancels_during_a_question_ends_the_call(shared: Path, cha
 # Requests that a client of 2026-07-28 builds itself
 
 
-class Requests:
-    """Requests of one client that does not answer by itself."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.state: Any = None
-
-    async def send(self, tool: str, responses: Any = None, args: Any = None) -> Any:
-        """Return a result, or the questions that have to be answered first; continue the last request."""
-        result: Any = await self.client.session.call_tool(
-            f"quiz.{tool}",
-            args or {},
-            allow_input_required=True,
-            input_responses=responses,
-            request_state=self.state,
-        )
-        self.state = getattr(result, "request_state", None) or self.state
-        return result
-
-
 def with_requests(root: Path, say: Any, **options: Any) -> Any:
     async def talks(client: Client) -> Any:
         return await say(Requests(client))
@@ -244,8 +234,8 @@ def open_questions(result: Any) -> list[str]:
 def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: str) -> None:
     async def say(requests: Requests) -> Any:
         for answers in (None, {}, {"wrong_key": ADA}, {"user_name": {"action": "accept"}}):
-            assert open_questions(await requests.send("name", answers)) == ["user_name"]
-        return await requests.send("name", {"user_name": ADA, "more": {"action": "cancel"}})
+            assert open_questions(await requests.send("quiz.name", answers)) == ["user_name"]
+        return await requests.send("quiz.name", {"user_name": ADA, "more": {"action": "cancel"}})
 
     assert with_requests(shared, say, chat=chat_id).content[0].text == "Hello, Ada!"
     assert runs(shared, chat_id) == 1
@@ -253,11 +243,11 @@ def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: 
 
 def test_the_first_valid_answer_of_several_requests_counts(shared: Path) -> None:
     async def say(requests: Requests) -> Any:
-        await requests.send("several")
-        rest = await requests.send("several", {key: RESPONSES[key] for key in ("who", "say")})
+        await requests.send("quiz.several")
+        rest = await requests.send("quiz.several", {key: RESPONSES[key] for key in ("who", "say")})
         assert open_questions(rest) == ["where"]
         last = {"where": RESPONSES["where"], "who": {"action": "cancel"}}
-        return await requests.send("several", last)
+        return await requests.send("quiz.several", last)
 
     assert with_requests(shared, say).content[0].text == '["Ada", "hi", "file:///here"]'
 
@@ -275,7 +265,7 @@ def test_a_valid_answer_that_comes_with_the_call_is_used(
     shared: Path, responses: Any, *, valid: bool
 ) -> None:
     async def say(requests: Requests) -> Any:
-        return await requests.send("name", responses)
+        return await requests.send("quiz.name", responses)
 
     result = with_requests(shared, say)
 
@@ -287,7 +277,7 @@ def test_a_valid_answer_that_comes_with_the_call_is_used(
 
 def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_id: str) -> None:
     async def say(requests: Requests) -> None:
-        await requests.send("name")
+        await requests.send("quiz.name")
         state = requests.state
         for forged in (
             state + "-TAMPERED",
@@ -298,11 +288,11 @@ def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_i
             "",
         ):
             requests.state = forged
-            error = await refused(requests.send("name", RESPONSES))
+            error = await refused(requests.send("quiz.name", RESPONSES))
             assert (error.code, error.message) == (-32602, "Invalid or expired requestState")
         requests.state = state
         for tool, args in (("name", {"ask": "x"}), ("several", {})):
-            assert (await refused(requests.send(tool, RESPONSES, args))).code == -32602
+            assert (await refused(requests.send(f"quiz.{tool}", RESPONSES, args))).code == -32602
 
     with_requests(shared, say, chat=chat_id)
 
@@ -311,37 +301,37 @@ def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_i
 
 def test_a_state_of_another_server_process_is_refused(shared: Path) -> None:
     async def first(requests: Requests) -> Any:
-        await requests.send("name")
+        await requests.send("quiz.name")
         return requests.state
 
     state = with_requests(shared, first)
 
     async def second(requests: Requests) -> int:
         requests.state = state
-        return (await refused(requests.send("name", RESPONSES))).code
+        return (await refused(requests.send("quiz.name", RESPONSES))).code
 
     assert with_requests(shared, second) == -32602
 
 
 def test_an_old_state_does_not_answer_a_later_question(shared: Path) -> None:
     async def say(requests: Requests) -> Any:
-        await requests.send("rounds")
+        await requests.send("quiz.rounds")
         old = requests.state
-        second = await requests.send("rounds", RESPONSES)
+        second = await requests.send("quiz.rounds", RESPONSES)
         assert requests.state != old
         requests.state = old
-        replayed = await requests.send("rounds", RESPONSES)
+        replayed = await requests.send("quiz.rounds", RESPONSES)
         for one in (second, replayed):
             assert one.input_requests["who"].params.message == "Whom does Ada know?"
-        return await requests.send("rounds", RESPONSES)
+        return await requests.send("quiz.rounds", RESPONSES)
 
     assert with_requests(shared, say).content[0].text == '["Ada", "Ada"]'
 
 
 def test_a_replayed_answer_returns_the_first_result(shared: Path, chat_id: str) -> None:
     async def say(requests: Requests) -> list[Any]:
-        await requests.send("name")
-        return [(await requests.send("name", RESPONSES)).content for _ in range(3)]
+        await requests.send("quiz.name")
+        return [(await requests.send("quiz.name", RESPONSES)).content for _ in range(3)]
 
     first, *others = with_requests(shared, say, chat=chat_id)
 
@@ -354,7 +344,7 @@ def test_an_open_question_ends_with_the_server(shared: Path, chat_id: str) -> No
     began = time.monotonic()
 
     async def say(requests: Requests) -> None:
-        await requests.send("name")
+        await requests.send("quiz.name")
 
     with_requests(shared, say, chat=chat_id)
 

@@ -111,11 +111,9 @@ def test_a_host_that_is_not_granted_is_not_resolved(there: Upstream) -> None:
         asked.append(host)
         return []
 
-    made = client("api.example.com", resolve=remember)
-    error = failure(made, get(f"{there.url}/echo"))
+    error = failure(client("api.example.com", resolve=remember), get(f"{there.url}/echo"))
 
-    assert (error.code, error.message) == ("refused_destination", f"{there.url} was not granted")
-    assert asked == []
+    assert (error.code, asked) == ("refused_destination", [])
 
 
 TARGETS = yaml.safe_load(Path(__file__).with_name("ssrf_targets.yaml").read_text(encoding="utf-8"))
@@ -135,57 +133,43 @@ def test_no_spelling_of_a_private_host_is_reached_although_all_public_ones_are_g
     spelling: str,
 ) -> None:
     known = {"metadata.google.internal": ["169.254.169.254"]}
-    connected: list[str] = []
-
-    def fake(host: str, port: int) -> Sequence[str]:
-        connected.append(host)
-        return known.get(host) or resolve(host, port)
-
-    made = HttpClient(Reach(anywhere=True), resolve=fake)
+    made = HttpClient(
+        Reach(anywhere=True), resolve=lambda host, port: known.get(host) or resolve(host, port)
+    )
     error = failure(made, get(f"https://{spelling}/"))
 
-    assert error.code in {"refused_destination", "connection_failed"}
-    # Only a name that this machine does not know at all ends otherwise than by being refused.
-    assert error.code == "refused_destination" or spelling == "a.localhost"
+    # Only a name that this machine does not know fails otherwise than by being refused.
+    unknown = spelling == "a.localhost" and error.code == "connection_failed"
+    assert error.code == "refused_destination" or unknown
 
 
-def test_a_name_is_resolved_once_and_exactly_that_address_is_used(
-    there: Upstream,
-) -> None:
-    answers = [["127.0.0.1"], ["10.0.0.1"], ["10.0.0.1"]]
+def test_a_name_is_resolved_once_and_its_addresses_are_tried_in_turn(there: Upstream) -> None:
+    answers = [["127.0.0.77", "127.0.0.1"], ["10.0.0.1"]]
     asked: list[tuple[str, int]] = []
 
     def rebinding(host: str, port: int) -> Sequence[str]:
         asked.append((host, port))
         return answers.pop(0)
 
-    made = client(f"http://api.example.com:{there.port}", "127.0.0.0/8", resolve=rebinding)
-    answer = made.send(get(f"http://api.example.com:{there.port}/echo"), patience())
+    url = f"http://api.example.com:{there.port}"
+    answer = client(url, "127.0.0.0/8", resolve=rebinding).send(get(f"{url}/echo"), patience())
 
     assert answer.status == 200
     assert asked == [("api.example.com", there.port)]
     assert there.last["headers"]["host"] == f"api.example.com:{there.port}"
 
 
-def test_the_next_address_is_tried_if_one_does_not_answer(there: Upstream) -> None:
-    made = client(
-        f"http://api.example.com:{there.port}",
-        "127.0.0.0/8",
-        resolve=lambda _, __: ["127.0.0.77", "127.0.0.1"],
-    )
-
-    assert made.send(get(f"http://api.example.com:{there.port}/echo"), patience()).status == 200
-
-
-def test_a_host_without_an_address_is_an_error() -> None:
+def test_a_host_that_cannot_be_reached_is_an_error_before_the_request_was_sent() -> None:
     def none(*_: object) -> Sequence[str]:
         raise OSError(-2, "Name or service not known")
 
-    error = failure(client("api.example.com", resolve=none), get("https://api.example.com/"))
-
-    assert error.code == "connection_failed"
-    assert error.message == "api.example.com has no address: name or service not known"
-    assert (error.sent, error.passing) == (False, True)
+    with answering(OK) as port:
+        pass
+    for error in (
+        failure(client("api.example.com", resolve=none), get("https://api.example.com/")),
+        failure(client(f"127.0.0.1:{port}"), get(f"http://127.0.0.1:{port}/")),
+    ):
+        assert (error.code, error.sent, error.passing) == ("connection_failed", False, True)
 
 
 # Redirects
@@ -226,13 +210,8 @@ def test_a_redirect_keeps_or_changes_the_method(
 
 def test_a_redirect_to_another_origin_drops_credentials(there: Upstream) -> None:
     with upstream() as other:
-        headers = (
-            ("Authorization", "Bearer s"),
-            ("X-Key", "s"),
-            ("Cookie", "a=s"),
-            ("Accept", "a/b"),
-        )
-        request = get(to(there, f"{other.url}/echo"), *headers)
+        credentials = (("Authorization", "Bearer s"), ("X-Key", "s"), ("Cookie", "a=s"))
+        request = get(to(there, f"{other.url}/echo"), *credentials, ("Accept", "a/b"))
         client(there.address, other.address).send(request, patience())
 
         assert there.last["headers"]["authorization"] == "Bearer s"
@@ -264,18 +243,13 @@ def test_a_redirect_to_a_granted_name_is_resolved_and_checked_as_well(there: Ups
     made = client(there.address, "api.example.com", resolve=fake)
     error = failure(made, get(to(there, "https://api.example.com/")))
 
-    assert error.message == (
-        "api.example.com leads to 169.254.169.254, which is the local link, where clouds keep "
-        "their metadata, and was not granted"
-    )
+    assert error.code == "refused_destination"
 
 
 def test_at_most_five_redirects_are_followed(there: Upstream) -> None:
     error = failure(client(there.address), get(f"{there.url}/loop"))
 
-    assert error.code == "bad_redirect"
-    assert error.message == f"{there.address} redirects more than 5 times"
-    assert there.times["/loop"] == 6
+    assert (error.code, there.times["/loop"]) == ("bad_redirect", 6)
 
 
 # Answers
@@ -287,37 +261,35 @@ def test_a_gzipped_answer_is_decoded(there: Upstream) -> None:
     assert answer.content == '{"a":"ü"}'.encode()
 
 
-@pytest.mark.parametrize("path", ["/big", "/bomb", "/nested-bomb"])
-def test_an_answer_that_is_too_large_is_cut_off(there: Upstream, path: str) -> None:
-    error = failure(client(there.address, most=1 << 20), get(there.url + path))
-
-    assert error.code == "output_too_large"
-    assert error.message == f"the answer of {there.address} is larger than 1 MiB"
-
-
-def test_an_unknown_encoding_is_an_error(there: Upstream) -> None:
-    error = failure(client(there.address), get(f"{there.url}/brotli"))
-
-    assert (error.code, "'br'" in error.message) == ("bad_answer", True)
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/big", "output_too_large"),
+        ("/bomb", "output_too_large"),
+        ("/nested-bomb", "output_too_large"),
+        ("/brotli", "bad_answer"),
+    ],
+)
+def test_a_large_or_unknown_encoding_is_an_error(there: Upstream, path: str, code: str) -> None:
+    assert failure(client(there.address, most=1 << 20), get(there.url + path)).code == code
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    "answer",
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", "is broken: peer closed connection"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", "is broken: peer closed"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "is broken"),
-        (b"", "is broken: server disconnected"),
-        (b"hunter2 is no answer\r\n\r\n", "is broken: illegal status line"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nab", "is broken"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+        b"",
+        b"hunter2 is no answer\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nab",
     ],
 )
-def test_a_broken_answer_is_an_error(answer: bytes, said: str) -> None:
+def test_a_broken_answer_is_an_error_that_does_not_repeat_it(answer: bytes) -> None:
     with answering(answer) as port:
         error = failure(client(f"127.0.0.1:{port}"), get(f"http://127.0.0.1:{port}/"))
 
     assert (error.code, error.sent, error.passing) == ("bad_answer", True, True)
-    assert said in error.message
     assert "hunter2" not in error.message
 
 
@@ -361,15 +333,6 @@ def test_cancelling_ends_a_request() -> None:
 
     assert caught.value.code == "cancelled"
     assert waits.left > 30
-
-
-def test_a_refused_connection_is_an_error() -> None:
-    with answering(OK) as port:
-        pass
-    error = failure(client(f"127.0.0.1:{port}"), get(f"http://127.0.0.1:{port}/"))
-
-    assert error.message == "127.0.0.1 cannot be reached: connection refused"
-    assert (error.sent, error.passing) == (False, True)
 
 
 # Certificates
