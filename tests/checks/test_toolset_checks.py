@@ -131,6 +131,20 @@ def test_the_host_of_a_request_may_be_a_secret(tmp_path: Path) -> None:
     assert problems(tmp_path) == ()
 
 
+def test_the_schema_of_a_request_without_one_has_the_arguments_that_it_names(
+    tmp_path: Path,
+) -> None:
+    asks = 'tools:\n  - {id: ask, http: {url: "https://a.example/{id}", query: {q: $args.q}}}\n'
+    put_hello(tmp_path, f"{HEAD}\n{asks}")
+
+    assert read_toolset(tmp_path, "hello").tools[0].input_schema == {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "q": {}},
+        "required": ["id"],
+        "additionalProperties": False,
+    }
+
+
 # Entrypoints
 
 

@@ -105,6 +105,7 @@ def test_an_imported_toolset_is_disabled_and_records_its_source(own: Path) -> No
 
     toolset = read_toolset(own, "demo")
     assert not toolset.enabled
+    assert toolset.state.enabled is False  # written down, not left to the default
     assert toolset.state.imported
     assert toolset.state.grants == {}
     assert toolset.state.source_type == "zip"
