@@ -132,19 +132,6 @@ def test_a_server_that_needs_no_login_is_not_contacted(
     assert server.log() == before
 
 
-def test_an_answer_of_another_issuer_is_no_login(root: Path, server: Guarded, stored: Path) -> None:
-    server.set(wrong="iss")
-    try:
-        done = run("auth", "login", "demo/far", cwd=root)
-    finally:
-        server.set()
-
-    assert done.returncode == 1
-    assert "iss mismatch" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert list(stored.rglob("*.json")) == []
-
-
 def test_logging_out_forgets_tokens_that_cannot_be_revoked(
     root: Path, server: Guarded, stored: Path
 ) -> None:

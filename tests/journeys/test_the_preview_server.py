@@ -7,20 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from tests.browser import console_errors
-from tests.installs.hostile_bundles import GOOD, archive
 from tests.journeys.terminal import Terminal
-
-ColorScheme = Literal["light", "dark"]
-SCREENS: tuple[tuple[ColorScheme, int, int], ...] = (("light", 1280, 800), ("dark", 375, 700))
-SERIOUS = {"resultTypes": ["violations"]}
 
 
 @dataclass
@@ -158,45 +150,3 @@ def test_a_day_with_the_preview_server(page: Page, served: Served) -> None:
     expect(page.get_by_role("link", name="notes.py", exact=True)).to_be_visible()
     expect(page.get_by_role("link", name="idea.txt", exact=True)).to_have_count(0)
     assert not (served.terminal.folder / "data/chats/c1/workspace/idea.txt").exists()
-
-
-def test_every_page_is_accessible_and_fits_its_screen(chromium: Browser, served: Served) -> None:
-    terminal = served.terminal
-    terminal.covalt("chat", "new", "--id", "c1", "--title", "Seattle's weather")
-    terminal.covalt("call", "c1", "data-lab:load_sample")
-    chart = terminal.json("call", "c1", "data-lab:summarize", "--arg", "path=weather.csv")["id"]
-    report = terminal.json("call", "c1", "data-lab:report", "--arg", "path=weather.csv")["id"]
-    terminal.covalt("chat", "branch", "c1", "idea")
-    command = ("call", "c1", "app-builder:run_command", "--arg", "command=ls")
-    asked = terminal.json(*command, code=1)["execution_id"]
-    bundle = Bundle.sent(archive(GOOD), "demo.zip")
-    addresses = (
-        *("/", "/chats", "/chats/c1", "/chats/c1/files", "/chats/c1/files/weather.csv"),
-        *("/chats/c1/files/report.md", "/chats/c1/states/HEAD", "/chats/c1/diff?old=HEAD&new="),
-        *(f"/chats/c1/calls/{chart}", f"/chats/c1/calls/{report}"),
-        *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
-        *("/toolsets", "/toolsets/data-lab", "/toolsets/data-lab/files/toolset.yaml"),
-        *("/toolsets/data-lab/uninstall", "/imports"),
-        f"/imports/{stage_bundle(terminal.folder, bundle)}",
-        *("/approvals", f"/approvals/{asked}", "/nowhere"),
-    )
-    found = []
-    with chromium.new_context() as context:
-        page = context.new_page()
-        page.goto(served.url)
-        for address in addresses:
-            for scheme, width, height in SCREENS:
-                page.emulate_media(color_scheme=scheme)
-                page.set_viewport_size({"width": width, "height": height})
-                page.goto(served.home + address)
-                shown = f"{address}, {scheme}, {width} px"
-                scrolled = page.evaluate("document.documentElement.scrollWidth")
-                if scrolled > width:
-                    found.append(f"{shown}: it is {scrolled} px wide")
-                found += [
-                    f"{shown}: {one['id']}: {node['html']}"
-                    for one in Axe().run(page, options=SERIOUS).response["violations"]
-                    if one["impact"] in {"serious", "critical"}
-                    for node in one["nodes"]
-                ]
-    assert found == []
