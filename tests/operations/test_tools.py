@@ -180,19 +180,25 @@ def test_a_name_of_no_tool_is_unknown(operate: Operations) -> None:
 
 
 def test_a_hidden_tool_is_as_one_that_does_not_exist(operate: Operations) -> None:
-    guest = operate.as_role("guest")
-    hidden = guest.error("get_tool", tool_id="app-builder:write_file")
-    unknown = guest.error("get_tool", tool_id="app-builder:write_fila")
-
-    assert {tool_id.partition(":")[0] for tool_id in rows(guest)} == {"data-lab"}
-    assert rows(guest, q="write file workspace").keys() <= rows(guest).keys()
-    assert [group["id"] for group in guest("list_tools")["groups"]] == ["data-lab"]
-    assert (hidden.code, hidden.hint) == (unknown.code, unknown.hint)
-    assert {tool["name"].partition(".")[0] for tool in guest("get_available_tools")["tools"]} == {
-        "data-lab"
+    allowed = '["app-builder.read_file", "app-builder.list_files", "data-lab.**"]'
+    configure(operate.root, f"default_role: reader\nroles: {{reader: {{allow: {allowed}}}}}\n")
+    hidden = operate.error("get_tool", tool_id="app-builder:write_file")
+    unknown = operate.error("get_tool", tool_id="app-builder:write_fila")
+    found = operate("search_tools", query="write a file in the workspace")["tools"]
+    visible = {
+        *("app-builder:list_files", "app-builder:read_file", "data-lab:load_sample"),
+        *("data-lab:report", "data-lab:select_rows", "data-lab:summarize"),
     }
-    found = guest("search_tools", query="write a file in the workspace or load a sample")["tools"]
-    assert {tool["tool_id"].partition(":")[0] for tool in found} == {"data-lab"}
+
+    assert rows(operate).keys() == visible
+    assert rows(operate, q="write file workspace").keys() <= visible
+    assert {tool["tool_id"] for tool in found} <= visible
+    assert (hidden.code, hidden.hint) == (unknown.code, unknown.hint)
+    assert len(operate("get_available_tools")["tools"]) == len(visible)
+    for name in ("check_arguments", "call_tool"):
+        request = {"chat_id": "c1"} if name == "call_tool" else {}
+        error = operate.error(name, tool_id="app-builder:write_file", args={}, **request)
+        assert error.code == "unknown_tool"
 
 
 def test_a_server_is_listed_where_one_of_its_tools_would_be_visible(operate: Operations) -> None:
