@@ -12,7 +12,6 @@ from covalt_git.git_objects.objects import KINDS
 from covalt_git.git_objects.pack_writing import (
     Entry,
     PackWriter,
-    SmallPack,
     object_entry,
 )
 
@@ -127,17 +126,6 @@ class Gathering:
         self._few, self._deflated = {}, {}
         return few
 
-    def small(self, *, most_loose: int, most: int) -> Objects | SmallPack | None:
-        """Return what :meth:`finish` would write; None where that is more than ``most`` bytes.
-
-        They stay gathered.
-        """
-        if self._pack is not None or self._size > most or self._folder is None:
-            return None
-        if len(self._few) + len(self._deflated) <= most_loose:
-            return self._objects()
-        return self._packed(self._folder, in_haste=True).small()  # until it is packed up
-
     def abandon(self) -> None:
         """Leave nothing of them."""
         if self._pack is not None:
@@ -149,8 +137,8 @@ class Gathering:
         self._pack = self._packed(folder)
         self._few, self._deflated = {}, {}
 
-    def _packed(self, folder: str, *, in_haste: bool = False) -> _PackInTheMaking:
-        pack = _PackInTheMaking(PackWriter(folder, self._hash), in_haste=in_haste)
+    def _packed(self, folder: str) -> _PackInTheMaking:
+        pack = _PackInTheMaking(PackWriter(folder, self._hash))
         try:
             for oid, (kind, content) in self._few.items():
                 pack.add(oid, kind, content)
@@ -170,10 +158,9 @@ class _PackInTheMaking:
     While they do, the next is read and its id computed.
     """
 
-    def __init__(self, writer: PackWriter, *, in_haste: bool) -> None:
+    def __init__(self, writer: PackWriter) -> None:
         self.ids: set[str] = set()
         self._writer = writer
-        self._in_haste = in_haste
         self._writing = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._large: deque[tuple[Future[None], int]] = deque()
@@ -185,7 +172,7 @@ class _PackInTheMaking:
             self._trees[oid] = content
         self.ids.add(oid)
         if len(content) < _LARGE:
-            self._append(oid, object_entry(kind, content, in_haste=self._in_haste))
+            self._append(oid, object_entry(kind, content))
             return
         if self._threads is None:
             self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="deflate")
@@ -219,13 +206,6 @@ class _PackInTheMaking:
         try:
             self._end_all()
             return self._writer.finish(durable=durable)
-        finally:
-            self.abandon()
-
-    def small(self) -> SmallPack | None:
-        try:
-            self._end_all()
-            return self._writer.small()
         finally:
             self.abandon()
 

@@ -20,13 +20,9 @@ from covalt_git.git_objects.objects import KINDS, DamagedObjectError, object_id
 from covalt_git.git_objects.pack_writing import (
     TEMPORARY,
     PackWriter,
-    SmallPack,
     UnnamedFile,
-    rename_into,
 )
 from covalt_git.git_objects.packs import Pack
-from covalt_git.git_objects.ref_files import write_new
-from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
@@ -326,54 +322,6 @@ class ObjectFolder:
         if pending.made is not None:
             self._touched.add(self.pack_folder)
             self._take_in(pending.made)
-
-    def put_small(
-        self, *, most: int, record: Callable[[dict[str, bytes]], None] | None = None
-    ) -> bool:
-        """Do what :meth:`put` does with no flush, once ``record`` has the files durable elsewhere.
-
-        It is given the content of each by its path in the store; None is for what need not be
-        durable.  Returns False, having done nothing, where that is more than ``most`` bytes.
-        """
-        if self._pending is None:
-            self.sync()
-            if record is not None:
-                record({})
-            return True
-        small = self._pending.small(most_loose=MOST_LOOSE, most=most)
-        if small is None:
-            return False
-        if isinstance(small, SmallPack):
-            index = f"pack/{small.index_name}"
-            content = small.index_content, small.content
-            files = {index: content[0], f"pack/{small.name}": content[1]}
-        else:
-            index = ""
-            files = {f"{oid[:2]}/{oid[2:]}": loose_stream(*found) for oid, found in small.items()}
-        self.sync()  # what was found, and is in no record
-        self._pending = None
-        others = list(files)
-        if index and not os.access(f"{self.at}/{index}", os.F_OK):
-            # Nobody looks at an index without its pack, and the next writer clears it away.
-            write_new(f"{self.at}/{index}", files[index], mode=0o444)
-            others.remove(index)
-        unnamed = {f"{self.at}/{_LOOSE_TEMPORARY}{new_id()}": path for path in others}
-        try:
-            for name, path in unnamed.items():
-                write_new(name, files[path], mode=0o444)
-            if record is not None:
-                record({f"objects/{path}": content for path, content in files.items()})
-            for name, path in unnamed.items():
-                rename_into(name, f"{self.at}/{path}")
-        except BaseException:
-            for name in unnamed:
-                with contextlib.suppress(OSError):
-                    os.unlink(name)  # noqa: PTH108
-            raise
-        if isinstance(small, SmallPack):
-            self._take_in(small.name, content=content)
-            self._safe |= {small.name}
-        return True
 
     def sync(self) -> None:
         """Make the names durable of all objects that have one, and were written or found."""

@@ -49,11 +49,11 @@ class Entry(NamedTuple):
     check: int
 
 
-def object_entry(kind: bytes, content: bytes, *, in_haste: bool = False) -> Entry:
-    """Return the entry of a whole object; ``in_haste`` where it will soon be written again."""
+def object_entry(kind: bytes, content: bytes) -> Entry:
+    """Return the entry of a whole object."""
     # Ids do not get smaller, and packing up makes deltas of all trees but the last.
     start = _kind_and_size(KINDS.index(kind), len(content))
-    written = deflate(content, before=start, in_haste=in_haste or kind == b"tree")
+    written = deflate(content, before=start, in_haste=kind == b"tree")
     return Entry(written, crc32(written))
 
 
@@ -73,15 +73,6 @@ def copied_entry(kind: int, size: int, stream: bytes, *, distance: int = 0) -> E
     start = _kind_and_size(OFFSET_DELTA if distance else kind, size)
     written = start + (_distance(distance) if distance else b"") + stream
     return Entry(written, crc32(written))
-
-
-class SmallPack(NamedTuple):
-    """A pack that is no file yet: what it and its index are to be called, and what is in them."""
-
-    name: str
-    index_name: str
-    content: bytes
-    index_content: bytes
 
 
 class PackWriter:
@@ -183,15 +174,6 @@ class PackWriter:
         index.rename(f"{self._folder}/{name}.idx")
         pack.rename(f"{self._folder}/{name}.pack")
         return f"{name}.pack"
-
-    def small(self) -> SmallPack | None:
-        """Return the pack for somebody else to write; None where it is too large to be in memory."""
-        if self._file is not None:
-            return None
-        checksum, places = self._finish_pack(durable=False)
-        name = f"pack-{checksum.hex()}"
-        index = self._index_content(places, checksum)
-        return SmallPack(f"{name}.pack", f"{name}.idx", bytes(self._start), index)
 
     def abandon(self) -> None:
         """Leave nothing of it, unless it was finished."""

@@ -14,6 +14,7 @@ import stat
 import struct
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from dulwich.errors import (
@@ -50,6 +51,7 @@ from covalt_git.git_objects.objects import (
     object_id,
     tree_differences,
 )
+from covalt_git.git_objects.old_log import DECIDED, OldLog, Record, this_boot
 from covalt_git.git_objects.outgoing_packs import pack_of
 from covalt_git.git_objects.reachable import reached
 from covalt_git.git_objects.ref_files import (
@@ -63,13 +65,11 @@ from covalt_git.git_objects.ref_files import (
     swap_id,
 )
 from covalt_git.git_objects.sweeping import Usage, sweep, usage
-from covalt_git.git_objects.write_ahead import MOST, Record, WriteAheadLog, this_boot
 from covalt_git.names import new_id
 from covalt_git.system.atomic_write import fsync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator
-    from pathlib import Path
 
     from covalt_git.git_objects.ref_files import NewHead
 
@@ -98,19 +98,16 @@ def _nobody(_: str) -> None:
 class GitStore:
     """One bare repository on disk.  Not for use by several threads at once; close it after use.
 
-    ``durable`` tells whether writes are on the disk before they return, and ``logged`` whether small
-    ones may be so in the write-ahead log: then whoever opens the store sees to :meth:`catch_up`.
-    ``made_as`` is its hash, where whoever opens it has just made it: else its configuration says so.
+    ``durable`` tells whether writes are fsynced before they return.  ``made_as`` is its hash, where whoever opens it has just made it: else its configuration says so.
     """
 
     path: Path
     durable: bool = True
-    logged: bool = False
     made_as: str | None = None
     _objects: ObjectFolder = field(init=False, repr=False)
     _opened: Repo | None = field(init=False, repr=False, default=None)
     _at: str = field(init=False, repr=False)
-    _log: WriteAheadLog = field(init=False, repr=False)
+    _old_log: OldLog = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Open the repository.
@@ -119,7 +116,7 @@ class GitStore:
             BrokenStoreError: when there is none at the path.
         """
         self._at = str(self.path)
-        self._log = WriteAheadLog(self._at)
+        self._old_log = OldLog(self.path)
         made_as = self.made_as
         known = (made_as, ID_LENGTHS[made_as]) if made_as else _format_of(self.path)
         if known is None:
@@ -300,8 +297,6 @@ class GitStore:
         Only whoever holds the chat's lock may.
         """
         packing.pack_up(self._objects, seconds=seconds)
-        if seconds is None:
-            self._log.settle()  # most of what it recorded is in the new pack
 
     def pack_up_if_due(self, *, seconds: float) -> None:
         """Pack up for some ``seconds`` where there are many packs or loose objects.
@@ -332,7 +327,7 @@ class GitStore:
         That is in seconds since 1970; ``told`` hears what takes its time.  Only whoever holds the
         chat's lock may, who knows what refs reach.
         """
-        self._log.settle()  # what is removed is not to come back
+        Path(self._at, "wal.settled").unlink(missing_ok=True)
         sweep(self._objects, live, until=until, told=told)
         if self.durable:
             self._objects.flush_names()
@@ -394,7 +389,6 @@ class GitStore:
         Raises:
             BrokenStoreError: when this one borrows objects from yet another store.
         """
-        self._log.settle()  # a file that both have is put back for one of them only
         link_objects(self._objects, other.path / "objects", durable=other.durable)
 
     # Refs
@@ -489,49 +483,55 @@ class GitStore:
         when the ref was somewhere else.
         """
         moved: bool | None = None
-        move = _Move(self._objects, self._log, ref, old, new, durable=self.durable)
         if new is not None:
-            move.may_be_logged = self.logged and self.durable and this_boot() is not None
-            try:
-                moved = swap_id(self._at, ref, old, new, packed=self._packed_refs, first=move.store)
-            except BaseException:
-                move.take_back()
-                raise
+            first = self._store_before
+            moved = swap_id(self._at, ref, old, new, packed=self._packed_refs, first=first)
         if moved is None:
-            self._log.settle()  # what it says of the ref would be wrong
             self.flush()
             moved = self._swap_otherwise(Ref(ref.encode()), old, new)
-        if moved and not move.is_logged:
+        if moved:
             self._sync_above(ref, whole=old is None or new is None)
         return moved
 
-    def was_cut_off(self) -> bool:
-        """Tell whether something may be missing that a power cut took along: see :meth:`catch_up`."""
-        return self._log.is_of_before()
+    def _store_before(self, lock: int) -> None:
+        """Store what a ref will reach; ``lock`` is open, and will be the ref."""
+        self._objects.put()
+        if self.durable:
+            os.fsync(
+                lock
+            )  # before the names: a file system with a journal then writes once for both
+        self._objects.sync()
+
+    def has_old_log(self) -> bool:
+        """Tell whether version 0.1 left a log here that :meth:`catch_up` has to replay."""
+        return self._old_log.exists()
 
     def catch_up(self, *, aside: str) -> None:
-        """Clear stale locks, have durable what the log holds, and stored again what a power cut took.
+        """Clear stale locks, and store again what the log of version 0.1 has, if there is one.
 
-        A ref that somebody else has moved or removed since stays as it is; where a name is taken,
-        what it was at is kept below ``aside``.  Only whoever holds the chat's lock may.
+        A ref that has been moved or removed since stays as it is; where the name of a lost one is in
+        use, a ref below ``aside`` gets its commit.  Only the holder of the chat's lock may call it.
 
         Raises:
             BrokenStoreError: when something cannot be stored again; then the log is kept.
         """
-        records = self._log.records() if self._log.is_of_before() else []
+        has_log = self.has_old_log()
+        boot, recorded = self._old_log.read() if has_log else ("", [])
+        records = [] if boot == this_boot() else recorded
         if records:
-            self._log.put_back(records)
-        if records and not self._log.is_decided():
+            self._old_log.store_files(records)
+        if records and boot != DECIDED:
             last = {record.ref: record.at for record in records}
             left = {ref for ref, at in last.items() if self._is_changed(ref, at)}
             records = [record for record in records if record.ref not in left]
-            self._log.decide(records)
+            self._old_log.decide(records)
         self.clear_stale_locks()
         if records:
             self._objects.reopen()
         for ref in dict.fromkeys(record.ref for record in records):
             self._put_ref_back(ref, [one for one in records if one.ref == ref], aside)
-        self._log.settle()
+        if has_log:
+            self._old_log.put_away(recorded)
 
     def _is_changed(self, ref: str, at: int) -> bool:
         """Tell whether somebody has moved or removed a ref after the log says that we moved it.
@@ -671,50 +671,6 @@ class GitStore:
     def _sync_folder(self, folder: Path | str) -> None:
         if self.durable:
             fsync(folder)
-
-
-@dataclass(slots=True)
-class _Move:
-    """The move of one ref, and what has to be durable before: recorded, or flushed where it lies."""
-
-    objects: ObjectFolder
-    log: WriteAheadLog
-    ref: str
-    old: str | None
-    new: str | None
-    durable: bool
-    may_be_logged: bool = False
-    is_logged: bool = False
-    _recorded: bool = False
-
-    def store(self, lock: int) -> None:
-        """Store what the ref will reach; ``lock`` is open, and will be the ref."""
-        if not self.durable:
-            if not self.objects.put_small(most=MOST):
-                self.objects.put()
-            return
-        if self.may_be_logged and self.objects.put_small(most=MOST, record=self._record):
-            self.is_logged = True
-            return
-        self.objects.put()
-        os.fsync(lock)  # before the names: a file system with a journal then writes once for both
-        self.objects.sync()
-        if self.log.is_empty():
-            return
-        if this_boot() is None:
-            self.log.settle()
-        else:  # the log would say that the ref is where it was before
-            self._record({})
-
-    def take_back(self) -> None:
-        """Let the log say that the ref did not move, if it did not."""
-        if self._recorded and read_id(self.log.store, self.ref) != self.new:
-            with contextlib.suppress(OSError):
-                self.log.append(Record(self.ref, self.new, self.old, {}))
-
-    def _record(self, files: dict[str, bytes]) -> None:
-        self.log.append(Record(self.ref, self.old, self.new, files))
-        self._recorded = True
 
 
 @dataclass(frozen=True, slots=True)

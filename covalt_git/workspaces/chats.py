@@ -109,9 +109,7 @@ class ChatStore:
     def __post_init__(self) -> None:
         """Open the chat's store."""
         durable = self.config.durability == "full"
-        self.store = GitStore(
-            self.folder / "store.git", durable=durable, logged=True, made_as=self.made_as
-        )
+        self.store = GitStore(self.folder / "store.git", durable=durable, made_as=self.made_as)
         self.records = Records(self.store)
         self.foreign = ForeignCommits(self.store)
 
@@ -507,7 +505,7 @@ class Chats:
         """
         chat = self.as_left(chat_id)
         noted = running_call.is_noted(chat.store.path)
-        if chat.store.was_cut_off() or was_left(chat.folder, noted=noted):
+        if chat.store.has_old_log() or was_left(chat.folder, noted=noted):
             from covalt_git.workspaces.writing import finish_left  # noqa: PLC0415 - it builds on this
 
             finish_left(chat)

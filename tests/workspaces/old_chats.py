@@ -21,12 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.git_objects.old_log import this_boot
 from covalt_git.models.calls import Approval
 from covalt_git.models.commit_record import MessageRecord
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import branches, collecting, commits, messages
 from covalt_git.workspaces.writing import writing
-from tests.power_cuts import cut_off
 from tests.workspaces.killed_steps import CHANGES
 from tests.workspaces.stores import (
     DIGEST,
@@ -71,6 +71,37 @@ def power_cut(chat: ChatStore) -> None:
         for number in range(3):
             edit(chat, "a.txt", f"{number}\n")
         cut_off(store, flushed, lambda path: "empty" if "pack" in path else "missing")
+
+
+def cut_off(store: Path, flushed: Path, state_of: Callable[[str], str]) -> None:
+    """Leave of a store what was ``flushed``, its log, and of each other file what ``state_of`` says.
+
+    ``flushed`` is a copy of it from when its log was empty.
+    """
+    for path in sorted(store.rglob("*")):
+        before = flushed / path.relative_to(store)
+        if path.name == "wal" or not path.is_file():
+            continue
+        content = path.read_bytes()
+        if before.exists() and before.read_bytes() == content:
+            continue
+        state = state_of(str(path.relative_to(store)))
+        if state == "missing":
+            path.unlink()
+            if before.exists():
+                shutil.copy2(before, path)
+        elif state != "whole":
+            path.chmod(0o644)
+            path.write_bytes(bytes(len(content)) if state == "zeros" else b"")
+    for before in flushed.rglob("*"):
+        path = store / before.relative_to(flushed)
+        if before.is_file() and not path.exists():  # its removal was not flushed either
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(before, path)
+    for folder in (path for path in store.rglob("*") if path.is_dir()):
+        os.utime(folder, (0, 0))  # what came into it last is not in it
+    log = store / "wal"
+    log.write_bytes(log.read_bytes().replace(this_boot().encode(), b"0" * 36))
 
 
 def torn_record(chat: ChatStore) -> None:
