@@ -151,6 +151,20 @@ def test_no_server_starts_without_its_grant(world: World) -> None:
     assert not [one for one in CONNECTIONS.health(world.root) if one.chat_id == "c2"]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("id: keyed, ", "id: keyed, cwd: tools, "), ("KEY:", "OTHER:")]
+)
+def test_no_server_starts_as_another_one_than_was_granted(
+    world: World, folder: Path, old: str, new: str
+) -> None:
+    world.edit("demo/toolset.yaml", old, new)
+    try:
+        with pytest.raises(GrantNeededError):
+            world.call("keyed:add", chat_id="c2", a=1, b=1)
+    finally:
+        world.write("demo/toolset.yaml", manifest(folder))
+
+
 def test_a_tool_is_called_only_with_the_definition_that_was_accepted(
     world: World, folder: Path
 ) -> None:
