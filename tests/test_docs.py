@@ -69,7 +69,7 @@ def test_the_examples_of_the_python_api_run(
     assert "unknown_tool no tool 'data-lab:sumarize' did you mean" in printed
 
 
-def test_the_readmes_toolset_works_as_it_stands(tmp_path: Path) -> None:
+def test_toolset_of_the_readme_works(tmp_path: Path) -> None:
     create_project(tmp_path)
     (manifest,) = fenced(ROOT / "README.md", "yaml")
     (module,) = fenced(ROOT / "README.md", "python")
@@ -96,7 +96,7 @@ def test_the_readmes_toolset_works_as_it_stands(tmp_path: Path) -> None:
     assert '"or"' not in said
 
 
-def test_the_documented_covalt_yaml_is_one() -> None:
+def test_documented_covalt_yaml_has_no_problems() -> None:
     (text,) = [one for one in fenced(ROOT / "docs/toolsets.md", "yaml") if "version: 1" in one]
 
     reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
@@ -104,7 +104,7 @@ def test_the_documented_covalt_yaml_is_one() -> None:
     assert reading.problems == ()
 
 
-def test_the_covalt_yaml_of_init_is_one_with_and_without_its_comments() -> None:
+def test_covalt_yaml_of_init_has_no_problems_with_and_without_its_comments() -> None:
     uncommented = re.sub(r"(?m)^# (?=(?:default_role|roles|  ))", "", CONFIG_TEXT)
 
     for text in (CONFIG_TEXT, uncommented):

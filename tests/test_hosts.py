@@ -24,8 +24,8 @@ from tests.tables import tables
 TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(("text", "normal"), TABLES["a_host_has_one_form"])
-def test_a_host_has_one_form(text: str, normal: str) -> None:
+@pytest.mark.parametrize(("text", "normal"), TABLES["host_has_one_form"])
+def test_host_has_one_form(text: str, normal: str) -> None:
     assert normal_host(text) == normal
 
 
@@ -53,14 +53,14 @@ def test_an_ipv4_mapped_host_has_one_form_on_every_python(
     assert Reach.of("[::ffff:102:304]").covers(origin)
 
 
-@pytest.mark.parametrize("text", TABLES["what_two_readers_could_take_for_two_hosts_is_none"])
-def test_what_two_readers_could_take_for_two_hosts_is_none(text: str) -> None:
+@pytest.mark.parametrize("text", TABLES["ambiguous_host_is_refused"])
+def test_ambiguous_host_is_refused(text: str) -> None:
     with pytest.raises(BadHostError):
         normal_host(text)
 
 
-@pytest.mark.parametrize("url", TABLES["what_is_no_plain_address_has_no_origin"])
-def test_what_is_no_plain_address_has_no_origin(url: str) -> None:
+@pytest.mark.parametrize("url", TABLES["other_urls_have_no_origin"])
+def test_other_urls_have_no_origin(url: str) -> None:
     with pytest.raises(BadHostError):
         origin_of(url)
 
@@ -92,10 +92,8 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "ports", "shown"), TABLES["a_rule_tells_the_ports_that_it_covers"]
-)
-def test_a_rule_tells_the_ports_that_it_covers(text: str, ports: list[int], shown: str) -> None:
+@pytest.mark.parametrize(("text", "ports", "shown"), TABLES["rule_names_the_ports_that_it_covers"])
+def test_rule_names_the_ports_that_it_covers(text: str, ports: list[int], shown: str) -> None:
     rule = HostRule.parse(text)
     host = "a.example.com" if rule.host.startswith("*") else rule.host or "10.1.2.3"
     tried = (80, 443, 8077, 8443)
@@ -112,7 +110,7 @@ def test_a_rule_tells_the_ports_that_it_covers(text: str, ports: list[int], show
 
 
 @pytest.mark.parametrize("address", KEPT)
-def test_a_kept_address_is_never_public(address: str) -> None:
+def test_reserved_address_is_never_public(address: str) -> None:
     assert is_local(address)
     assert Reach(anywhere=True).why_not("example.com", address)
     assert Reach.of("example.com").why_not("example.com", address)
@@ -127,7 +125,7 @@ def test_a_public_address_may_be_reached(address: str) -> None:
 
 
 @given(st.ip_addresses())
-def test_what_python_knows_to_be_private_is_kept(
+def test_address_that_python_knows_to_be_private_is_local(
     address: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
     private = address.is_private or address.is_loopback or address.is_link_local
@@ -136,15 +134,15 @@ def test_what_python_knows_to_be_private_is_kept(
         assert is_local(str(address)) or (mapped is not None and mapped.is_global)
 
 
-@pytest.mark.parametrize(("rule", "url", "covered"), TABLES["a_rule_covers_exactly_what_it_says"])
-def test_a_rule_covers_exactly_what_it_says(rule: str, url: str, *, covered: bool) -> None:
+@pytest.mark.parametrize(("rule", "url", "covered"), TABLES["rule_covers_exactly_its_hosts"])
+def test_rule_covers_exactly_its_hosts(rule: str, url: str, *, covered: bool) -> None:
     assert HostRule.parse(rule).covers(origin_of(url)[0]) is covered
 
 
 @pytest.mark.parametrize(
     "text", ["*", "*.*", "a.*.b", "", "a/b", "10.0.0.1/8", "a:b", "u@h", "http://"]
 )
-def test_what_grants_no_host_is_refused(text: str) -> None:
+def test_invalid_rule_is_refused(text: str) -> None:
     with pytest.raises(BadHostError):
         HostRule.parse(text)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from covalt_git.paths import (
@@ -107,7 +107,7 @@ def test_refused_paths(path: str) -> None:
     assert verdict.reason
 
 
-def test_bytes_that_are_no_utf_8_are_refused() -> None:
+def test_bytes_that_are_not_utf_8_are_refused() -> None:
     assert check_path(b"a/\xff") == Verdict("refused", "its name is not UTF-8")
     assert check_path(b"\xed\xa0\x80") == Verdict("refused", "its name is not UTF-8")
 
@@ -116,19 +116,15 @@ def test_refused_element_outweighs_an_unportable_one_before_it() -> None:
     assert check_path("a:b/..").kind == "refused"
 
 
-@pytest.mark.parametrize("name", CONFUSING)
-def test_name_that_confuses_git_is_refused(name: str) -> None:
-    assert check_element(name).kind == "refused"
-    assert check_path(f"a/{name}").kind == "refused"
-
-
-@pytest.mark.parametrize("name", ESCAPING)
-def test_name_that_escapes_an_archive_is_refused(name: str) -> None:
-    assert check_path(name).kind == "refused"
+def test_name_that_confuses_git_or_escapes_an_archive_is_refused() -> None:
+    for name in CONFUSING:
+        assert check_element(name).kind == "refused", name
+        assert check_path(f"a/{name}").kind == "refused", name
+    for name in ESCAPING:
+        assert check_path(name).kind == "refused", name
 
 
 @given(path=st.text() | st.binary() | st.text("/.\\git~1: \u200c\ud800", max_size=20))
-@settings(deadline=None, max_examples=300)
 def test_every_text_has_a_verdict_that_says_why(path: str | bytes) -> None:
     verdict = check_path(path)
 
@@ -136,7 +132,6 @@ def test_every_text_has_a_verdict_that_says_why(path: str | bytes) -> None:
 
 
 @given(path=st.text(st.characters(codec="utf-8")) | st.text("ab/.git~ ", max_size=12))
-@settings(deadline=None)
 def test_path_that_is_not_refused_stays_inside(path: str) -> None:
     if check_path(path).kind != "refused":
         assert not path.startswith("/")
@@ -144,18 +139,18 @@ def test_path_that_is_not_refused_stays_inside(path: str) -> None:
 
 
 GIT_FILES = [
-    pytest.param(".gitmodules", ".gitmodules", id="itself"),
-    pytest.param(".GitModules", ".gitmodules", id="case"),
-    pytest.param(".gitmodules . ", ".gitmodules", id="dots-and-spaces"),
-    pytest.param(".gitmodules:x", ".gitmodules", id="stream"),
-    pytest.param(".git\u200cmodules", ".gitmodules", id="ignored-character"),
-    pytest.param("GITMOD~1", ".gitmodules", id="short-name"),
-    pytest.param("gitmod~4 .", ".gitmodules", id="last-plain-short-name"),
-    pytest.param("gi7eba~9", ".gitmodules", id="hashed-short-name"),
-    pytest.param("GI7E~123", ".gitmodules", id="hashed-with-more-digits"),
-    pytest.param("~1234567", ".gitmodules", id="hashed-with-digits-only"),
-    pytest.param("gitatt~1", ".gitattributes", id="attributes"),
-    pytest.param("gi7d29~1", ".gitattributes", id="hashed-attributes"),
+    (".gitmodules", ".gitmodules"),  # itself
+    (".GitModules", ".gitmodules"),  # case
+    (".gitmodules . ", ".gitmodules"),  # dots-and-spaces
+    (".gitmodules:x", ".gitmodules"),  # stream
+    (".git\u200cmodules", ".gitmodules"),  # ignored-character
+    ("GITMOD~1", ".gitmodules"),  # short-name
+    ("gitmod~4 .", ".gitmodules"),  # last-plain-short-name
+    ("gi7eba~9", ".gitmodules"),  # hashed-short-name
+    ("GI7E~123", ".gitmodules"),  # hashed-with-more-digits
+    ("~1234567", ".gitmodules"),  # hashed-with-digits-only
+    ("gitatt~1", ".gitattributes"),  # attributes
+    ("gi7d29~1", ".gitattributes"),  # hashed-attributes
 ]
 
 
@@ -172,29 +167,32 @@ def test_name_that_no_system_takes_for_gits_modules(name: str) -> None:
     assert not is_git_file(name, ".gitmodules")
 
 
-@pytest.mark.parametrize(("name", "wanted"), GIT_FILES)
-def test_git_fsck_takes_the_same_names_for_its_files(
-    tmp_path: Path, name: str, wanted: str
-) -> None:
+def test_git_fsck_takes_the_same_names_for_its_files(tmp_path: Path) -> None:
     def git(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         command = ["git", "-C", str(tmp_path), *arguments]
         return subprocess.run(command, input=given, capture_output=True, text=True, check=False)
 
     git("init", "--quiet")
     blob = git("hash-object", "-w", "--stdin", given="x").stdout.strip()
-    git("mktree", "-z", given=f"120000 blob {blob}\t{name}\0")
+    trees = {
+        git("mktree", "-z", given=f"120000 blob {blob}\t{name}\0").stdout.strip(): wanted
+        for name, wanted in GIT_FILES
+    }
+    lines = git("fsck", "--strict").stderr.splitlines()
 
-    assert f"{wanted[1:]}Symlink" in git("fsck", "--strict").stderr
+    assert len(trees) == len(GIT_FILES)
+    for tree, wanted in trees.items():
+        assert any(tree in line and f"{wanted[1:]}Symlink" in line for line in lines)
 
 
-def test_collisions_are_told_with_the_name_that_was_first() -> None:
+def test_collisions_are_reported_with_the_first_name() -> None:
     names = ["Readme", "a", "README", "ü", "u\u0308", "readme", "b"]
 
     assert list(collisions(names)) == [("Readme", "README"), ("ü", "u\u0308"), ("Readme", "readme")]
 
 
 @given(st.from_regex(r"[a-zA-Z0-9_.~-]{1,20}", fullmatch=True))
-def test_names_that_are_judged_quickly_are_good_in_every_other_way(name: str) -> None:
+def test_plain_names_are_good(name: str) -> None:
     if is_plain(name):
         assert check_element(name) == Verdict("good")
         assert not any(is_git_file(name, one) for one in (".gitmodules", ".gitattributes"))
@@ -204,28 +202,38 @@ def test_names_that_are_judged_quickly_are_good_in_every_other_way(name: str) ->
 @pytest.mark.parametrize(
     "name", ["con", "NUL.txt", "a" * 256, ".git", "git~1", "a b", "a.", "é", ""]
 )
-def test_names_that_need_a_closer_look_are_not_plain(name: str) -> None:
+def test_names_that_need_more_checks_are_not_plain(name: str) -> None:
     assert not is_plain(name)
 
 
-def test_a_long_name_is_judged_at_once() -> None:
+def test_long_name_is_checked_in_linear_time() -> None:
     assert check_element("a_" * 50_000 + "!").kind == "refused"
     assert check_element("_-" * 100 + "!").kind == "good"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["a", "a b", "it's", "$HOME", "ü", "x\n  ! all is well\n\x1b[31m", "\n'\\a", "\udcff\n1"],
-)
-def test_a_path_is_written_as_a_shell_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+def test_path_is_written_as_a_shell_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    names = [
+        "a",
+        "a b",
+        "it's",
+        "$HOME",
+        "ü",
+        "x\n  ! all is well\n\x1b[31m",
+        "\n'\\a",
+        "\udcff\n1",
+    ]
     (tmp_path / "here").mkdir()
     (tmp_path / "there").mkdir()
-    (tmp_path / "there" / name).write_text("found")
     monkeypatch.chdir(tmp_path / "here")
-    written = typed(tmp_path / "there" / name)
-    done = subprocess.run(["bash", "-c", f"cat {written}"], capture_output=True, check=True)
+    for number, name in enumerate(names):
+        (tmp_path / "there" / name).write_text(f"{number} ")
+    written = [typed(tmp_path / "there" / name) for name in names]
 
-    assert done.stdout == b"found"
-    assert written.isprintable()
+    done = subprocess.run(
+        ["bash", "-c", f"cat {' '.join(written)}"], capture_output=True, check=True
+    )
+
+    assert done.stdout.split() == [str(number).encode() for number in range(len(names))]
+    assert all(one.isprintable() for one in written)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,12 +46,15 @@ def is_cut_text(node: ast.AST) -> bool:
     )
 
 
-def product_files() -> Iterator[tuple[str, ast.Module]]:
-    for top in ("covalt_git", "server"):
-        for file in (ROOT / top).rglob("*.py"):
-            path = file.relative_to(ROOT).as_posix()
-            if not path.startswith(ENGINE):
-                yield path, ast.parse(file.read_text(encoding="utf-8"))
+@functools.cache
+def product_files() -> list[tuple[str, list[ast.AST]]]:
+    """Return the path and the nodes of each file."""
+    return [
+        (path, list(ast.walk(ast.parse(file.read_text(encoding="utf-8")))))
+        for top in ("covalt_git", "server")
+        for file in (ROOT / top).rglob("*.py")
+        if not (path := file.relative_to(ROOT).as_posix()).startswith(ENGINE)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +70,9 @@ def product_files() -> Iterator[tuple[str, ast.Module]]:
         ),
     ],
 )
-def test_a_primitive_is_implemented_in_its_home_alone(
+def test_primitive_is_implemented_in_one_module(
     is_primitive: Callable[[ast.AST], bool], homes: list[str]
 ) -> None:
-    found = {path for path, tree in product_files() if any(map(is_primitive, ast.walk(tree)))}
+    found = {path for path, nodes in product_files() if any(map(is_primitive, nodes))}
 
     assert sorted(found) == homes

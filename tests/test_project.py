@@ -16,25 +16,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    create_project(tmp_path / "project")
-    return tmp_path / "project"
-
-
 @pytest.mark.parametrize("start", [".", "toolsets", "toolsets/app-builder/tools", "not/there/yet"])
 def test_project_is_found_from_anywhere_inside_it(root: Path, start: str) -> None:
     assert Project.open(root / start).root == root
 
 
-def test_nearest_project_above_is_the_one(root: Path) -> None:
+def test_nearest_project_above_is_opened(root: Path) -> None:
     inner = root / "inner"
     create_project(inner)
 
     assert Project.open(inner / "toolsets").root == inner
 
 
-def test_folder_that_is_no_project_is_told_how_to_make_one(tmp_path: Path) -> None:
+def test_folder_without_a_project_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotAProjectError) as caught:
         Project.open(tmp_path)
 
@@ -53,7 +47,7 @@ def test_folder_that_is_no_project_is_told_how_to_make_one(tmp_path: Path) -> No
         pytest.param("version: [\n", id="not-yaml"),
     ],
 )
-def test_nothing_is_done_on_a_guess_at_a_broken_configuration(root: Path, text: str) -> None:
+def test_broken_configuration_is_refused(root: Path, text: str) -> None:
     (root / "covalt.yaml").write_text(text)
 
     with pytest.raises(BrokenConfigError) as caught:
@@ -82,7 +76,7 @@ def test_parts_belong_to_one_project_and_one_principal(root: Path) -> None:
     assert project.chats.config == project.config.workspace
 
 
-def test_changed_configuration_holds_from_the_next_opening_on(root: Path) -> None:
+def test_changed_configuration_takes_effect_at_the_next_opening(root: Path) -> None:
     before = Project.open(root)
     (root / "covalt.yaml").write_text("version: 1\nroles: {dev: {}}\n")
     after = Project.open(root, role="dev")
@@ -92,7 +86,7 @@ def test_changed_configuration_holds_from_the_next_opening_on(root: Path) -> Non
     assert after.catalog.visible(tools) == []
 
 
-def test_index_lies_in_data_and_can_be_made_again(root: Path) -> None:
+def test_index_is_in_data_and_can_be_rebuilt(root: Path) -> None:
     project = Project.open(root)
     with project.chats.new("c1") as chat:
         project.engine().call(chat, Request("app-builder:list_files", {}))

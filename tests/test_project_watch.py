@@ -48,7 +48,7 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("waited_for", [False, True])
-def test_closed_it_gives_back_what_it_took_at_once(root: Path, waited_for: bool) -> None:  # noqa: FBT001 - a parameter
+def test_close_ends_the_wait_and_closes_all_files(root: Path, waited_for: bool) -> None:  # noqa: FBT001 - a parameter
     before = open_files()
     changes = Changes(root)
     ends: list[bool] = []
@@ -65,7 +65,7 @@ def test_closed_it_gives_back_what_it_took_at_once(root: Path, waited_for: bool)
     assert ends == [False] * waited_for
 
 
-def test_a_look_finds_what_changed_since_the_last(root: Path) -> None:
+def test_scan_reports_what_changed_since_the_last(root: Path) -> None:
     followed = WatchedProject(root)
     first = followed.last
 
@@ -87,7 +87,7 @@ def test_a_look_finds_what_changed_since_the_last(root: Path) -> None:
     assert followed.last is mended
 
 
-def test_what_stands_beside_the_toolsets_is_looked_at_too(root: Path) -> None:
+def test_scan_reads_the_configuration_too(root: Path) -> None:
     followed = WatchedProject(root)
 
     (root / "covalt.yaml").write_text("version: 2\n", encoding="utf-8")
@@ -109,8 +109,8 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-@settings(max_examples=examples(40), deadline=None)
-def test_followed_it_is_as_read_anew(
+@settings(max_examples=examples(40))
+def test_watched_project_equals_a_project_read_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str | None]]
 ) -> None:
     root = tmp_path_factory.mktemp("project")
@@ -126,66 +126,39 @@ def test_followed_it_is_as_read_anew(
         assert followed.last.reading == read_project(root)
 
 
-def new_file(root: Path) -> None:
-    (root / "toolsets/one/more.py").write_text("", encoding="utf-8")
+def save_by_renaming(one: Path) -> None:
+    (one / ".toolset.yaml.swp").write_text(BROKEN, encoding="utf-8")
+    (one / ".toolset.yaml.swp").rename(one / "toolset.yaml")
 
 
-def new_deep_folder(root: Path) -> None:
-    (root / "toolsets/one/a/b/c").mkdir(parents=True)
+def write_state(one: Path) -> None:
+    (one.parent / "state").mkdir()
+    (one.parent / "state/one.yaml").write_text("enabled: false\n", encoding="utf-8")
 
 
-def saved_by_renaming(root: Path) -> None:
-    other = root / "toolsets/one/.toolset.yaml.swp"
-    other.write_text(BROKEN, encoding="utf-8")
-    other.rename(root / "toolsets/one/toolset.yaml")
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "new-file": lambda one: (one / "more.py").touch(),
+    "new-deep-folder": lambda one: (one / "a/b/c").mkdir(parents=True),
+    "saved-by-renaming": save_by_renaming,
+    "removed": shutil.rmtree,
+    "moved-away": lambda one: one.rename(one.parents[1] / "elsewhere"),
+    "other-mode": lambda one: (one / "toolset.yaml").chmod(0o755),
+    "configuration": lambda one: (one.parents[1] / "covalt.yaml").write_text("version: 2\n"),
+    "state": write_state,
+}
+"""Changes of a project, given the folder of its toolset ``one``."""
 
 
-def removed(root: Path) -> None:
-    shutil.rmtree(root / "toolsets/one")
-
-
-def moved_away(root: Path) -> None:
-    (root / "toolsets/one").rename(root / "elsewhere")
-
-
-def other_mode(root: Path) -> None:
-    (root / "toolsets/one/toolset.yaml").chmod(0o755)
-
-
-def settings_changed(root: Path) -> None:
-    (root / "covalt.yaml").write_text("version: 1\nlimits: {timeout_s: 5}\n", encoding="utf-8")
-
-
-def state_written(root: Path) -> None:
-    state = root / "toolsets/state/one.yaml"
-    state.parent.mkdir()
-    state.write_text("enabled: false\n", encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        new_file,
-        new_deep_folder,
-        saved_by_renaming,
-        removed,
-        moved_away,
-        other_mode,
-        settings_changed,
-        state_written,
-    ],
-)
-def test_every_kind_of_change_ends_the_waiting(
-    root: Path, changes: Changes, change: Callable[[Path], None]
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_kind_of_change_ends_the_wait(
+    root: Path, changes: Changes, change: Callable[[Path], object]
 ) -> None:
-    change(root)
+    change(root / "toolsets/one")
 
     assert changes.wait() is True
 
 
-def test_a_folder_that_came_later_is_watched_with_all_below_it(
-    root: Path, changes: Changes
-) -> None:
+def test_new_folder_is_watched_with_all_below_it(root: Path, changes: Changes) -> None:
     write(root, "three", SOUND)
     (root / "toolsets/three/deep/er").mkdir(parents=True)
     assert changes.wait() is True
@@ -195,7 +168,7 @@ def test_a_folder_that_came_later_is_watched_with_all_below_it(
     assert changes.wait() is True
 
 
-def test_our_own_reading_is_no_reason_to_look_again(root: Path, changes: Changes) -> None:
+def test_own_reading_does_not_end_the_wait(root: Path, changes: Changes) -> None:
     write(root, "one", BROKEN)
     assert changes.wait() is True
     WatchedProject(root)
@@ -215,9 +188,7 @@ def test_our_own_reading_is_no_reason_to_look_again(root: Path, changes: Changes
     assert answers == [False]
 
 
-def test_after_a_storm_that_the_queue_could_not_hold_nothing_is_missed(
-    root: Path, changes: Changes
-) -> None:
+def test_no_change_is_missed_after_the_event_queue_overflows(root: Path, changes: Changes) -> None:
     followed = WatchedProject(root)
     most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text(encoding="utf-8"))
     busy = root / "toolsets/two/busy"
@@ -238,7 +209,7 @@ def test_after_a_storm_that_the_queue_could_not_hold_nothing_is_missed(
     assert list(mended.broken) == ["new"]
 
 
-def test_where_it_polls_it_needs_no_events(root: Path) -> None:
+def test_polling_needs_no_events(root: Path) -> None:
     polling = Changes(root, poll=True)
     followed = WatchedProject(root)
     write(root, "one", BROKEN)

@@ -14,21 +14,21 @@ from covalt_git.models.base import Time
 MOMENTS = st.datetimes(timezones=st.just(UTC))
 
 
-def test_a_moment_is_written_to_the_millisecond() -> None:
+def test_timestamp_has_milliseconds() -> None:
     moment = datetime(2026, 11, 20, 17, 24, 0, 123_456, UTC)
 
     assert timestamps.written(moment) == "2026-11-20T17:24:00.123Z"
 
 
 @given(MOMENTS, MOMENTS)
-def test_of_two_moments_the_later_is_the_greater_text(one: datetime, other: datetime) -> None:
+def test_later_timestamp_is_the_greater_text(one: datetime, other: datetime) -> None:
     earlier, later = sorted((one, other))
 
     assert timestamps.written(earlier) <= timestamps.written(later)
     assert TypeAdapter(Time).validate_python(timestamps.written(one)) == timestamps.written(one)
 
 
-def test_now_is_now() -> None:
+def test_now_is_the_current_time() -> None:
     told = datetime.fromisoformat(timestamps.now())
 
     assert abs(datetime.now(UTC) - told) < timedelta(minutes=1)
