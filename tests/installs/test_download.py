@@ -67,13 +67,6 @@ def upstream() -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    (tmp_path / "toolsets").mkdir()
-    return tmp_path
-
-
 @pytest.mark.parametrize("path", ["/demo.zip?token=s3cret#top", "/here?token=s3cret"])
 def test_a_bundle_is_downloaded_and_its_query_is_not_stored(
     root: Path, upstream: str, path: str

@@ -20,6 +20,7 @@ from covalt_git.toolsets.export import pack_bundle
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
+from tests.installs.conftest import contents
 from tests.installs.hostile_bundles import GOOD, File, archive
 from tests.killing import killed_at
 
@@ -38,28 +39,6 @@ EVIL = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("importing")
-    (made / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    (made / "toolsets").mkdir()
-    return made
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Path:
-    (tmp_path / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-    (tmp_path / "toolsets").mkdir()
-    return tmp_path
-
-
-def below(folder: Path) -> list[tuple[str, bytes]]:
-    return sorted(
-        (path.relative_to(folder).as_posix(), path.read_bytes() if path.is_file() else b"")
-        for path in folder.rglob("*")
-    )
-
-
 def save(folder: Path, content: bytes) -> Path:
     file = folder / "demo.zip"
     file.write_bytes(content)
@@ -68,42 +47,43 @@ def save(folder: Path, content: bytes) -> Path:
 
 @pytest.mark.parametrize(("name", "content"), EVIL, ids=[name for name, _ in EVIL])
 def test_a_hostile_bundle_is_refused_and_leaves_nothing(
-    root: Path, tmp_path: Path, name: str, content: bytes
+    root: Path, name: str, content: bytes
 ) -> None:
-    before = below(root)
+    bundle = save(root, content)
+    before = contents(root)
 
     with pytest.raises(BadBundleError) as refused:
-        import_toolset(root, save(tmp_path, content))
+        import_toolset(root, bundle)
 
     assert refused.value.problems or "toolset.yaml" in refused.value.message, name
     for problem in refused.value.problems:
         assert problem.path.startswith("demo.zip"), name
         assert problem.code.startswith("CG")
         assert problem.message
-    assert below(root) == before
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize(
     ("name", "content"), list(hostile.good()), ids=[name for name, _ in hostile.good()]
 )
-def test_an_unusual_bundle_is_imported_as_it_is(own: Path, name: str, content: bytes) -> None:
-    imported = import_toolset(own, save(own, content))
+def test_an_unusual_bundle_is_imported_as_it_is(root: Path, name: str, content: bytes) -> None:
+    imported = import_toolset(root, save(root, content))
 
     with zipfile.ZipFile(io.BytesIO(content)) as bundle:
         wanted = {one.filename: bundle.read(one) for one in bundle.infolist() if not one.is_dir()}
-    folder = own / "toolsets/demo"
+    folder = root / "toolsets/demo"
     assert {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file()
     } == wanted, name
-    assert imported.toolset.digest == read_toolset(own, "demo").digest
+    assert imported.toolset.digest == read_toolset(root, "demo").digest
 
 
-def test_an_imported_toolset_is_disabled_and_records_its_source(own: Path) -> None:
-    import_toolset(own, save(own, archive(GOOD)))
+def test_an_imported_toolset_is_disabled_and_records_its_source(root: Path) -> None:
+    import_toolset(root, save(root, archive(GOOD)))
 
-    toolset = read_toolset(own, "demo")
+    toolset = read_toolset(root, "demo")
     assert not toolset.enabled
     assert toolset.state.enabled is False  # written down, not left to the default
     assert toolset.state.imported
@@ -111,25 +91,25 @@ def test_an_imported_toolset_is_disabled_and_records_its_source(own: Path) -> No
     assert toolset.state.source_type == "zip"
     assert toolset.state.digest == toolset.digest
     assert toolset.state.version == "1"
-    assert sorted(path.name for path in (own / "toolsets").iterdir()) == ["demo", "state"]
+    assert sorted(path.name for path in (root / "toolsets").iterdir()) == ["demo", "state"]
 
 
 def test_an_exported_toolset_is_imported_byte_for_byte(
-    own: Path, tmp_path_factory: pytest.TempPathFactory
+    root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     content = archive((*GOOD, File(b"run.sh", mode=0o100755), File("assets/ü".encode(), b"\0")))
-    import_toolset(own, save(own, content))
-    packed = pack_bundle(own, read_toolset(own, "demo"), {})
+    import_toolset(root, save(root, content))
+    packed = pack_bundle(root, read_toolset(root, "demo"), {})
     other = tmp_path_factory.mktemp("other")
 
     imported = import_toolset(other, save(other, packed))
 
-    assert imported.toolset.digest == read_toolset(own, "demo").digest
+    assert imported.toolset.digest == read_toolset(root, "demo").digest
     assert pack_bundle(other, read_toolset(other, "demo"), {}) == packed
 
 
 def test_a_directory_is_imported_like_a_bundle(
-    own: Path, tmp_path_factory: pytest.TempPathFactory
+    root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("theirs") / "any-name"
     (folder / "tools/__pycache__").mkdir(parents=True)
@@ -140,47 +120,47 @@ def test_a_directory_is_imported_like_a_bundle(
     link.symlink_to("/etc/passwd")
 
     with pytest.raises(BadBundleError) as refused:
-        import_toolset(own, folder)
+        import_toolset(root, folder)
     assert [one.path for one in refused.value.problems] == ["any-name/link"]
     link.unlink()
-    imported = import_toolset(own, folder)
+    imported = import_toolset(root, folder)
 
     assert imported.source_type == "local"
     assert [one.path for one in imported.toolset.files.files] == ["tools/a.py", "toolset.yaml"]
-    assert not (own / "toolsets/demo/tools/__pycache__").exists()
+    assert not (root / "toolsets/demo/tools/__pycache__").exists()
 
 
-def test_a_dry_run_returns_the_toolset_and_changes_nothing(own: Path) -> None:
-    file = save(own, archive(GOOD))
-    before = below(own)
+def test_a_dry_run_returns_the_toolset_and_changes_nothing(root: Path) -> None:
+    file = save(root, archive(GOOD))
+    before = contents(root)
 
-    imported = import_toolset(own, file, dry_run=True)
+    imported = import_toolset(root, file, dry_run=True)
 
     assert [tool.tool_id for tool in imported.toolset.tools] == ["demo:run"]
-    assert below(own) == before
+    assert contents(root) == before
 
 
-def test_a_toolset_of_the_project_is_never_replaced(own: Path) -> None:
-    folder = own / "toolsets/demo"
+def test_a_toolset_of_the_project_is_never_replaced(root: Path) -> None:
+    folder = root / "toolsets/demo"
     folder.mkdir(parents=True)
     (folder / "toolset.yaml").write_bytes(hostile.MANIFEST)
-    before = below(own / "toolsets")
+    before = contents(root / "toolsets")
 
     for force in (False, True):
         with pytest.raises(InstalledError, match="'demo' is the project's own"):
-            import_toolset(own, save(own, archive(GOOD)), force=force)
+            import_toolset(root, save(root, archive(GOOD)), force=force)
 
-    assert below(own / "toolsets") == before
+    assert contents(root / "toolsets") == before
 
 
-def test_an_id_that_differs_in_a_hyphen_only_is_refused(own: Path) -> None:
-    import_toolset(own, save(own, archive((replace_id("de-mo"), GOOD[1]))))
-    before = below(own / "toolsets")
+def test_an_id_that_differs_in_a_hyphen_only_is_refused(root: Path) -> None:
+    import_toolset(root, save(root, archive((replace_id("de-mo"), GOOD[1]))))
+    before = contents(root / "toolsets")
 
     with pytest.raises(InstalledError, match="'de-mo', which agents take for the same"):
-        import_toolset(own, save(own, archive((replace_id("de_mo"), GOOD[1]))))
+        import_toolset(root, save(root, archive((replace_id("de_mo"), GOOD[1]))))
 
-    assert below(own / "toolsets") == before
+    assert contents(root / "toolsets") == before
 
 
 def replace_id(name: str) -> File:
@@ -193,19 +173,19 @@ def test_a_killed_import_leaves_a_complete_disabled_toolset_or_nothing(
     file = save(tmp_path_factory.mktemp("bundle"), archive(GOOD))
     steps, ended = [], False
     for step in range(1, 1000, 3):
-        own = tmp_path_factory.mktemp("killed")
-        (own / "toolsets").mkdir()
-        (own / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
-        killed = killed_at(step, partial(import_toolset, own, file))
-        there = (own / "toolsets/demo").exists()
+        root = tmp_path_factory.mktemp("killed")
+        (root / "toolsets").mkdir()
+        (root / "covalt.yaml").write_text("version: 1\n", encoding="utf-8")
+        killed = killed_at(step, partial(import_toolset, root, file))
+        there = (root / "toolsets/demo").exists()
         steps.append(there)
         if there:
-            toolset = read_toolset(own, "demo")
+            toolset = read_toolset(root, "demo")
             assert toolset.sound
             assert not toolset.enabled
         else:
-            assert [one for one in read_project(own).problems if one.severity == "error"] == []
-            assert import_toolset(own, file).toolset.sound
+            assert [one for one in read_project(root).problems if one.severity == "error"] == []
+            assert import_toolset(root, file).toolset.sound
         if not killed:
             ended = True
             break
@@ -214,9 +194,9 @@ def test_a_killed_import_leaves_a_complete_disabled_toolset_or_nothing(
     assert steps[-1]
 
 
-def test_importing_runs_nothing_and_opens_no_connection(own: Path) -> None:
+def test_importing_runs_nothing_and_opens_no_connection(root: Path) -> None:
     module = b"import pathlib\npathlib.Path('/tmp/imported').touch()\n" + hostile.TOOL
-    file = save(own, archive((GOOD[0], File(b"tools/a.py", module))))
+    file = save(root, archive((GOOD[0], File(b"tools/a.py", module))))
     script = (
         "import sys\nfrom pathlib import Path\n"
         "from covalt_git.installs.importing import import_toolset\n"
@@ -230,32 +210,32 @@ def test_importing_runs_nothing_and_opens_no_connection(own: Path) -> None:
         "assert not bad, bad\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script, str(own), str(file)], capture_output=True, check=False
+        [sys.executable, "-c", script, str(root), str(file)], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
 
 
-def test_the_folder_of_a_killed_import_is_removed_after_an_hour(own: Path) -> None:
+def test_the_folder_of_a_killed_import_is_removed_after_an_hour(root: Path) -> None:
     for name, age in (("old", 7200), ("new", 60)):
-        folder = own / f"toolsets/.incoming-{name}"
+        folder = root / f"toolsets/.incoming-{name}"
         (folder / "toolsets/x").mkdir(parents=True)
         then = folder.stat().st_mtime - age
         os.utime(folder, (then, then))
 
-    import_toolset(own, save(own, archive(GOOD)))
+    import_toolset(root, save(root, archive(GOOD)))
 
-    assert sorted(path.name for path in (own / "toolsets").glob(".*")) == [".incoming-new"]
+    assert sorted(path.name for path in (root / "toolsets").glob(".*")) == [".incoming-new"]
 
 
-def test_a_full_disk_leaves_nothing(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
     monkeypatch.setattr(importing, "fsync_all", full)
-    before = below(own / "toolsets")
+    before = contents(root / "toolsets")
     with pytest.raises(Exception, match="no space left"):
-        import_toolset(own, save(own, archive(GOOD)))
-    assert below(own / "toolsets") == before
+        import_toolset(root, save(root, archive(GOOD)))
+    assert contents(root / "toolsets") == before
 
 
 def test_unpacking_returns_the_names_and_contents_of_the_archive() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ from covalt_git.manifests.state_files import write_lock
 from covalt_git.models.tool_lock import ToolLock
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
+from tests.installs.conftest import git
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.killing import killed_at
 
@@ -33,14 +33,6 @@ def root(tmp_path: Path) -> Path:
     git(tmp_path, "init", "-q")
     commit(tmp_path)
     return tmp_path
-
-
-def git(root: Path, *args: str) -> str:
-    config = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
-    done = subprocess.run(
-        ["git", *config, *args], cwd=root, check=True, capture_output=True, text=True
-    )
-    return done.stdout
 
 
 def commit(root: Path) -> None:

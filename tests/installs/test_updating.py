@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs import hostile_bundles as hostile
+from tests.installs.conftest import contents, git
 from tests.installs.hostile_bundles import File, archive
 from tests.killing import killed_at
 
@@ -58,24 +58,12 @@ def state_file(root: Path) -> Path:
     return root / "toolsets/state/demo.yaml"
 
 
-def below(folder: Path) -> list[tuple[str, bytes]]:
-    return sorted(
-        (path.relative_to(folder).as_posix(), path.read_bytes() if path.is_file() else b"")
-        for path in folder.rglob("*")
-    )
-
-
 def write(root: Path, path: str, content: bytes) -> None:
     (root / "toolsets/demo" / path).write_bytes(content)
 
 
 def read(root: Path, path: str) -> bytes:
     return (root / "toolsets/demo" / path).read_bytes()
-
-
-def git(root: Path, *args: str) -> None:
-    who = ["-c", "user.name=x", "-c", "user.email=x@example.com"]
-    subprocess.run(["git", *who, *args], cwd=root, check=True, capture_output=True)
 
 
 def test_an_update_merges_both_versions_and_keeps_decisions(root: Path) -> None:
@@ -161,11 +149,11 @@ def test_a_version_of_several_lines_is_one_mark(root: Path, tmp_path: Path) -> N
 def test_a_dry_run_returns_the_steps_of_the_update_and_changes_nothing(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
-    before = below(root)
+    before = contents(root)
 
     planned = update(root, "demo", newer, dry_run=True)
 
-    assert below(root) == before
+    assert contents(root) == before
     done = update(root, "demo", newer)
     assert (planned.steps, planned.toolset.digest) == (done.steps, done.toolset.digest)
 
@@ -229,12 +217,12 @@ def test_an_update_is_read_from_the_source_of_the_import(
 
 
 def test_an_update_to_the_same_version_changes_nothing(root: Path) -> None:
-    before = below(root)
+    before = contents(root)
 
     found = update(root, "demo", bundle(root.parent, "1", **{"notes.md": b"old\n"}))
 
     assert found.steps == ()
-    assert below(root) == before
+    assert contents(root) == before
 
 
 def test_importing_an_imported_toolset_is_an_update(root: Path) -> None:
@@ -296,12 +284,12 @@ def test_a_refused_update_changes_nothing(
         manifest = MANIFEST.replace(b"id: run", b"id: RUN!")
     newer = root.parent / "newer.zip"
     newer.write_bytes(archive((File(b"toolset.yaml", manifest), File(b"tools/a.py", TOOL))))
-    before = below(root)
+    before = contents(root)
 
     with pytest.raises(error, match=words):
         update(root, toolset_id, newer)
 
-    assert below(root) == before
+    assert contents(root) == before
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["exchanged", "one-after-the-other"])
@@ -367,10 +355,10 @@ def test_a_full_disk_leaves_the_old_version(root: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
-    before = below(root / "toolsets")
+    before = contents(root / "toolsets")
     monkeypatch.setattr(updating, "fsync_all", full)
 
     with pytest.raises(CovaltError, match="no space left on device"):
         update(root, "demo", bundle(root.parent, "2"))
 
-    assert below(root / "toolsets") == before
+    assert contents(root / "toolsets") == before
