@@ -215,6 +215,7 @@ def test_secrets_are_a_mapping_that_does_not_show_its_values(tmp_path: Path) -> 
     context = get_context()
 
     assert dict(context.secrets) == {"WEATHER_KEY": "sk-canary"}
+    assert "WEATHER_KEY" in context.secrets
     assert len(context.secrets) == 1
     assert context.secrets.get("OTHER") is None
     assert "sk-canary" not in f"{context}{context.secrets!r}{context.secrets}"

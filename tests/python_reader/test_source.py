@@ -404,12 +404,18 @@ def test_default_that_json_cannot_hold_is_not_shown(default: str) -> None:
     assert schema["required"] == []
 
 
-def test_model_with_an_invalid_configuration_is_unknown() -> None:
-    found = read(
-        "from pydantic import BaseModel\nclass M(BaseModel, extra=[]):\n  x: int\ndef f(m: M): ..."
-    )
+@pytest.mark.parametrize(
+    "model",
+    [
+        "class M(BaseModel, extra=[]):\n  x: int",
+        "class M(BaseModel):\n  model_config = SETTINGS\n  x: int",
+        "class M(BaseModel):\n  model_config = make(extra='forbid')\n  x: int",
+    ],
+)
+def test_model_with_an_unknown_configuration_is_unknown(model: str) -> None:
+    found = read(f"from pydantic import BaseModel\n{model}\ndef f(m: M): ...")
 
-    assert found.input_schema["properties"] == {"m": {}}
+    assert json_schema.value_problems(found.input_schema, {"m": {"x": "any", "more": 1}}) == []
 
 
 # Results
