@@ -182,7 +182,11 @@ def test_a_client_is_notified_of_changed_prompts_and_of_resources_it_subscribed_
         expected = {"notifications/prompts/list_changed", "notifications/resources/updated"}
     send, receive = anyio.create_memory_object_stream[str](10)
 
+    updated: set[str] = set()
+
     async def handle(message: Any) -> None:
+        if message.method == "notifications/resources/updated":
+            updated.add(message.params.uri)
         await send.send(message.method)
 
     async def change() -> None:
@@ -199,6 +203,8 @@ def test_a_client_is_notified_of_changed_prompts_and_of_resources_it_subscribed_
             with pytest.warns(MCPDeprecationWarning):
                 await client.session.subscribe_resource("guide://all")
             await change()
+            await client.list_tools()  # so that all notifications have arrived
+            assert updated == {"guide://all"}
             return
         asked: dict[str, Any] = {"resource_subscriptions": ["guide://all"]}
         async with (

@@ -77,9 +77,12 @@ def test_bytes_are_embedded_under_their_uri(shared: Path) -> None:
     assert resource.blob == "AA=="
 
 
-def test_a_file_over_the_limit_is_a_link_alone(shared: Path) -> None:
+@pytest.mark.parametrize("tool", ["large", "lies"])
+def test_a_file_over_the_limit_is_a_link_alone_whatever_size_its_reference_has(
+    shared: Path, tool: str
+) -> None:
     assert results.MOST_BYTES < 5 << 20
-    assert kinds(call(shared, "show.large")) == ["resource_link", "text"]
+    assert kinds(call(shared, f"show.{tool}")) == ["resource_link", "text"]
 
 
 def test_a_file_that_the_call_did_not_change_is_shown(shared: Path, chat_id: str) -> None:
