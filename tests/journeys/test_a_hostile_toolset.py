@@ -15,6 +15,8 @@ import pytest
 from tests.journeys.terminal import Terminal
 from tests.server.hostile import ENDS, check_store, put_hostile
 
+pytestmark = pytest.mark.stress  # seven tools at once reach their limits of time and memory
+
 
 @dataclass(frozen=True)
 class Served:

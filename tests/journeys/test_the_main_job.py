@@ -5,7 +5,11 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from tests.journeys.terminal import Terminal
+
+pytestmark = pytest.mark.stress  # it installs the wheel with all that it needs
 
 TOOL_CALL_COLUMNS = [
     *("id", "chat_id", "message_id", "tool_id", "args", "result", "render_plan", "status"),

@@ -125,13 +125,16 @@ def ids(template: tuple[Path, dict[str, str]]) -> dict[str, str]:
     return template[1]
 
 
-@pytest.fixture
-def root(
-    template: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Path:
-    """A copy of the project, for a user who has stored nothing."""
+@pytest.fixture(autouse=True)
+def _user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a user who has stored nothing."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("A_KEY", "value-of-a-key")
+
+
+@pytest.fixture
+def root(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
+    """A copy of the project."""
     return Path(shutil.copytree(template[0], tmp_path / "project", symlinks=True))
 
 

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -32,11 +32,13 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner
+from flask import Flask
 from pydantic import BaseModel
 from werkzeug.test import Client, TestResponse
 from werkzeug.wrappers import Response
 
 from covalt_git import Chat, open_project
+from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import cli, main
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.workspace_tools import BUILTINS, run
@@ -111,13 +113,47 @@ def of_cases(*wanted: str) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def case(name: str, ids: dict[str, str], root: Path) -> dict[str, Any]:
+    return case_in(root, name, ids)
+
+
+def case_in(root: Path, name: str, ids: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = with_ids(CASES[name], {**ids, "root": str(root)})
     return {"request": {}, **found}
 
 
+@pytest.fixture(scope="module")
+def shared(template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project for the tests in which every request fails."""
+    folder = tmp_path_factory.mktemp("shared") / "project"
+    return Path(shutil.copytree(template[0], folder, symlinks=True))
+
+
+@cache
+def api_of(root: Path, role: str | None = None) -> Api:
+    return Api.of(root, role)
+
+
+@pytest.fixture(scope="module")
+def app(shared: Path) -> Flask:
+    """An app whose project changes from test to test; its two hundred routes take 40 ms to make."""
+    return Api.of(shared).app
+
+
+@pytest.fixture
+def api(root: Path, app: Flask) -> Api:
+    """The HTTP API of this test's own copy of the project."""
+    app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
+    return Api(root, app)
+
+
+@pytest.fixture
+def failing(name: str, ids: dict[str, str], shared: Path) -> dict[str, Any]:
+    return case_in(shared, name, ids)
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_the_result_is_as_its_model_says(root: Path, name: str, case: dict[str, Any]) -> None:
-    answer = send(Api.of(root), name, case["request"])
+def test_the_result_is_as_its_model_says(api: Api, name: str, case: dict[str, Any]) -> None:
+    answer = send(api, name, case["request"])
     if "refused" in case:
         assert answer.get_json()["error"] == case["refused"], answer.get_data(as_text=True)
         return
@@ -129,11 +165,11 @@ def test_the_result_is_as_its_model_says(root: Path, name: str, case: dict[str, 
 
 @of_cases("cli")
 def test_the_command_answers_as_the_api(
-    root: Path, tmp_path: Path, name: str, case: dict[str, Any]
+    root: Path, api: Api, tmp_path: Path, name: str, case: dict[str, Any]
 ) -> None:
     """The JSON of both is the same, on two copies of one project."""
     twin = Path(shutil.copytree(root, tmp_path / "twin", symlinks=True))
-    answer = send(Api.of(root), name, case["request"])
+    answer = send(api, name, case["request"])
     args = shlex.split(case["cli"].replace(str(root), str(twin)))
     args = ["-C", str(twin), *args, "--json"]
     done = CliRunner().invoke(cli, args, catch_exceptions=False)
@@ -143,40 +179,44 @@ def test_the_command_answers_as_the_api(
 
 
 @of_cases("unknown")
-def test_what_does_not_exist_is_unknown(root: Path, name: str, case: dict[str, Any]) -> None:
-    answer = send(Api.of(root), name, {**case["request"], **case["unknown"]})
+def test_what_does_not_exist_is_unknown(shared: Path, name: str, failing: dict[str, Any]) -> None:
+    answer = send(api_of(shared), name, {**failing["request"], **failing["unknown"]})
 
     assert answer.status_code == 404, answer.get_data(as_text=True)
     assert answer.get_json()["error"].startswith("unknown_")
 
 
 @of_cases("missing")
-def test_a_request_without_a_field_is_refused(root: Path, name: str, case: dict[str, Any]) -> None:
-    request = {key: value for key, value in case["request"].items() if key != case["missing"]}
-    told = refused(send(Api.of(root), name, request), 400, "invalid_request")
+def test_a_request_without_a_field_is_refused(
+    shared: Path, name: str, failing: dict[str, Any]
+) -> None:
+    request = {key: value for key, value in failing["request"].items() if key != failing["missing"]}
+    told = refused(send(api_of(shared), name, request), 400, "invalid_request")
 
-    assert case["missing"] in [problem["path"] for problem in told["problems"]]
+    assert failing["missing"] in [problem["path"] for problem in told["problems"]]
 
 
 @of_cases("hidden")
-def test_what_a_role_may_not_see_is_unknown(root: Path, name: str, case: dict[str, Any]) -> None:
-    guest = Api.of(root, role="guest")
-    answer = send(guest, name, {**case["request"], **case["hidden"]}, role="guest")
+def test_what_a_role_may_not_see_is_unknown(
+    shared: Path, name: str, failing: dict[str, Any]
+) -> None:
+    guest = api_of(shared, role="guest")
+    answer = send(guest, name, {**failing["request"], **failing["hidden"]}, role="guest")
 
     assert answer.status_code == 404, answer.get_data(as_text=True)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if find(name).admin])
 def test_what_only_an_administrator_may_do_is_refused(
-    root: Path, name: str, case: dict[str, Any]
+    shared: Path, name: str, failing: dict[str, Any]
 ) -> None:
-    answer = send(Api.of(root, role="guest"), name, case["request"], role="guest")
+    answer = send(api_of(shared, role="guest"), name, failing["request"], role="guest")
     refused(answer, 403, "forbidden")
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if find(name).local])
-def test_what_is_local_is_not_offered_over_http(root: Path, name: str) -> None:
-    api = Api.of(root)
+def test_what_is_local_is_not_offered_over_http(shared: Path, name: str) -> None:
+    api = api_of(shared)
 
     assert api.ask(name).status_code == api.tell(name).status_code == 404
 
@@ -191,30 +231,35 @@ def test_the_text_of_a_new_token_is_not_in_its_repr(root: Path) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_each_face_performs_the_operation(
-    root: Path,
+    shared: Path,
     name: str,
-    case: dict[str, Any],
+    failing: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """With the operation replaced by one that fails, each face that has it fails."""
-    api = Api.of(root)
+    api = api_of(shared)
     break_operation(find(name), monkeypatch)
 
-    refused(send(api, name, case["request"]), 418, "broken")
-    for line in [case[key] for key in ("cli",) if key in case] + case.get("also", []):
+    refused(send(api, name, failing["request"]), 418, "broken")
+    for line in [failing[key] for key in ("cli",) if key in failing] + failing.get("also", []):
         with pytest.raises(SystemExit) as ended:
-            main(["-C", str(root), *shlex.split(line), "--json"])
+            main(["-C", str(shared), *shlex.split(line), "--json"])
         assert ended.value.code == 1, line
         assert json.loads(capsys.readouterr().err)["error"] == "broken"
-    if "page" in case:
-        assert open_page(api, case["page"]).status_code == 418
-    if "mcp" in case:
-        with Context(root, partial(Project.open, root)) as context, pytest.raises(BrokenError):
-            run(context, "c1", BUILTINS[f"workspace:{case['mcp']['tool']}"], case["mcp"]["args"])
-    if "python" in case:
-        with open_project(root) as project, pytest.raises(BrokenError):
-            eval(case["python"], {"project": project, "chat": Chat(project._session, "c1")})
+    if "page" in failing:
+        assert open_page(api, failing["page"]).status_code == 418
+    if "mcp" in failing:
+        with Context(shared, partial(Project.open, shared)) as context, pytest.raises(BrokenError):
+            run(
+                context,
+                "c1",
+                BUILTINS[f"workspace:{failing['mcp']['tool']}"],
+                failing["mcp"]["args"],
+            )
+    if "python" in failing:
+        with open_project(shared) as project, pytest.raises(BrokenError):
+            eval(failing["python"], {"project": project, "chat": Chat(project._session, "c1")})
 
 
 def break_operation(operation: Operation[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
