@@ -77,6 +77,7 @@ def test_every_level_of_this_machine_is_probed(cli: Cli, monkeypatch: pytest.Mon
         verdicts.setdefault(one["level"], set()).add(one["verdict"])
 
     assert code == int(sandbox.level() == "process")
+    assert "probing 'process' ..." in cli("doctor")[1]
     assert verdicts.pop("process") == {"through"}
     assert {*verdicts} == {one.level for one in sandbox.levels() if one.here} - {"process"}
     assert all(one == {"refused"} for one in verdicts.values())
