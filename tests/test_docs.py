@@ -51,6 +51,15 @@ def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     assert [one for one in targets if not (document.parent / one).exists()] == []
 
 
+def test_every_promise_names_a_test_that_exists() -> None:
+    text = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", text)
+
+    assert named
+    for file, function in named:
+        assert f"def {function}" in (ROOT / file).read_text(encoding="utf-8"), (file, function)
+
+
 def test_the_examples_of_the_python_api_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
