@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from covalt_git.bundles.archive_reader import BadBundleError, unpack
-from covalt_git.installs import importing
 from covalt_git.installs.importing import InstalledError, import_toolset
 from covalt_git.toolsets.export import pack_bundle
 from covalt_git.toolsets.project_files import read_project
@@ -225,17 +224,6 @@ def test_the_folder_of_a_killed_import_is_removed_after_an_hour(root: Path) -> N
     import_toolset(root, save(root, archive(GOOD)))
 
     assert sorted(path.name for path in (root / "toolsets").glob(".*")) == [".incoming-new"]
-
-
-def test_a_full_disk_leaves_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", "somewhere")
-
-    monkeypatch.setattr(importing, "fsync_all", full)
-    before = contents(root / "toolsets")
-    with pytest.raises(Exception, match="no space left"):
-        import_toolset(root, save(root, archive(GOOD)))
-    assert contents(root / "toolsets") == before
 
 
 def test_unpacking_returns_the_names_and_contents_of_the_archive() -> None:

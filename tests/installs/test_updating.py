@@ -11,7 +11,7 @@ from covalt_git.bundles.archive_reader import BadBundleError, read_folder, unpac
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.grants import grant_network, grant_process
 from covalt_git.grants.status import missing_grants
-from covalt_git.installs import updating
+from covalt_git.installs import importing, updating
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.local_changes import differences
 from covalt_git.installs.updating import NotUpdatedError, update
@@ -94,70 +94,6 @@ def test_an_update_merges_both_versions_and_keeps_decisions(root: Path) -> None:
     assert sorted(path.name for path in (root / "toolsets").iterdir()) == ["demo", "state"]
 
 
-def test_a_second_update_merges_with_the_first(root: Path) -> None:
-    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Run it."))
-    second = TOOL.replace(b"# the end", b"# second")
-    update(root, "demo", bundle(root.parent, "2", second))
-
-    found = update(root, "demo", bundle(root.parent, "3", second.replace(b"second", b"third")))
-
-    assert not found.conflicts
-    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Run it.").replace(
-        b"the end", b"third"
-    )
-
-
-def test_conflicts_are_marked_in_the_files_and_stop_the_toolset(root: Path) -> None:
-    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
-    newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
-
-    found = update(root, "demo", newer)
-
-    assert [step.path for step in found.conflicts] == ["tools/a.py"]
-    assert b"<<<<<<< yours\n" in read(root, "tools/a.py")
-    assert not read_toolset(root, "demo").sound
-    with pytest.raises(NotUpdatedError, match=r"in tools/a\.py") as refused:
-        update(root, "demo", newer)
-    assert "--force" in refused.value.hint
-
-    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Both."))
-    assert read_toolset(root, "demo").sound
-    third = TOOL.replace(b"Run.", b"Theirs.").replace(b"the end", b"third")
-    assert not update(root, "demo", bundle(root.parent, "3", third)).conflicts
-    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Both.").replace(b"the end", b"third")
-
-
-@pytest.mark.parametrize("lines", [b"<<<<<<< a\n=======\n", b"=======\n>>>>>>> a\n"])
-def test_many_lines_like_conflict_marks_are_no_conflict(
-    root: Path, tmp_path: Path, lines: bytes
-) -> None:
-    marks = {"marks.txt": lines * 20_000}
-    update(root, "demo", bundle(tmp_path, "2", **marks))
-
-    assert update(root, "demo", bundle(tmp_path, "3", **marks)).new_version == "3"
-
-
-def test_a_version_of_several_lines_is_one_mark(root: Path, tmp_path: Path) -> None:
-    write(root, "notes.md", b"ours\n")
-    theirs = bundle(tmp_path, "2\\n=======\\n" + "x" * 99, **{"notes.md": b"theirs\n"})
-
-    update(root, "demo", theirs)
-    told = b"<<<<<<< yours\nours\n=======\ntheirs\n>>>>>>> 2 ======= " + b"x" * 50 + b"\n"
-    assert read(root, "notes.md") == told
-
-
-def test_a_dry_run_returns_the_steps_of_the_update_and_changes_nothing(root: Path) -> None:
-    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
-    newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
-    before = contents(root)
-
-    planned = update(root, "demo", newer, dry_run=True)
-
-    assert contents(root) == before
-    done = update(root, "demo", newer)
-    assert (planned.steps, planned.toolset.digest) == (done.steps, done.toolset.digest)
-
-
 def test_a_forced_update_replaces_the_files_and_stores_the_old_ones(root: Path) -> None:
     write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
     ours = read_folder(root / "toolsets/demo")
@@ -169,35 +105,6 @@ def test_a_forced_update_replaces_the_files_and_stores_the_old_ones(root: Path) 
     assert found.replaced
     assert unpack(found.replaced.read_bytes(), "kept") == ours
     assert read_toolset(root, "demo").digest == read_toolset(root, "demo").state.digest
-
-
-def test_the_imported_version_is_found_in_git_if_it_was_not_stored(root: Path) -> None:
-    git(root, "init", "-q")
-    (root / ".gitignore").write_text("data\n", encoding="utf-8")
-    git(root, "add", "-A")
-    git(root, "commit", "-qm", "as imported")
-    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
-    git(root, "commit", "-qam", "ours")
-    (root / "toolsets/demo/tools/__pycache__").mkdir()
-    shutil.rmtree(root / "data")
-
-    found = update(root, "demo", bundle(root.parent, "2", TOOL.replace(b"the end", b"second")))
-
-    assert (found.base_known, found.conflicts) == (True, [])
-    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Ours.").replace(
-        b"the end", b"second"
-    )
-
-
-def test_without_the_imported_version_every_difference_is_a_conflict(root: Path) -> None:
-    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
-    shutil.rmtree(root / "data")
-
-    found = update(root, "demo", bundle(root.parent, "2", **{"notes.md": b"old\n"}))
-
-    assert not found.base_known
-    assert [step.path for step in found.conflicts] == ["tools/a.py", "toolset.yaml"]
-    assert read(root, "notes.md") == b"old\n"
 
 
 def test_an_update_is_read_from_the_source_of_the_import(
@@ -216,15 +123,6 @@ def test_an_update_is_read_from_the_source_of_the_import(
     assert "--from" in refused.value.hint
 
 
-def test_an_update_to_the_same_version_changes_nothing(root: Path) -> None:
-    before = contents(root)
-
-    found = update(root, "demo", bundle(root.parent, "1", **{"notes.md": b"old\n"}))
-
-    assert found.steps == ()
-    assert contents(root) == before
-
-
 def test_importing_an_imported_toolset_is_an_update(root: Path) -> None:
     write(root, "mine.md", b"mine")
 
@@ -234,20 +132,6 @@ def test_importing_an_imported_toolset_is_an_update(root: Path) -> None:
     assert imported.update.new_version == "2"
     assert read(root, "mine.md") == b"mine"
     assert read_toolset(root, "demo").enabled
-
-
-def test_grants_that_an_update_ends_are_named_and_stay_stored(root: Path) -> None:
-    grant_network(root, "demo", ["example.com"], by="me")
-
-    found = update(root, "demo", bundle(root.parent, "2"))
-
-    assert found.ended_grants == ("network",)
-    grant = read_toolset(root, "demo").state.grants["network"]
-    assert grant.digest != read_toolset(root, "demo").digest
-    assert [(one.path, one.kind) for one in differences(root, "demo", "network")] == [
-        ("notes.md", "deleted"),
-        ("toolset.yaml", "modified"),
-    ]
 
 
 def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None:
@@ -264,26 +148,100 @@ def test_a_grant_of_an_mcp_server_ends_only_with_that_server(root: Path) -> None
     assert [one.server for one in missing_grants(toolset)] == ["far"]
 
 
+def test_conflicts_are_marked_and_stop_updates_until_they_are_decided(root: Path) -> None:
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    newer = bundle(
+        root.parent,
+        "2\\n=======\\n" + "x" * 99,
+        TOOL.replace(b"Run.", b"Theirs."),
+    )
+    before = contents(root)
+    planned = update(root, "demo", newer, dry_run=True)
+    assert contents(root) == before
+
+    found = update(root, "demo", newer)
+
+    assert (planned.steps, planned.toolset.digest) == (found.steps, found.toolset.digest)
+    assert [step.path for step in found.conflicts] == ["tools/a.py"]
+    lines = read(root, "tools/a.py").splitlines()
+    marks = [b"<<<<<<< yours", b"=======", b">>>>>>> 2 ======= " + b"x" * 50]
+    assert [line for line in lines if line[:7] in {mark[:7] for mark in marks}] == marks
+    assert not read_toolset(root, "demo").sound
+    with pytest.raises(NotUpdatedError, match=r"in tools/a\.py"):
+        update(root, "demo", newer)
+
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Both."))
+    third = TOOL.replace(b"Run.", b"Theirs.").replace(b"the end", b"third")
+    assert not update(root, "demo", bundle(root.parent, "3", third)).conflicts
+    assert read(root, "tools/a.py") == TOOL.replace(b"Run.", b"Both.").replace(b"the end", b"third")
+
+
+def test_many_lines_like_conflict_marks_are_no_conflict(root: Path) -> None:
+    marks = {"a.txt": b"<<<<<<< a\n=======\n" * 20_000, "b.txt": b"=======\n>>>>>>> a\n" * 20_000}
+    update(root, "demo", bundle(root.parent, "2", **marks))
+
+    assert update(root, "demo", bundle(root.parent, "3", **marks)).new_version == "3"
+
+
+def test_an_update_to_the_same_version_changes_nothing(root: Path) -> None:
+    before = contents(root)
+
+    assert update(root, "demo", bundle(root.parent, "1", **{"notes.md": b"old\n"})).steps == ()
+    assert contents(root) == before
+
+
+@pytest.mark.parametrize("in_git", [True, False])
+def test_the_imported_version_that_is_not_stored_is_looked_for_in_git(
+    root: Path, *, in_git: bool
+) -> None:
+    if in_git:
+        git(root, "init", "-q")
+        git(root, "add", "toolsets")
+        git(root, "commit", "-qm", "as imported")
+    write(root, "tools/a.py", TOOL.replace(b"Run.", b"Ours."))
+    if in_git:
+        git(root, "commit", "-qam", "ours")
+    shutil.rmtree(root / "data")
+
+    newer = bundle(root.parent, "2", TOOL.replace(b"the end", b"second"))
+    found = update(root, "demo", newer)
+
+    assert found.base_known == in_git
+    assert [one.path for one in found.conflicts] == (
+        [] if in_git else ["tools/a.py", "toolset.yaml"]
+    )
+    both = TOOL.replace(b"Run.", b"Ours.").replace(b"the end", b"second")
+    assert (read(root, "tools/a.py") == both) == in_git
+
+
+def test_grants_that_an_update_ends_are_named_and_stay_stored(root: Path) -> None:
+    grant_network(root, "demo", ["example.com"], by="me")
+
+    found = update(root, "demo", bundle(root.parent, "2"))
+
+    assert found.ended_grants == ("network",)
+    assert "network" in read_toolset(root, "demo").state.grants
+    assert [(one.path, one.kind) for one in differences(root, "demo", "network")] == [
+        ("notes.md", "deleted"),
+        ("toolset.yaml", "modified"),
+    ]
+
+
 @pytest.mark.parametrize(
-    ("toolset_id", "error", "words"),
+    ("toolset_id", "old", "new", "error", "words"),
     [
-        ("dmeo", UnknownNameError, "dmeo"),
-        ("own", NotUpdatedError, "'own' is the project's own"),
-        ("demo", NotUpdatedError, "is the toolset 'other', not 'demo'"),
-        ("demo", BadBundleError, "is not taken"),
+        ("dmeo", b"", b"", UnknownNameError, "dmeo"),
+        ("own", b"", b"", NotUpdatedError, "'own' is the project's own"),
+        ("demo", b"id: demo", b"id: other", NotUpdatedError, "is the toolset 'other', not 'demo'"),
+        ("demo", b"id: run", b"id: RUN!", BadBundleError, "is not taken"),
     ],
 )
 def test_a_refused_update_changes_nothing(
-    root: Path, toolset_id: str, error: type[CovaltError], words: str
+    root: Path, toolset_id: str, old: bytes, new: bytes, error: type[CovaltError], words: str
 ) -> None:
-    own = root / "toolsets/own"
-    own.mkdir()
-    (own / "toolset.yaml").write_bytes(MANIFEST.replace(b"id: demo", b"id: own"))
-    manifest = MANIFEST.replace(b"id: demo", b"id: other")
-    if error is BadBundleError:
-        manifest = MANIFEST.replace(b"id: run", b"id: RUN!")
-    newer = root.parent / "newer.zip"
-    newer.write_bytes(archive((File(b"toolset.yaml", manifest), File(b"tools/a.py", TOOL))))
+    (root / "toolsets/own").mkdir()
+    (root / "toolsets/own/toolset.yaml").write_bytes(MANIFEST.replace(b"demo", b"own"))
+    newer = bundle(root.parent, "2", **{"toolset.yaml": MANIFEST.replace(old, new)})
     before = contents(root)
 
     with pytest.raises(error, match=words):
@@ -292,13 +250,11 @@ def test_a_refused_update_changes_nothing(
     assert contents(root) == before
 
 
-@pytest.mark.parametrize("at_once", [True, False], ids=["exchanged", "one-after-the-other"])
+@pytest.mark.parametrize("exchanges", [True, False])
 def test_a_killed_update_leaves_the_old_or_the_new_version(
-    root: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    at_once: bool,  # noqa: FBT001 - a parameter
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, exchanges: bool
 ) -> None:
-    if not at_once:  # as on file systems that cannot exchange two names
+    if not exchanges:  # as on file systems that cannot exchange two names
 
         def cannot(*_: object) -> None:
             raise OSError(22, "Invalid argument")
@@ -306,21 +262,20 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
         monkeypatch.setattr(update_lock, "_exchange_at_once", cannot)
     newer = bundle(root.parent, "2", TOOL.replace(b"Run.", b"Theirs."))
     write(root, "mine.md", b"mine")
-    saved = root.parent / "saved"
-    shutil.copytree(root, saved)
-    old, new = read_toolset(root, "demo").digest, update(root, "demo", newer, dry_run=True).toolset.digest  # fmt: skip
-    versions = []
+    saved = shutil.copytree(root, root.parent / "saved")
+    old = read_toolset(root, "demo").digest
+    new = update(root, "demo", newer, dry_run=True).toolset.digest
+    versions, killed = [], True
     for step in range(1, 1000, 6):
         shutil.rmtree(root)
         shutil.copytree(saved, root)
         killed = killed_at(step, lambda: update(root, "demo", newer))
-        if at_once:  # also before the next process completes it
+        if exchanges:  # also before the next process completes it
             assert read_toolset(root, "demo").digest in {old, new}
         # The next decision completes the update.
         set_enabled(root, "demo", enabled=True)
         toolset = read_toolset(root, "demo")
         assert (toolset.digest, toolset.state.version) in {(old, "1"), (new, "2")}
-        assert toolset.enabled
         assert [one for one in read_project(root).problems if one.severity == "error"] == []
         assert not list((root / "toolsets").glob(".update*"))
         versions.append(toolset.state.version or "")
@@ -328,37 +283,45 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
             break
 
     assert versions == sorted(versions)
-    assert {versions[0], versions[-1]} == {"1", "2"}
+    assert (versions[0], versions[-1], killed) == ("1", "2", False)
 
 
 @pytest.mark.parametrize(
-    "folder",
-    ["PRECIOUS", "../precious", "toolsets/../../precious", "toolsets/.incoming-x/toolsets/demo2", "state", "toolsets/.incoming-none/toolsets/demo2"],
+    "note",
+    [
+        *(f'{{"digest": "x", "folder": "{folder}", "state": {{}}}}' for folder in ["PRECIOUS", "../precious", "toolsets/../../precious", "toolsets/.incoming-x/toolsets/demo2", "state", "toolsets/.incoming-none/toolsets/demo2"]),
+        "{",
+        "",
+    ],
 )  # fmt: skip
-@pytest.mark.parametrize("text", ['{"digest": "x", "folder": "FOLDER", "state": {}}', "{", ""])
-def test_a_forged_note_of_an_update_moves_nothing(root: Path, folder: str, text: str) -> None:
+def test_a_forged_note_of_an_update_moves_nothing(root: Path, note: str) -> None:
     precious = root.parent / "precious"
     (precious / "toolsets/demo2").mkdir(parents=True)
     (root / "toolsets/.incoming-x").symlink_to(precious)
-    said = folder.replace("PRECIOUS", str(precious))
-    note = root / "toolsets/.update-demo2.json"
-    note.write_text(text.replace("FOLDER", said), encoding="utf-8")
+    file = root / "toolsets/.update-demo2.json"
+    file.write_text(note.replace("PRECIOUS", str(precious)), encoding="utf-8")
     (root / "toolsets/.update-folder.json").mkdir()
 
     set_enabled(root, "demo", enabled=False)
+
     assert (precious / "toolsets/demo2").is_dir()
-    assert not note.exists()
+    assert not file.exists()
     assert not (root / "toolsets/demo2").exists()
 
 
-def test_a_full_disk_leaves_the_old_version(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("toolset_id", ["demo", "another"])
+def test_a_full_disk_changes_nothing(
+    root: Path, monkeypatch: pytest.MonkeyPatch, toolset_id: str
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "somewhere")
 
+    for module in (importing, updating):
+        monkeypatch.setattr(module, "fsync_all", full)
+    manifest = MANIFEST.replace(b"id: demo", f"id: {toolset_id}".encode())
     before = contents(root / "toolsets")
-    monkeypatch.setattr(updating, "fsync_all", full)
 
     with pytest.raises(CovaltError, match="no space left on device"):
-        update(root, "demo", bundle(root.parent, "2"))
+        import_toolset(root, bundle(root.parent, "2", **{"toolset.yaml": manifest}))
 
     assert contents(root / "toolsets") == before
