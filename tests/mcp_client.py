@@ -34,6 +34,7 @@ REPOSITORY = Path(__file__).parent.parent
 
 CONFIG = """\
 version: 1
+workspace: {durability: fast}
 default_role: owner
 roles:
   owner: {admin: true}

@@ -75,7 +75,7 @@ def test_what_git_packed_is_taken_in_whole(
     history: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     with (
-        GitStore.create(tmp_path / "store.git") as store,
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
         received(store, packed(history, "main\n", *options)) as incoming,
     ):
         assert set(incoming.in_order()) == objects_of(history)
@@ -93,7 +93,7 @@ def test_what_git_packed_is_taken_in_whole(
 
 
 def test_a_thin_pack_starts_from_what_is_here(history: Path, tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "store.git") as store:
+    with GitStore.create(tmp_path / "store.git", durable=False) as store:
         for revisions in ("main~40\n", "main\n^main~40\n"):
             pack = packed(history, revisions, "--thin", "--delta-base-offset")
             with received(store, pack) as incoming:
@@ -108,7 +108,7 @@ def test_a_thin_pack_starts_from_what_is_here(history: Path, tmp_path: Path) -> 
 def test_a_thin_pack_is_refused_where_that_is_not(history: Path, tmp_path: Path) -> None:
     thin = packed(history, "main\n^main~40\n", "--thin", "--delta-base-offset")
     with (
-        GitStore.create(tmp_path / "store.git") as store,
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
         pytest.raises(BadPackError, match="starts from what is neither there nor here"),
         received(store, thin),
     ):
@@ -117,7 +117,7 @@ def test_a_thin_pack_is_refused_where_that_is_not(history: Path, tmp_path: Path)
 
 def test_what_is_left_out_of_a_pack_is_no_loss_to_its_deltas(history: Path, tmp_path: Path) -> None:
     with (
-        GitStore.create(tmp_path / "store.git") as store,
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
         received(store, packed(history, "main\n", "--delta-base-offset")) as incoming,
     ):
         some = [oid for number, oid in enumerate(incoming.in_order()) if number % 3]
@@ -132,7 +132,7 @@ def test_what_is_left_out_of_a_pack_is_no_loss_to_its_deltas(history: Path, tmp_
 def test_what_is_read_beside_a_store_is_no_part_of_it(history: Path, tmp_path: Path) -> None:
     tip = git(history, "rev-parse", "main").strip()
     with (
-        GitStore.create(tmp_path / "store.git") as store,
+        GitStore.create(tmp_path / "store.git", durable=False) as store,
         received(store, packed(history, "main\n")) as incoming,
     ):
         with store.beside(incoming):

@@ -113,7 +113,7 @@ def test_what_is_stored_together_is_what_git_reads(
     written = [*blobs, *(random.Random(size).randbytes(size) for size in large)]
     with (
         scratch() as folder,
-        GitStore.create(folder / "s.git", object_format=object_format) as store,
+        GitStore.create(folder / "s.git", object_format=object_format, durable=False) as store,
     ):
         with store.together():
             oids = [store.write_blob(content) for content in written]
@@ -137,7 +137,7 @@ def test_blobs_that_come_deflated_are_stored_like_others(
 ) -> None:
     contents = [b"%d\n" % number * 50 for number in range(count)]
     oids = [blob_id(content, "sha1") for content in contents]
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         with store.together() if together else contextlib.nullcontext():
             for oid, content in zip(oids, contents, strict=True):
                 for _ in range(2):
@@ -213,7 +213,7 @@ def contents_of(store: GitStore) -> list[str]:
 
 
 def test_commit_goes_with_all_that_it_made_into_one_pack(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 3)
 
         assert [
@@ -228,7 +228,7 @@ def test_commit_goes_with_all_that_it_made_into_one_pack(tmp_path: Path) -> None
 
 
 def test_what_is_never_flushed_leaves_nothing(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         with store.together():
             for number in range(200):
                 store.write_blob(b"%d" % number)
@@ -241,7 +241,7 @@ def test_what_is_never_flushed_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_forgotten_is_not_stored(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         with store.together():
             first = store.write_blob(b"first")
         with store.together() as forget:
@@ -256,7 +256,7 @@ def test_what_is_forgotten_is_not_stored(tmp_path: Path) -> None:
 
 
 def test_scratch_of_any_size_stays_in_memory(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         before = sorted(store.path.rglob("*"))
         with store.scratch(), store.together():
             oids = [store.write_blob(b"%d" % number) for number in range(300)]
@@ -267,7 +267,7 @@ def test_scratch_of_any_size_stays_in_memory(tmp_path: Path) -> None:
 
 
 def test_object_that_is_packed_is_not_stored_again(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         oids = history(store, 2)
         before = sorted(path for path in store.path.rglob("*") if path.is_file())
         content = run_git(store.path, "cat-file", "blob", f"{oids[0]}:d/f1").stdout
@@ -277,7 +277,7 @@ def test_object_that_is_packed_is_not_stored_again(tmp_path: Path) -> None:
 
 
 def test_note_lies_loose_whatever_waits_to_be_stored(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         with store.together():
             oids = [store.write_blob(b"%d" % number) for number in range(9)]
         note = store.write_note("text", of=None, author="A <a@b>", time=1)
@@ -306,7 +306,7 @@ def test_note_lies_loose_whatever_waits_to_be_stored(tmp_path: Path) -> None:
 def test_packs_of_git_are_read_like_ours(
     tmp_path: Path, object_format: str, options: tuple[str, ...]
 ) -> None:
-    with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
+    with GitStore.create(tmp_path / "s.git", object_format=object_format, durable=False) as store:
         oids = history(store, 40)
         wanted = contents(store)
         git(store.path, *options, "repack", "-adfq")
@@ -323,7 +323,7 @@ def test_packs_of_git_are_read_like_ours(
 
 
 def test_index_with_offsets_beyond_two_gigabytes_is_read(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 5)
         wanted = contents(store)
         git(store.path, "repack", "-adq")
@@ -339,7 +339,10 @@ def test_index_with_offsets_beyond_two_gigabytes_is_read(tmp_path: Path) -> None
 
 
 def test_pack_that_appears_or_goes_while_a_store_is_open_is_no_matter(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store, GitStore(store.path) as reader:
+    with (
+        GitStore.create(tmp_path / "s.git", durable=False) as store,
+        GitStore(store.path) as reader,
+    ):
         for length in (3, 4):
             shutil.rmtree(store.path / "refs")
             (store.path / "refs").mkdir()
@@ -353,7 +356,7 @@ def test_pack_that_appears_or_goes_while_a_store_is_open_is_no_matter(tmp_path: 
 @pytest.mark.parametrize("seed", range(12))
 def test_damaged_pack_gives_the_object_or_an_error_that_names_it(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 12)
         wanted = contents(store)
         git(store.path, "repack", "-adfq")
@@ -380,7 +383,7 @@ def test_damaged_pack_gives_the_object_or_an_error_that_names_it(tmp_path: Path,
 
 @FORMATS
 def test_packing_up_keeps_every_object_and_makes_deltas(tmp_path: Path, object_format: str) -> None:
-    with GitStore.create(tmp_path / "s.git", object_format=object_format) as store:
+    with GitStore.create(tmp_path / "s.git", object_format=object_format, durable=False) as store:
         history(store, 120)
         wanted = contents(store)
         size = sum(path.stat().st_size for path in packs(store))
@@ -405,7 +408,7 @@ def test_packing_up_keeps_every_object_and_makes_deltas(tmp_path: Path, object_f
 
 @pytest.mark.parametrize("unpacked", [0, 7, 60])
 def test_loose_objects_are_packed_up_too(tmp_path: Path, unpacked: int) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 60)
         wanted = contents(store)
         for pack in packs(store)[:unpacked]:
@@ -423,7 +426,7 @@ def test_loose_objects_are_packed_up_too(tmp_path: Path, unpacked: int) -> None:
 
 @pytest.mark.parametrize("loose", [0, 150])
 def test_packing_up_goes_on_where_time_ran_out(tmp_path: Path, loose: int) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 12)
         for number in range(loose):
             store.write_blob(b"loose %d" % number)
@@ -437,7 +440,7 @@ def test_packing_up_goes_on_where_time_ran_out(tmp_path: Path, loose: int) -> No
 
 
 def test_packing_up_is_due_only_where_there_is_much(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, packing.MOST_PACKS)
         before = packs(store)
         store.pack_up_if_due(seconds=10)
@@ -460,7 +463,7 @@ def test_packing_up_is_due_only_where_there_is_much(tmp_path: Path) -> None:
 
 
 def test_notes_stay_loose_until_they_are_old(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 3)
         note = store.write_note("text", of=None, author="A <a@b>", time=1)
         store.pack_up()
@@ -475,7 +478,7 @@ def test_notes_stay_loose_until_they_are_old(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [".keep", ".promisor"])
 def test_packs_that_git_keeps_stay(tmp_path: Path, kept: str) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 5)
         first = packs(store)[0]
         first.with_suffix(kept).touch()
@@ -486,7 +489,7 @@ def test_packs_that_git_keeps_stay(tmp_path: Path, kept: str) -> None:
 
 
 def test_packs_of_a_wider_index_of_git_stay(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 5)
         git(store.path, "multi-pack-index", "write")
         before = packs(store)
@@ -498,7 +501,7 @@ def test_packs_of_a_wider_index_of_git_stay(tmp_path: Path) -> None:
 def test_new_folder_of_packs_is_durable_before_loose_objects_go(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         for number in range(3):
             store.write_blob(b"%d" % number)
         store.flush()
@@ -516,7 +519,7 @@ def test_new_folder_of_packs_is_durable_before_loose_objects_go(
 
 
 def test_damaged_pack_is_left_as_it_is(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         oids = history(store, 6)
         wanted = contents(store)
     small = min(packs(store), key=lambda path: path.stat().st_size)
@@ -555,7 +558,7 @@ def pack_up(path: Path) -> None:
 
 
 def test_killed_at_any_step_of_packing_up_loses_nothing(tmp_path: Path) -> None:
-    with GitStore.create(tmp_path / "s.git") as store:
+    with GitStore.create(tmp_path / "s.git", durable=False) as store:
         history(store, 4)
         for pack in packs(store)[:2]:
             content = pack.read_bytes()
