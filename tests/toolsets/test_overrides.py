@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.index.index import Index
 from covalt_git.models.project_config import WorkspaceConfig
@@ -16,11 +17,11 @@ from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from covalt_git.models.tool import Tool
 
+SECRET = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
 MANIFEST = """\
 id: demo
 name: Demo
@@ -70,42 +71,34 @@ def tool(root: Path, name: str = "web") -> Tool:
     return found
 
 
-WINS: list[tuple[dict[str, Any], Callable[[Tool], object], object]] = [
-    ({"name_override": "Ours"}, lambda one: one.name, "Ours"),
-    ({"description_override": "ours"}, lambda one: one.description, "ours"),
-    ({"description_override": ""}, lambda one: one.description, ""),
-    (
-        {"renderer": "document"},
-        lambda one: one.renderer,
-        Renderer(type="document", config={}),
-    ),
-    (
-        {"renderer_config": {"content": "$args.city"}},
-        lambda one: one.renderer,
-        Renderer(type="code", config={"content": "$args.city"}),
-    ),
-    ({"requires_confirmation": False}, lambda one: one.confirmation, ()),
-    ({"requires_confirmation": True}, lambda one: one.confirmation, ("project",)),
-    ({"enabled": False}, lambda one: one.enabled, False),
-]
+WINS: list[tuple[dict[str, Any], str, object]] = [
+    ({"name_override": "Ours"}, "name", "Ours"),
+    ({"description_override": "ours"}, "description", "ours"),
+    ({"description_override": ""}, "description", ""),
+    ({"renderer": "document"}, "renderer", Renderer(type="document")),
+    ({"renderer_config": {"content": "a"}}, "renderer", Renderer(type="code", config={"content": "a"})),
+    ({"requires_confirmation": False}, "confirmation", ()),
+    ({"requires_confirmation": True}, "confirmation", ("project",)),
+    ({"enabled": False}, "enabled", False),
+]  # fmt: skip
 
 
 def test_every_field_is_tested_below() -> None:
     assert {field for changes, _, _ in WINS for field in changes} == set(FIELDS)
 
 
-@pytest.mark.parametrize(("changes", "seen", "wanted"), WINS, ids=[str(one[0]) for one in WINS])
+@pytest.mark.parametrize(("changes", "field", "wanted"), WINS, ids=[str(one[0]) for one in WINS])
 def test_every_field_replaces_the_toolsets_in_the_files_and_the_index(
-    root: Path, changes: dict[str, Any], seen: Any, wanted: object
+    root: Path, changes: dict[str, Any], field: str, wanted: object
 ) -> None:
     before = tool(root)
-    assert seen(before) != wanted
+    assert getattr(before, field) != wanted
 
     found = override_tool(root, "demo:web", changes)
 
     assert found.changed
     assert found.project == changes
-    assert seen(tool(root)) == wanted
+    assert getattr(tool(root), field) == wanted
     with Index.of_project(root, WorkspaceConfig()) as index:
         index.sync_toolsets()
         (indexed,) = [one for one in index.tools() if one.tool_id == "demo:web"]
@@ -140,9 +133,7 @@ def test_an_override_of_one_tool_keeps_other_tools_and_decisions(root: Path) -> 
     assert overrides(root, "demo:off").project == {}
 
 
-def test_another_renderer_drops_the_configuration_of_the_old_one(
-    root: Path,
-) -> None:
+def test_another_renderer_drops_the_configuration_of_the_old_one(root: Path) -> None:
     override_tool(root, "demo:web", {"renderer": "code", "renderer_config": {"file": "a"}})
     found = override_tool(root, "demo:web", {"renderer": "document"})
     assert found.project == {"renderer": "document"}
@@ -171,80 +162,60 @@ def test_a_disabled_tool_stays_off_when_its_toolset_enables_it(root: Path) -> No
     assert tool(root, "off").enabled is False
 
 
-BAD: list[tuple[dict[str, Any], str, str]] = [
-    ({"renderer": "cod"}, "CG203", "renderer: 'cod' is not allowed"),
-    ({"renderer_config": {"contnet": "x"}}, "CG201", "renderer_config: unknown key 'contnet'"),
-    ({"renderer": "html", "renderer_config": {"artifact": "a.html"}}, "CG304", "there is no file 'a.html'"),
-    ({"renderer": "html", "renderer_config": {"artifact": "../a.html"}}, "CG304", "does not name a file"),
-    ({"name_override": ""}, "CG203", "name_override: must have at least 1 character"),
-    ({"name_override": "x" * 201}, "CG203", "name_override: must have at most 200 characters"),
-    ({"enabled": "no"}, "CG203", "enabled: must be true or false"),
-    ({"colour": "red"}, "CG201", "unknown key 'colour'"),
-    ({"description_override": "a\u202eb"}, "CG213", "U+202E"),
-    ({"description_override": "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"}, "CG212", "a GitHub token"),
+MISTAKES: list[tuple[dict[str, Any], str, str, str]] = [
+    ({"renderer": "cod"}, "CG203", "cod", "error"),
+    ({"renderer": "code", "renderer_config": {"fil": "a"}}, "CG201", "fil: a", "error"),
+    ({"renderer": "html", "renderer_config": {"artifact": "a.html"}}, "CG304", "a.html", "error"),
+    ({"renderer": "html", "renderer_config": {"artifact": "../a"}}, "CG304", '"../a', "error"),
+    ({"name_override": ""}, "CG203", '""', "error"),
+    ({"name_override": "x" * 201}, "CG203", "xxx", "error"),
+    ({"enabled": "no"}, "CG203", '"no"', "error"),
+    ({"colour": "red"}, "CG201", "colour: red", "error"),
+    ({"description_override": "a\u202eb"}, "CG213", "\u202eb", "error"),
+    ({"description_override": f"ghp_{SECRET}"}, "CG212", "ghp_", "error"),
+    ({"renderer": "html"}, "CG202", "renderer: html", "warning"),
+    ({"renderer_config": {"content": "$args.town"}}, "CG214", '"$args.town"', "warning"),
 ]  # fmt: skip
+"""Overrides of the tool ``web``, their problem, where it is in the file, and how severe it is."""
 
 
-@pytest.mark.parametrize(("changes", "code", "said"), BAD, ids=[one[2] for one in BAD])
-def test_an_invalid_override_is_refused_and_nothing_is_written(
-    root: Path, changes: dict[str, Any], code: str, said: str
+@pytest.mark.parametrize(("changes", "code", "written", "severity"), MISTAKES)
+def test_an_override_with_an_error_is_refused_and_one_with_a_warning_is_written(
+    root: Path, changes: dict[str, Any], code: str, written: str, severity: str
 ) -> None:
-    override_tool(root, "demo:web", {"name_override": "Ours"})
+    override_tool(root, "demo:web", {"description_override": "Ours"})
     before = state_text(root)
 
-    with pytest.raises(BadOverrideError) as refused:
-        override_tool(root, "demo:web", changes)
+    if severity == "error":
+        with pytest.raises(BadOverrideError) as refused:
+            override_tool(root, "demo:web", changes)
+        assert code in {one.code for one in refused.value.problems}
+        assert {one.path for one in refused.value.problems} == {"toolsets/state/demo.yaml"}
+        assert SECRET not in str(refused.value)
+        assert state_text(root) == before
+    else:
+        (warning,) = override_tool(root, "demo:web", changes).warnings
+        assert (warning.code, warning.severity) == (code, severity)
+        assert written in state_text(root)
 
-    assert any((one.code, said in one.message) == (code, True) for one in refused.value.problems)
-    assert all(one.path == "toolsets/state/demo.yaml" for one in refused.value.problems)
-    assert "ghp_aB3dE6gH9" not in str(refused.value)
-    assert state_text(root) == before
 
-
-def test_a_configuration_without_a_renderer_is_refused_with_a_fitting_one(
-    root: Path,
+@pytest.mark.parametrize(("changes", "code", "written", "severity"), MISTAKES)
+def test_the_same_mistakes_are_found_in_a_state_file_written_by_hand(
+    root: Path, changes: dict[str, Any], code: str, written: str, severity: str
 ) -> None:
+    write_state(root, yaml_text.dump({"overrides": {"web": changes}}))
+
+    problem = next(one for one in read_project(root).problems if one.code == code)
+    assert (problem.path, problem.severity) == ("toolsets/state/demo.yaml", severity)
+    assert state_text(root).splitlines()[problem.line - 1][problem.col - 1 :].startswith(written)
+
+
+def test_a_configuration_needs_a_renderer(root: Path) -> None:
     with pytest.raises(BadOverrideError) as refused:
         override_tool(root, "demo:plain", {"renderer_config": {"content": "x"}})
 
     (problem,) = refused.value.problems
-    assert problem.code == "CG202"
-    assert problem.hint == "add a line: renderer: code"
-
-
-def test_an_expression_without_a_value_is_a_warning_with_its_place(root: Path) -> None:
-    found = override_tool(root, "demo:web", {"renderer_config": {"content": "$args.town"}})
-
-    (warning,) = found.warnings
-    assert warning.code == "CG214"
-    assert warning.message == (
-        "overrides.web.renderer_config.content: $args.town stands for nothing: "
-        "the arguments have no 'town'"
-    )
-    (checked,) = read_project(root).problems
-    lines = state_text(root).splitlines()
-    assert (checked.code, checked.path) == ("CG214", "toolsets/state/demo.yaml")
-    assert lines[checked.line - 1][checked.col - 1 :] == '"$args.town"'
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "written", "severity"),
-    [
-        ("{renderer: code, renderer_config: {fil: a}}", "CG201", "fil: a", "error"),
-        ("{renderer: html, renderer_config: {artifact: x.html}}", "CG304", "x.html", "error"),
-        ("{renderer: html}", "CG202", "renderer: html}", "warning"),
-        ("{renderer_config: {content: $args.x}}", "CG214", "$args.x", "warning"),
-        ('{description_override: "a\\u202eb"}', "CG213", '"a', "error"),
-    ],
-)
-def test_the_same_mistakes_are_found_in_a_state_file_written_by_hand(
-    root: Path, line: str, code: str, written: str, severity: str
-) -> None:
-    write_state(root, f"overrides:\n  web: {line}\n")
-
-    (problem,) = read_project(root).problems
-    assert (problem.code, problem.severity) == (code, severity)
-    assert state_text(root).splitlines()[problem.line - 1][problem.col - 1 :].startswith(written)
+    assert (problem.code, problem.hint) == ("CG202", "add a line: renderer: code")
 
 
 def test_an_invalid_override_does_not_stop_others(root: Path) -> None:
@@ -285,7 +256,6 @@ def test_an_unknown_tool_is_an_error_with_the_nearest_name(
     with pytest.raises(UnknownNameError) as refused:
         override_tool(root, name, {"enabled": False})
 
-    assert refused.value.message == f"no tool {name!r}"
     assert refused.value.hint.startswith(hint)
     assert not (root / "toolsets/state").exists()
 
