@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,8 @@ def pressed(command: Piped, *, repeats: bool = False) -> subprocess.CompletedPro
     """Press Ctrl-C, until the command has ended where the key repeats; return what it printed."""
     command.interrupt()
     while repeats and not command.ends_within(0.02):
-        command.interrupt()
+        with suppress(ProcessLookupError):  # it has just ended
+            command.interrupt()
     done = command.end()
     assert "Traceback" not in done.stderr
     # A key that comes while Python itself ends is the system's: a shell says 130 of that, too.

@@ -89,9 +89,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: file.write_bytes(b""),
     "garbage": lambda file: file.write_bytes(b"garbage" * 5_000),
     "half-a-header": lambda file: os.truncate(file, 50),
-    "one-page": lambda file: os.truncate(file, 5_000),
     "half": lambda file: os.truncate(file, file.stat().st_size // 2),
-    "one-page-short": lambda file: os.truncate(file, file.stat().st_size - 4096),
     "torn-end": lambda file: os.truncate(file, file.stat().st_size - 100),
     "another-magic": lambda file: overwrite(file, 0, b"x" * 16),
     "schema-page": lambda file: overwrite(file, 100, b"\xff" * 3_000),
@@ -120,7 +118,7 @@ def test_a_damaged_index_is_made_again(
     assert answers(root) == before
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_pages_of_garbage_never_stop_a_command(root: Path, file: Path, seed: int) -> None:
     chance = random.Random(seed)
     pages = file.stat().st_size // 4096

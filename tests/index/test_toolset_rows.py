@@ -14,7 +14,7 @@ from covalt_git.index.toolset_signatures import is_unchanged, signature_of
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
-from tests.index.rows import anew, open_index, synced
+from tests.index.rows import open_index, synced
 from tests.toolsets.projects import HEAD, HELLO, MANIFEST, put_hello
 
 if TYPE_CHECKING:
@@ -83,18 +83,20 @@ def test_a_broken_toolset_is_listed_as_its_state_file_says(tmp_path: Path, befor
 
 
 def test_problems_are_listed_until_they_are_fixed(tmp_path: Path) -> None:
-    put_hello(tmp_path, UNKNOWN_KEY)
+    put_hello(tmp_path, MANIFEST)
+    renamed = MANIFEST.replace("id: greet", "id: greet\n    name: Wave")
 
     with open_index(tmp_path) as index:
-        index.sync()
-        assert index.problems() == list(read_toolset(tmp_path, "hello").problems)
-        (row,) = index.toolsets()
-        assert (row["id"], row["sound"], row["name"]) == ("hello", False, None)
-        put_manifest(tmp_path, MANIFEST)
-        index.sync()
-        assert index.problems() == []
-        (row,) = index.toolsets()
-        assert (row["id"], row["sound"], row["tools"]) == ("hello", True, 1)
+        seen = []
+        for text in (MANIFEST, UNKNOWN_KEY, renamed):
+            put_manifest(tmp_path, text)
+            index.sync()
+            assert index.problems() == list(read_toolset(tmp_path, "hello").problems)
+            (row,) = index.toolsets()
+            tool = index.tool("hello:greet")
+            seen.append((row["sound"], row["tools"], tool and tool.name))
+
+    assert seen == [(True, 1, "Greet"), (False, 1, "Greet"), (True, 1, "Wave")]
 
 
 def test_tool_names_of_a_broken_toolset_are_those_of_its_manifest_now(root: Path) -> None:
@@ -136,20 +138,6 @@ def test_tools_are_the_effective_tools_in_order_of_their_ids(root: Path) -> None
     assert (rows["data-lab"]["errors"], rows["data-lab"]["tools"]) == (0, 4)
 
 
-def test_a_tool_is_read_again_after_its_row_changed(root: Path) -> None:
-    put_hello(root)
-    with open_index(root) as index:
-        index.sync_toolsets()
-        before = index.tool("hello:greet")
-        put_manifest(root, MANIFEST.replace("id: greet", "id: greet\n    name: Wave"))
-        index.sync_toolsets()
-        after = index.tool("hello:greet")
-
-    assert before is not None
-    assert after is not None
-    assert (before.name, after.name) == ("Greet", "Wave")
-
-
 def test_files_are_listed_with_their_paths_in_the_project(root: Path) -> None:
     with open_index(root) as index:
         index.sync_toolsets()
@@ -181,25 +169,18 @@ def test_an_override_has_a_stable_id_and_its_own_renderer(tmp_path: Path) -> Non
         "- {tool_id: 'hello:greet', name_override: Hi}\n- {tool_id: 'web:find', enabled: false}\n",
     )
     put_state(tmp_path, "overrides: {greet: {requires_confirmation: true}}\n")
-    greet = {"id": "hello/greet", "toolset_id": "hello", "tool_id": "hello:greet"}
-    web = {"id": "hello/web:find", "toolset_id": "hello", "tool_id": "web:find", "enabled": 0}
-
-    assert overrides(tmp_path) == {
-        "hello/greet": {
-            **greet,
-            "renderer": "code",
-            "renderer_config": '{"file":"$args.name"}',
-            "name_override": "Hi",
-            "requires_confirmation": 1,
-        },
-        "hello/web:find": web,
-    }
-    put_manifest(tmp_path, f"{shown}tool_overrides: [{{tool_id: greet, renderer: document}}]\n")
-    assert overrides(tmp_path)["hello/greet"] == {
-        **greet,
-        "renderer": "document",
+    greet = {
+        "id": "hello/greet",
+        "toolset_id": "hello",
+        "tool_id": "hello:greet",
         "requires_confirmation": 1,
     }
+    code = {"renderer": "code", "renderer_config": '{"file":"$args.name"}', "name_override": "Hi"}
+    web = {"id": "hello/web:find", "toolset_id": "hello", "tool_id": "web:find", "enabled": 0}
+
+    assert overrides(tmp_path) == {"hello/greet": greet | code, "hello/web:find": web}
+    put_manifest(tmp_path, f"{shown}tool_overrides: [{{tool_id: greet, renderer: document}}]\n")
+    assert overrides(tmp_path)["hello/greet"] == greet | {"renderer": "document"}
 
 
 def test_servers_are_listed_and_their_references_are_not_resolved(
@@ -227,7 +208,7 @@ def test_servers_are_listed_and_their_references_are_not_resolved(
     assert b"s3cret" not in (tmp_path / "data" / "index.db").read_bytes()
 
 
-def test_disabling_a_toolset_disables_its_tools_and_servers(root: Path, tmp_path: Path) -> None:
+def test_disabling_a_toolset_disables_its_tools_and_servers(root: Path) -> None:
     put_hello(root, f"{MANIFEST}mcp_servers: [{{id: web, command: npx}}]\n")
     synced(root)
     put_state(root, "enabled: false\n")
@@ -237,7 +218,6 @@ def test_disabling_a_toolset_disables_its_tools_and_servers(root: Path, tmp_path
     enabled = {row[0]: row[4] for row in after["toolsets"]}
     assert enabled == {**dict.fromkeys(SAMPLES, 1), "hello": 0}
     assert {row[6] for row in after["tools"] if row[1] == "hello"} == {0}
-    assert after == anew(root, tmp_path / "anew.db")
     with open_index(root) as index:
         assert [(row["id"], row["enabled"]) for row in index.mcp_servers()] == [("web", False)]
 
@@ -268,16 +248,6 @@ def test_changes_of_the_same_size_within_one_clock_tick_are_noticed(tmp_path: Pa
             assert [row["name"] for row in index.toolsets()] == [f"H{number}"]
             paths = {row["path"] for row in index.toolset_files("hello")}
         assert (f"assets/{number % 3}.txt" in paths) == file.exists()
-
-
-def test_an_update_without_changes_writes_nothing(root: Path) -> None:
-    with open_index(root) as index:
-        index.sync_toolsets()
-        before = index.connection.total_changes
-        index.sync_toolsets()
-
-        assert before > 0
-        assert index.connection.total_changes == before
 
 
 def swap_names(toolset: Path) -> None:
@@ -351,16 +321,6 @@ def test_a_path_that_is_not_a_regular_file_breaks_the_toolset(
     assert [row["sound"] for row in list_toolsets(tmp_path)] == [False]
     with open_index(tmp_path) as index:
         assert index.problems() == list(read_toolset(tmp_path, "hello").problems)
-
-
-def test_the_executable_bit_is_part_of_the_digest(tmp_path: Path) -> None:
-    toolset = put_hello(tmp_path)
-    before = list_toolsets(tmp_path)[0]["digest"]
-
-    (toolset / "tools" / "hello.py").chmod(0o755)
-
-    after = list_toolsets(tmp_path)[0]["digest"]
-    assert before != after == read_toolset(tmp_path, "hello").digest
 
 
 def test_names_that_are_not_utf_8_do_not_stop_the_index(tmp_path: Path) -> None:
