@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
+from anyio.to_thread import run_sync
 from mcp import Client
 
 from covalt_git.errors import CovaltError
@@ -178,17 +179,10 @@ def test_a_call_whose_files_changed_is_approved_again_under_a_new_id(
             approve(execution_id)
         newer = await needed(requests, ACCEPT)
         assert newer != execution_id
-        waits = resume_in_thread(execution_id)
+        waits = await run_sync(resume, shared, execution_id)
         assert waits.structured_content["execution_id"] == newer
         approve(newer)
         return await send(requests, ACCEPT), execution_id
-
-    def resume_in_thread(execution_id: str) -> Any:
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda: found.append(resume(shared, execution_id)))
-        thread.start()
-        thread.join()
-        return found[0]
 
     result, execution_id = with_requests(shared, chat_id, say)
 
@@ -227,29 +221,24 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
     assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
 
 
-def test_an_approval_that_came_too_late_has_expired(shared: Path, chat_id: str) -> None:
+@pytest.mark.parametrize(("change", "error"), [("expires", "expired"), ("runs", "interrupted")])
+def test_a_call_that_can_have_no_result_any_more_ends(
+    shared: Path, chat_id: str, change: str, error: str
+) -> None:
+    """Its approval came too late, or the process that ran it was killed."""
     execution_id = pending(shared, chat_id).structured_content["execution_id"]
     project = Project.open(shared)
     with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
         (approval,) = chat.approvals()
-        late = approval.model_copy(update={"expires_at": approval.created_at})
-        assert writer.put_approval(late, before=approval)
+        changed = {"expires_at": approval.created_at}
+        if change == "runs":
+            changed = {"decided_by": "me", "decided_at": approval.created_at, "state": "approved"}
+            running = chat.call(approval.call_id)
+            assert running is not None
+            writer.put_call(running.model_copy(update={"status": "running"}))
+        assert writer.put_approval(approval.model_copy(update=changed), before=approval)
 
-    assert resume(shared, execution_id).structured_content["error"] == "expired"
-
-
-def test_a_call_whose_process_was_killed_is_interrupted(shared: Path, chat_id: str) -> None:
-    execution_id = pending(shared, chat_id).structured_content["execution_id"]
-    project = Project.open(shared)
-    with project.chats.open(chat_id) as chat, project.writing(chat) as writer:
-        (approval,) = chat.approvals()
-        decision = {"state": "approved", "decided_by": "me", "decided_at": approval.created_at}
-        assert writer.put_approval(approval.model_copy(update=decision), before=approval)
-        running = chat.call(approval.call_id)
-        assert running is not None
-        writer.put_call(running.model_copy(update={"status": "running"}))
-
-    assert resume(shared, execution_id).structured_content["error"] == "interrupted"
+    assert resume(shared, execution_id).structured_content["error"] == error
 
 
 def test_an_execution_id_of_another_role_or_of_nothing_is_unknown(

@@ -15,7 +15,6 @@ from mcp import Client
 from covalt_git.gateway.elicitation import kinds_of
 from covalt_git.project import Project
 from tests.mcp_client import (
-    Progress,
     Requests,
     call,
     commits,
@@ -129,19 +128,6 @@ def test_a_client_is_asked_to_open_a_url(shared: Path, version: str) -> None:
     assert (user.asked[0].elicitation_id is None) == (version != "legacy")
 
 
-def test_progress_between_two_questions_is_reported(shared: Path) -> None:
-    progress = Progress()
-
-    async def say(client: Client) -> None:
-        await client.call_tool("quiz.rounds", {}, progress_callback=progress)
-
-    user = User({"name": "Ada"})
-    talk(shared, say, callbacks=user.callbacks)
-
-    assert progress.reports == [(1, 2, "Ada")]
-    assert [one.message for one in user.asked] == ["Who?", "Whom does Ada know?"]
-
-
 @versions
 def test_a_tool_can_find_out_that_the_client_answers_nothing(shared: Path, version: str) -> None:
     assert text(call(shared, "quiz.can", version=version)).startswith("[]")
@@ -232,13 +218,32 @@ def open_questions(result: Any) -> list[str]:
 
 
 def test_missing_and_invalid_answers_are_asked_for_again(shared: Path, chat_id: str) -> None:
+    no_content, wrong = {"action": "accept"}, {"action": "accept", "content": {"name": 5}}
+
     async def say(requests: Requests) -> Any:
-        for answers in (None, {}, {"wrong_key": ADA}, {"user_name": {"action": "accept"}}):
+        for answers in (
+            *(None, {}, {"wrong_key": ADA}),
+            *({"user_name": no_content}, {"user_name": wrong}),
+        ):
             assert open_questions(await requests.send("quiz.name", answers)) == ["user_name"]
         return await requests.send("quiz.name", {"user_name": ADA, "more": {"action": "cancel"}})
 
     assert with_requests(shared, say, chat=chat_id).content[0].text == "Hello, Ada!"
     assert runs(shared, chat_id) == 1
+
+
+@pytest.mark.parametrize("user_name", [ADA, {"action": "accept", "content": {"name": 5}}])
+def test_a_valid_answer_that_comes_with_the_call_is_used(shared: Path, user_name: Any) -> None:
+    async def say(requests: Requests) -> Any:
+        responses = {"user_name": user_name, "unknown": {"action": "cancel"}}
+        return await requests.send("quiz.name", responses)
+
+    result = with_requests(shared, say)
+
+    if user_name == ADA:
+        assert result.content[0].text == "Hello, Ada!"
+    else:
+        assert open_questions(result) == ["user_name"]
 
 
 def test_the_first_valid_answer_of_several_requests_counts(shared: Path) -> None:
@@ -252,34 +257,18 @@ def test_the_first_valid_answer_of_several_requests_counts(shared: Path) -> None
     assert with_requests(shared, say).content[0].text == '["Ada", "hi", "file:///here"]'
 
 
-@pytest.mark.parametrize(
-    ("responses", "valid"),
-    [
-        ({"user_name": ADA, "unknown": {"action": "cancel"}}, True),
-        ({"other": ADA}, False),
-        ({"user_name": {"action": "accept", "content": {"name": 5}}}, False),
-        (None, False),
-    ],
-)
-def test_a_valid_answer_that_comes_with_the_call_is_used(
-    shared: Path, responses: Any, *, valid: bool
-) -> None:
-    async def say(requests: Requests) -> Any:
-        return await requests.send("quiz.name", responses)
-
-    result = with_requests(shared, say)
-
-    if valid:
-        assert result.content[0].text == "Hello, Ada!"
-    else:
-        assert open_questions(result) == ["user_name"]
-
-
 def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_id: str) -> None:
-    async def say(requests: Requests) -> None:
+    async def state_of(requests: Requests) -> str:
         await requests.send("quiz.name")
-        state = requests.state
+        state: str = requests.state
+        return state
+
+    of_another_server = with_requests(shared, state_of)
+
+    async def say(requests: Requests) -> None:
+        state = await state_of(requests)
         for forged in (
+            of_another_server,
             state + "-TAMPERED",
             state[:-2] + ("AA" if state[-2:] != "AA" else "BB"),
             state[:10] + state[11:],
@@ -297,20 +286,6 @@ def test_a_forged_state_and_one_of_another_call_are_refused(shared: Path, chat_i
     with_requests(shared, say, chat=chat_id)
 
     assert runs(shared, chat_id) == 1
-
-
-def test_a_state_of_another_server_process_is_refused(shared: Path) -> None:
-    async def first(requests: Requests) -> Any:
-        await requests.send("quiz.name")
-        return requests.state
-
-    state = with_requests(shared, first)
-
-    async def second(requests: Requests) -> int:
-        requests.state = state
-        return (await refused(requests.send("quiz.name", RESPONSES))).code
-
-    assert with_requests(shared, second) == -32602
 
 
 def test_an_old_state_does_not_answer_a_later_question(shared: Path) -> None:

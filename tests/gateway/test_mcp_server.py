@@ -132,17 +132,6 @@ def test_hidden_disabled_and_missing_tools_get_one_answer(
 
 
 @versions
-def test_progress_arrives_before_the_result(shared: Path, version: str) -> None:
-    progress = Progress()
-
-    async def say(client: Client) -> list[Any]:
-        await client.call_tool("demo.steps", {}, progress_callback=progress)
-        return [*progress.reports]
-
-    assert talk(shared, say, version=version) == [(1, 2, "first"), (2, 2, "last")]
-
-
-@versions
 def test_a_cancelled_call_keeps_what_it_wrote(shared: Path, chat_id: str, version: str) -> None:
     async def say(client: Client) -> None:
         progress = Progress()

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from mcp import Client
 
 from covalt_git.project import Project
 from covalt_git.serving.server_registry import announced
-from tests.command import run
 from tests.mcp_client import (
     VERSIONS,
     Progress,
@@ -119,10 +119,10 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
     "args", [("--role", "nobody"), ("--chat", "c9"), ("--names", "long")], ids=" ".join
 )
 def test_an_unknown_role_chat_or_style_is_an_error_before_the_protocol(
-    root: Path, args: tuple[str, str]
+    cli: Callable[..., tuple[int, str]], args: tuple[str, str]
 ) -> None:
-    done = run("mcp", *args, cwd=root)
+    status, printed = cli("mcp", *args)
 
-    assert done.returncode in {1, 2}
-    assert done.stdout == ""
-    assert repr(args[1]) in done.stderr
+    assert status in {1, 2}
+    assert repr(args[1]) in printed
+    assert "jsonrpc" not in printed

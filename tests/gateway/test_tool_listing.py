@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp import Client, MCPError
@@ -15,9 +16,11 @@ from mcp import Client, MCPError
 from covalt_git.gateway.tool_listing import described, page
 from covalt_git.models.tool import Tool
 from tests.examples import examples
-from tests.mcp_client import REPOSITORY, talk, versions
+from tests.mcp_client import REPOSITORY, talk
 
 KEYS = st.sets(st.text("aä/", max_size=4), max_size=20).map(sorted)
+DATA_LAB = REPOSITORY / "toolsets" / "data-lab"
+JSON = REPOSITORY / "fixtures" / "toolsets" / "json"
 
 
 @settings(max_examples=examples(50))
@@ -48,21 +51,31 @@ def test_an_invalid_cursor_is_refused(cursor: str) -> None:
         page(["a"], cursor)
 
 
-@versions
-def test_the_icon_of_a_toolset_is_a_data_url(root: Path, version: str) -> None:
-    samples = REPOSITORY / "toolsets"
-    shutil.copytree(samples / "data-lab", root / "toolsets" / "data-lab")
+@pytest.fixture(scope="module")
+def tools(template: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The tools by their names, of toolsets with an icon, with a declared schema, and without both."""
+    root = tmp_path_factory.mktemp("listed") / "project"
+    shutil.copytree(template, root)
+    shutil.copytree(DATA_LAB, root / "toolsets" / "data-lab")
+    shutil.copytree(JSON, root / "toolsets" / "json")
 
     async def say(client: Client) -> dict[str, Any]:
-        return {tool.name: tool.icons for tool in (await client.list_tools()).tools}
+        return {tool.name: tool for tool in (await client.list_tools()).tools}
 
-    icons = talk(root, say, version=version)
+    return talk(root, say)
 
-    (icon,) = icons["data-lab.summarize"]
+
+def test_the_icon_of_a_toolset_is_a_data_url(tools: dict[str, Any]) -> None:
+    (icon,) = tools["data-lab.summarize"].icons
     assert icon.mime_type == "image/png"
     content = base64.b64decode(icon.src.partition(",")[2])
-    assert content == (samples / "data-lab" / "assets" / "icon.png").read_bytes()
-    assert icons["demo.write"] is None
+    assert content == (DATA_LAB / "assets" / "icon.png").read_bytes()
+    assert tools["demo.write"].icons is None
+
+
+def test_a_declared_schema_is_listed_unchanged(tools: dict[str, Any]) -> None:
+    (declared,) = yaml.safe_load((JSON / "toolset.yaml").read_text())["tools"]
+    assert tools["json.schema_2020_12_tool"].input_schema == declared["input_schema"]
 
 
 def test_icons_of_a_server_are_passed_on_if_hosts_may_show_them(tmp_path: Path) -> None:
