@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -30,7 +28,6 @@ from covalt_git.runtime.jobs import Log, Progress
 from covalt_git.sources.refresh import find_source, refresh
 from covalt_git.toolsets.state_store import find_server, find_toolset
 from tests.calls.conftest import World, code, make_world
-from tests.connections.conftest import processes
 from tests.settling import until
 from tests.taking_servers import take
 
@@ -137,32 +134,29 @@ def test_a_call_requires_approval_unless_the_toolset_waives_it(world: World) -> 
     assert world.record().execution_id == waiting
 
 
-def test_no_server_starts_without_its_grant(world: World) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("", ""), ("id: keyed, ", "id: keyed, cwd: tools, "), ("KEY:", "OTHER:")],
+    ids=["revoked", "another-folder", "another-variable"],
+)
+def test_a_server_starts_only_as_it_was_granted(
+    world: World, folder: Path, old: str, new: str
+) -> None:
     assert result(world, "keyed:add", a=1, b=1) == "2"
-    revoke(world.root, "demo", "process-keyed")
+    if old:
+        world.edit("demo/toolset.yaml", old, new)
+    else:
+        revoke(world.root, "demo", "process-keyed")
     try:
         with pytest.raises(GrantNeededError) as caught:
             world.call("keyed:add", chat_id="c2", a=1, b=1)
     finally:
+        world.write("demo/toolset.yaml", manifest(folder))
         grant_process(world.root, "demo", "keyed", by="me")
 
-    assert caught.value.hint == "covalt-git toolset show demo"
-    assert CONNECTIONS.health(world.root)
-    assert not [one for one in CONNECTIONS.health(world.root) if one.chat_id == "c2"]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("id: keyed, ", "id: keyed, cwd: tools, "), ("KEY:", "OTHER:")]
-)
-def test_no_server_starts_as_another_one_than_was_granted(
-    world: World, folder: Path, old: str, new: str
-) -> None:
-    world.edit("demo/toolset.yaml", old, new)
-    try:
-        with pytest.raises(GrantNeededError):
-            world.call("keyed:add", chat_id="c2", a=1, b=1)
-    finally:
-        world.write("demo/toolset.yaml", manifest(folder))
+    granting = "covalt-git grant add demo process keyed"
+    assert caught.value.hint == (granting if old else "covalt-git toolset show demo")
+    assert "c2" not in {one.chat_id for one in CONNECTIONS.health(world.root)}
 
 
 def test_a_tool_is_called_only_with_the_definition_that_was_accepted(
@@ -206,10 +200,10 @@ def test_an_image_is_a_file_and_shown_as_the_override_says(world: World) -> None
 
     assert outcome.call.result == {"file": "image.png", "media_type": "image/png", "size": 70}
     assert [(one.kind, one.path) for one in outcome.changes] == [("added", "image.png")]
+    assert (world.workspace / "image.png").read_bytes().startswith(b"\x89PNG")
     plan = outcome.call.render_plan
     assert plan is not None
     assert (plan.renderer, plan.config) == ("document", {"file": "workspace:image.png"})
-    assert (world.workspace / "image.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_texts_files_links_and_structured_content_are_results(world: World) -> None:
@@ -218,12 +212,8 @@ def test_texts_files_links_and_structured_content_are_results(world: World) -> N
     assert text == "both"
     assert image["file"].startswith("mixed")
     assert link == {"uri": "https://example.org/a", "name": "a"}
-    assert result(world, "first:resource") == {
-        "file": "today.md",
-        "size": 8,
-        "media_type": "text/markdown",
-        "uri": "notes:///a/today.md",
-    }
+    file = {"file": "today.md", "size": 8, "media_type": "text/markdown"}
+    assert result(world, "first:resource") == {**file, "uri": "notes:///a/today.md"}
     assert (world.workspace / "today.md").read_text() == "# Today\n"
     assert result(world, "first:structure") == {"answer": None}
 
@@ -282,15 +272,6 @@ def test_a_call_ends_at_its_time_limit(world: World) -> None:
     assert code(outcome) == "limit_time"
 
 
-def test_a_server_knows_the_workspace_and_its_declared_variables_only(world: World) -> None:
-    (root,) = json.loads(result(world, "first:roots"))["roots"]
-    variables = json.loads(result(world, "first:environment"))
-
-    assert root["uri"] == world.workspace.as_uri()
-    assert variables["PLACE"] == f"{world.workspace}/here"
-    assert "WEB_KEY" not in variables
-
-
 def test_an_elicitation_is_answered_by_the_follower_and_recorded(world: World) -> None:
     def show(inquiry: Inquiry) -> None:
         inquiry.answer("asked", {"action": "accept", "content": {"name": "Ann"}})
@@ -303,17 +284,6 @@ def test_an_elicitation_is_answered_by_the_follower_and_recorded(world: World) -
     assert (asked.message, asked.answer) == ("Who?", "accept")
     assert "nobody is there" in result(world, "first:name_person")
     assert world.record().asked == ()
-
-
-def test_an_elicitation_ends_with_its_server(world: World) -> None:
-    def show(_: Inquiry) -> None:
-        for process in processes(str(SERVER)):
-            os.kill(process, signal.SIGKILL)
-
-    ann = Follower(respondent=Respondent(frozenset({"form"}), show))
-
-    assert code(world.call("first:name_person", follower=ann)) == "server_ended"
-    assert world.record().asked[0].answer is None
 
 
 def test_only_calls_of_the_same_chat_wait_for_each_other(world: World) -> None:
@@ -332,39 +302,40 @@ def test_only_calls_of_the_same_chat_wait_for_each_other(world: World) -> None:
         thread.join()
 
 
-def test_saving_a_manifest_does_not_stop_a_server_but_revoking_does(
+def test_a_server_runs_on_while_its_manifest_is_saved_and_until_it_is_revoked(
     world: World, folder: Path
 ) -> None:
     found = world.project().catalog.find("first:add")
     with world.project().chats.open("c1") as chat:
         defined = mcp_calls._of_call(found, chat, world.root, None)
     wanted = mcp_calls._still_granted(world.root, found, defined)
-    assert wanted()
-    for _ in range(2):
-        world.write("demo/toolset.yaml", "")
-        assert wanted()
-        world.write("demo/toolset.yaml", manifest(folder))
-        assert wanted()
-
-    world.write("demo/toolset.yaml", "")
-    try:
-        assert [wanted() for _ in range(3)] == [True, False, False]
-    finally:
-        world.write("demo/toolset.yaml", manifest(folder))
+    answers = []
+    for text in ("", manifest(folder), ""):
+        world.write("demo/toolset.yaml", text)
+        answers.append(wanted())
+    answers.append(wanted())  # it is still broken: nobody is just writing it
+    world.write("demo/toolset.yaml", manifest(folder))
+    answers.append(wanted())
     revoke(world.root, "demo", "process-first")
-    try:
-        assert not wanted()
-    finally:
-        grant_process(world.root, "demo", "first", by="me")
+    answers.append(wanted())
+    grant_process(world.root, "demo", "first", by="me")
+
+    assert answers == [True, True, True, False, True, False]
 
 
 # Secrets
 
 
-def test_a_secret_reaches_the_server_and_is_not_stored(world: World) -> None:
-    variables = json.loads(result(world, "keyed:environment"))
+def test_a_server_gets_its_declared_variables_and_secrets_which_are_not_stored(
+    world: World,
+) -> None:
+    first, keyed = (
+        json.loads(result(world, f"{server}:environment")) for server in ("first", "keyed")
+    )
 
-    assert variables["KEY"] == "***"
+    assert first["PLACE"] == f"{world.workspace}/here"
+    assert "WEB_KEY" not in first
+    assert keyed["KEY"] == "***"
     assert SECRET not in world.git("log", "--format=%B", "main")
     assert SECRET not in (world.root / "toolsets/state/demo.yaml").read_text()
 
