@@ -149,14 +149,8 @@ def test_time_that_an_elicitation_takes_does_not_count(
 
     assert requests == [("elicitation/create", "Who?")]
     assert json.loads(text(result)) == {"action": "accept", "content": {"name": "Ann"}}
-
-
-def test_an_elicitation_fails_without_a_handler(
-    connections: Connections, first_era: Definition
-) -> None:
-    answer = json.loads(text(call_tool(connections, first_era, "name_person")))
-
-    assert "nobody is there" in answer["error"]["message"]
+    unanswered = json.loads(text(call_tool(connections, first_era, "name_person")))
+    assert "nobody is there" in unanswered["error"]["message"]
 
 
 def test_an_elicitation_is_withdrawn_when_its_server_ends(
@@ -242,14 +236,19 @@ def test_only_a_repeatable_call_is_repeated_after_its_server_was_killed(
         call(repeatable=True)
 
 
-def test_a_server_that_was_killed_between_calls_is_restarted(
+def test_a_server_that_was_killed_or_changed_between_calls_is_restarted(
     connections: Connections, first_era: Definition
 ) -> None:
     connections.begin(first_era)
     kill(first_era)
     until(lambda: not processes(first_era.argv[1]))
-
     assert add(connections, first_era) == "5"
+    (before,) = processes(first_era.argv[1])
+
+    connections.begin(with_env(first_era, MORE="1"))
+
+    (now,) = processes(first_era.argv[1])
+    assert now != before
 
 
 def test_a_request_that_was_not_sent_is_sent_to_the_next_process(
@@ -263,18 +262,6 @@ def test_a_request_that_was_not_sent_is_sent_to_the_next_process(
     assert text(connections.call(dying, call)) == "2"
     (health,) = connections.health(dying.name.root)
     assert health.starts == 2
-
-
-def test_a_changed_definition_restarts_the_server(
-    connections: Connections, first_era: Definition
-) -> None:
-    connections.begin(first_era)
-    (before,) = processes(first_era.argv[1])
-
-    connections.begin(with_env(first_era, MORE="1"))
-
-    (now,) = processes(first_era.argv[1])
-    assert now != before
 
 
 def test_a_server_that_is_not_wanted_any_more_is_stopped(
