@@ -13,14 +13,18 @@ from covalt_git.calls.approvals import (
     MayNotApproveError,
     NoLongerCallableError,
 )
-from covalt_git.catalog.catalog import DisabledToolError
+from covalt_git.catalog.catalog import BrokenToolsetError, DisabledToolError
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.toolsets.toolset import read_toolset
 from tests.calls.conftest import code
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.calls.conftest import World
+
+    Cli = Callable[..., tuple[int, str]]
 
 ROLES = """
     roles:
@@ -156,24 +160,23 @@ def test_a_role_decides_only_about_the_tools_that_it_may_approve(world: World) -
     assert world.approval(other).state == "pending"
 
 
-@pytest.mark.parametrize("how", ["approve", "deny"])
-def test_a_role_that_may_only_call_cannot_decide_about_its_own_call(world: World, how: str) -> None:
+def test_a_role_that_may_only_call_cannot_decide_about_its_own_call(world: World) -> None:
     world.configure(ROLES)
     waiting = world.ask(role="agent")
 
-    with pytest.raises(MayNotApproveError):
-        decide(world, how, waiting, "agent")
+    for how in ("approve", "deny"):
+        with pytest.raises(MayNotApproveError):
+            decide(world, how, waiting, "agent")
+        check_undecided(world, waiting)
 
-    check_undecided(world, waiting)
 
-
-def test_the_option_yes_approves_nothing_for_a_role_that_may_not(world: World) -> None:
+def test_the_option_yes_approves_nothing_for_a_role_that_may_not(world: World, cli: Cli) -> None:
     world.configure(ROLES)
 
-    done = world.cli("call", "c1", "demo:ask", "--yes", "--json", role="agent")
+    status, printed = cli("--role", "agent", "call", "c1", "demo:ask", "--yes", "--json")
 
-    assert done.returncode == 1
-    assert '"may_not_approve"' in done.stderr
+    assert status == 1
+    assert '"may_not_approve"' in printed
     check_undecided(world, world.approvals()[0].execution_id)
 
 
@@ -211,44 +214,40 @@ def test_a_call_of_a_role_that_lost_the_tool_can_only_be_denied(world: World, co
 # What has changed since
 
 
-def test_a_call_of_a_tool_that_was_disabled_is_not_approved(world: World) -> None:
+@pytest.mark.parametrize(
+    ("file", "text", "error"),
+    [
+        ("state/demo.yaml", "enabled: false\n", DisabledToolError),
+        ("demo/toolset.yaml", "id: [\n", BrokenToolsetError),
+    ],
+)
+def test_a_call_of_a_disabled_or_broken_toolset_can_only_be_denied(
+    world: World, file: str, text: str, error: type[CovaltError]
+) -> None:
     waiting = world.ask()
-    world.write("state/demo.yaml", "enabled: false\n")
+    world.write(file, text)
 
-    with pytest.raises(DisabledToolError):
+    with pytest.raises(error):
         world.approve(waiting)
 
     check_undecided(world, waiting)
-
-
-def test_a_call_of_a_tool_that_was_removed_can_be_denied(world: World) -> None:
-    waiting = world.ask()
-    (world.root / "toolsets" / "demo" / "toolset.yaml").unlink()
-
     assert code(world.deny(waiting)) == "denied"
 
 
-def test_a_call_is_approved_only_on_its_own_branch(world: World) -> None:
+def test_a_call_is_approved_only_on_its_own_branch_and_denied_on_any(world: World) -> None:
     world.call("add")
-    waiting = world.ask()
+    denied, waiting = world.ask(), world.ask()
     world.branch("idea")
 
     with pytest.raises(CovaltError) as caught:
         world.approve(waiting)
-
     assert caught.value.hint == "covalt-git chat checkout c1 main"
+    world.deny(denied)
+    assert (world.codes("main"), world.codes("idea")) == (["success", "denied"], ["success"])
+
     world.checkout("main")
     assert world.approve(waiting).call.status == "success"
     assert world.runs() == 2
-
-
-def test_a_call_is_denied_on_its_own_branch(world: World) -> None:
-    world.call("add")
-    waiting = world.ask()
-    world.branch("idea")
-    world.deny(waiting)
-
-    assert (world.codes("main"), world.codes("idea")) == (["success", "denied"], ["success"])
 
 
 @pytest.mark.parametrize(
@@ -289,20 +288,3 @@ def test_an_approval_whose_call_vanished_is_expired(world: World) -> None:
         world.approve(waiting)
 
     assert (world.approval(waiting).state, world.log()) == ("expired", [])
-
-
-def test_approvals_are_decided_without_the_index(world: World) -> None:
-    denied, approved, waiting = (world.ask(text=text) for text in ("one", "two", "three"))
-    world.deny(denied)
-    world.approve(approved)
-    before = world.index_rows()
-    (world.root / "data" / "index.db").unlink()
-
-    assert world.index_rows() == before
-    states = {key: row["state"] for key, row in before.items()}
-    assert states == {denied: "denied", approved: "approved", waiting: "pending"}
-    (world.root / "data" / "index.db").unlink()
-    for decided in (denied, approved):
-        with pytest.raises(AlreadySettledError):
-            world.approve(decided)
-    assert world.runs() == 1

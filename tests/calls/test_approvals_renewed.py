@@ -78,14 +78,18 @@ def test_changed_files_require_a_new_approval(
         ("demo/tools/quiet.py", "tool(", "tool( "),
         ("demo/toolset.yaml", "{id: ask,", "{id: ask, description: Safe,"),
         ("demo/artifacts/page.html", "first", "second"),
+        ("state/demo.yaml", "", "overrides: {ask: {description_override: Safe}}\n"),
     ],
-    ids=["its-code", "other-code-of-the-toolset", "its-declaration", "a-page"],
+    ids=["its-code", "other-code-of-the-toolset", "its-declaration", "a-page", "an-override"],
 )
 def test_a_changed_toolset_requires_a_new_approval(
     world: World, path: str, old: str, new: str
 ) -> None:
     first = world.ask()
-    world.edit(path, old, new)
+    if old:
+        world.edit(path, old, new)
+    else:
+        world.write(path, new)
 
     again, _ = renewed(world, first)
 
@@ -93,13 +97,6 @@ def test_a_changed_toolset_requires_a_new_approval(
     world.approve(again.execution_id)
     digest = world.project().catalog.find("demo:ask").toolset.digest
     assert world.record().toolset.digest == digest
-
-
-def test_an_override_of_the_project_requires_a_new_approval(world: World) -> None:
-    first = world.ask()
-    world.write("state/demo.yaml", "overrides: {ask: {description_override: Safe}}\n")
-
-    renewed(world, first)
 
 
 def test_a_toolset_edited_while_an_approval_waits_for_the_chat_requires_a_new_one(

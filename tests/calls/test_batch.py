@@ -156,22 +156,6 @@ def test_a_batch_with_idempotency_keys_resumes_where_it_stopped(world: World, cl
     assert world.runs() == 3
 
 
-def test_a_batch_can_be_read_from_standard_input(world: World) -> None:
-    lines = "".join(json.dumps(one) + "\n" for one in (add("a"), {"tool": "demo:fail"}, add("b")))
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
-    command = [*program, "-C", str(world.root), "call", "c1", "--batch", "-"]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
-
-    failed = world.log()[-1].id
-    assert done.returncode == 1
-    assert done.stderr == f"  see all of it: covalt-git chat show c1 {failed[:12]}\n"
-    assert done.stdout.splitlines() == [
-        "standard input:1: c1 demo:add ran",
-        "standard input:2: c1 demo:fail failed: tool_raised: RuntimeError: half way ?",
-        "3 calls: 1 ran, 1 failed, 1 not run",
-    ]
-
-
 def test_a_terminal_shows_a_progress_bar(world: World) -> None:
     ours, theirs = pty.openpty()
     program = [sys.executable, "-c", "from covalt_git.cli import main; main()"]
@@ -203,12 +187,11 @@ def test_followed_events_name_the_line_of_their_call(world: World, cli: Cli) -> 
 
 
 @pytest.mark.parametrize("option", [["--batch"], ["demo:add", "--args-file"]])
-def test_a_file_that_cannot_be_read_is_a_usage_error(
+def test_a_file_that_is_not_utf_8_is_a_usage_error(
     world: World, cli: Cli, option: list[str]
 ) -> None:
     (world.root / "binary").write_bytes(b"a\xff")
 
-    assert cli("call", "c1", *option, "nowhere")[0] == 2
     assert cli("call", "c1", *option, str(world.root / "binary"))[0] == 2
 
 
