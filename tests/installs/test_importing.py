@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.bundles.archive_reader import BadBundleError, unpack
+from covalt_git.bundles.archive_reader import BadBundleError
 from covalt_git.installs.importing import InstalledError, import_toolset
 from covalt_git.toolsets.export import pack_bundle
 from covalt_git.toolsets.project_files import read_project
@@ -224,10 +223,3 @@ def test_the_folder_of_a_killed_import_is_removed_after_an_hour(root: Path) -> N
     import_toolset(root, save(root, archive(GOOD)))
 
     assert sorted(path.name for path in (root / "toolsets").glob(".*")) == [".incoming-new"]
-
-
-def test_unpacking_returns_the_names_and_contents_of_the_archive() -> None:
-    entries = unpack(archive(GOOD), "demo.zip")
-
-    assert [one.path for one in entries] == ["tools/a.py", "toolset.yaml"]
-    assert hashlib.sha256(entries[0].content).digest() == hashlib.sha256(hostile.TOOL).digest()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import import_toolset
 from covalt_git.installs.uninstall import NotInGitError, uninstall
 from covalt_git.manifests.state_files import write_lock
@@ -93,12 +93,6 @@ def test_only_the_locks_of_its_own_servers_are_removed(root: Path) -> None:
     uninstall(root, "demo", force=True)
 
     assert [file.name for file in (root / "toolsets/locks").iterdir()] == ["disk.yaml"]
-
-
-def test_an_unknown_toolset_is_an_error_with_the_nearest_name(root: Path) -> None:
-    with pytest.raises(UnknownNameError, match="dmeo") as refused:
-        uninstall(root, "dmeo")
-    assert "demo" in refused.value.hint
 
 
 def test_a_toolset_that_cannot_be_removed_stays_complete(
