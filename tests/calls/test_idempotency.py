@@ -98,16 +98,17 @@ def test_a_denied_call_stays_denied(world: World, key: str) -> None:
     assert world.runs() == 0
 
 
-@pytest.mark.parametrize("index", ["present", "deleted", "unusable"])
 @pytest.mark.parametrize(
-    ("tool", "other"),
+    ("tool", "other", "index"),
     [
-        ("fail", {}),
-        ("add", {"text": "b"}),
-        ("add", {"text": "a", "times": True}),
-        ("add", {"text": "a", "times": 1, "chat_id": "c2"}),
+        ("fail", {}, "present"),
+        ("add", {"text": "b"}, "present"),
+        ("add", {"text": "b"}, "deleted"),
+        ("add", {"text": "a", "times": True}, "unusable"),
+        ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "present"),
+        ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "deleted"),
+        ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "unusable"),
     ],
-    ids=["another-tool", "other-arguments", "true-is-not-1", "another-chat"],
 )
 def test_a_key_belongs_to_one_call(
     world: World, key: str, tool: str, other: dict[str, Any], index: str

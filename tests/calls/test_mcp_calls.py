@@ -122,9 +122,13 @@ def test_hidden_tools_do_not_exist_and_wrong_arguments_are_refused(world: World)
     assert world.refs() == before
 
 
-def test_a_call_requires_approval_unless_the_toolset_waives_it(world: World) -> None:
+def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: World) -> None:
     waiting = world.ask("careful:write")
     assert not (world.workspace / "written.txt").exists()
+    revoke(world.root, "demo", "process-careful")
+    with pytest.raises(GrantNeededError):
+        world.approve(waiting)
+    grant_process(world.root, "demo", "careful", by="me")
 
     done = world.approve(waiting)
 
