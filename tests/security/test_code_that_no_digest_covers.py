@@ -99,15 +99,6 @@ def test_bytecode_without_source_is_a_problem(aim: World, name: str) -> None:
     assert problem.hint == f"rm toolsets/aim/tools/{name}"
 
 
-def test_an_entrypoint_in_pycache_is_refused(world: World) -> None:
-    """An entrypoint in __pycache__ would be a module that is in no digest."""
-    world.write("aim/toolset.yaml", TOOL.format("aim", "tools.__pycache__.a:who"))
-    world.write("aim/tools/__pycache__/a.py", WHO.format("attacker"))
-
-    with pytest.raises(BrokenToolsetError):
-        who(world)
-
-
 def test_a_tool_cannot_import_from_pycache(world: World) -> None:
     """The source that was reviewed imports a module from a folder that is in no digest."""
     world.write("aim/toolset.yaml", TOOL.format("aim", "tools.a:who"))
@@ -121,14 +112,17 @@ def test_a_tool_cannot_import_from_pycache(world: World) -> None:
     assert outcome.error.code == "cannot_load"
 
 
-@pytest.mark.parametrize(
-    "make", [lambda path: path.write_bytes(b"x"), lambda path: path.symlink_to("a.py")]
-)
-def test_a_file_or_link_named_pycache_is_refused(
-    aim: World, make: Callable[[Path], object]
-) -> None:
-    """A file or a link of that name would be read by a tool, and left out of the digest."""
-    make(aim.root / "toolsets/aim/tools/__pycache__")
+@pytest.mark.parametrize("kind", ["file", "link", "folder of an entrypoint"])
+def test_pycache_cannot_hold_code_of_a_toolset(aim: World, kind: str) -> None:
+    """A file or link of that name, or a module in it, would be read and left out of the digest."""
+    place = aim.root / "toolsets/aim/tools/__pycache__"
+    if kind == "file":
+        place.write_bytes(b"x")
+    elif kind == "link":
+        place.symlink_to("a.py")
+    else:
+        aim.write("aim/toolset.yaml", TOOL.format("aim", "tools.__pycache__.a:who"))
+        aim.write("aim/tools/__pycache__/a.py", WHO.format("attacker"))
 
     with pytest.raises(BrokenToolsetError):
         who(aim)

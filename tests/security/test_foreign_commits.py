@@ -167,6 +167,28 @@ def test_a_forged_call_takes_no_id_in_another_chat(world: World, eve: Eve) -> No
     assert call(world, given, "c2", text="a").call.status == "success"
 
 
+def test_readers_and_indexes_that_were_there_before_the_push_do_not_believe_it(
+    world: World, eve: Eve
+) -> None:
+    """Push a call while a process has the chat open, so that the index and the history differ."""
+    with world.project().chats.open("c1") as chat, world.project().index() as index:
+        index.sync()
+        assert chat.manifest(str(chat.head())).made == "here"
+        eve.push(eve.commit(forged(world, message_id="m1"), head(world)), "main")
+        index.sync()
+
+        assert [is_a_push(one) for one in chat.log(chat.head())] == [True, False]
+        assert len(index.calls("c1")) == 1
+        (newest, _) = index.manifests("c1").rows
+        assert (newest.source, newest.made, newest.message_id) == ("push", "elsewhere", None)
+    kept = dump(world.root / "data" / "index.db")
+    lose_index(world, "deleted")
+    with world.project().index() as index:
+        index.sync()
+
+    assert dump(world.root / "data" / "index.db") == kept
+
+
 def test_a_forged_call_of_the_same_message_changes_no_approved_files(
     world: World, eve: Eve
 ) -> None:
@@ -270,24 +292,6 @@ def test_a_chat_that_comes_back_under_its_id_is_not_believed(world: World, tmp_p
     assert call(world, given, text="a").repeated is False
 
 
-def test_the_index_and_a_rebuilt_one_agree(world: World, eve: Eve) -> None:
-    """Push a call, so that the index and the history differ."""
-    with world.project().index() as index:
-        index.sync()
-    eve.push(eve.commit(forged(world, message_id="m1"), head(world)), "main")
-    with world.project().index() as index:
-        index.sync()
-        assert len(index.calls("c1")) == 1
-        (newest, _) = index.manifests("c1").rows
-        assert (newest.source, newest.made, newest.message_id) == ("push", "elsewhere", None)
-    kept = dump(world.root / "data" / "index.db")
-    lose_index(world, "deleted")
-    with world.project().index() as index:
-        index.sync()
-
-    assert dump(world.root / "data" / "index.db") == kept
-
-
 def test_a_commit_stays_foreign_when_its_branch_is_gone(world: World, eve: Eve) -> None:
     """Push a commit, have its branch deleted and collected, and push it again."""
     tip = eve.commit(forged(world), head(world))
@@ -347,18 +351,6 @@ def test_clocks_that_go_back_make_no_own_commit_foreign(world: World, eve: Eve) 
     assert manifest(world, own).made == "here"
     assert is_a_push(manifest(world, late))
     assert call(world, given, text="a").repeated
-
-
-def test_a_reader_that_was_there_before_the_push_does_not_believe_it(
-    world: World, eve: Eve
-) -> None:
-    """Push a call while a process has the chat open."""
-    with world.project().chats.open("c1") as chat:
-        assert chat.manifest(str(chat.head())).made == "here"
-        tip = eve.commit(forged(world), head(world))
-        eve.push(tip, "main")
-
-        assert [is_a_push(one) for one in chat.log(chat.head())] == [True, False]
 
 
 def test_a_fork_does_not_believe_what_its_origin_did_not(world: World, eve: Eve) -> None:
