@@ -55,7 +55,7 @@ def resolve(chat: ChatStore, name: str) -> str:
     The history of all branches is read, unless it is a branch or ``HEAD``.
 
     Raises:
-        UnknownNameError: when there is none; it names the nearest branch.
+        UnknownNameError: when there is none; it names the nearest branch or commit.
         AmbiguousNameError: when it means several; with their ids.
         CovaltError: when the chat has no commit yet.
     """
@@ -165,6 +165,8 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
             f"chat {chat.id!r} has no manifest yet",
             hint=f"the first call, upload or edit makes one: covalt-git chat upload {chat.id} FILE",
         )
+    # What looks like a commit id is one that was mistyped; another name is never like one.
+    ids = (oid[: len(name)] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
     return UnknownNameError(
-        "manifest", name, heads, list_with=f"covalt-git chat log {chat.id} --all"
+        "manifest", name, [*heads, *ids], list_with=f"covalt-git chat log {chat.id} --all"
     )
