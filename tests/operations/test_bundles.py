@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from covalt_git.models.tool_lock import locked_tool
+from covalt_git.operations.registry import Upload
 from covalt_git.toolsets.toolset import read_toolset
 from tests.operations_client import Operations
 from tests.ssh_keys import Key, make_key
@@ -131,6 +133,20 @@ def test_an_import_is_disabled_until_its_commands_are_run(ours: Operations, sign
     ours("enable_toolset", toolset_id="demo", enabled=True)
     (group,) = ours("list_tools")["groups"]
     assert {tool["enabled"] for tool in group["tools"]} == {True}
+
+
+def test_a_signature_that_is_sent_with_a_bundle_is_checked(
+    ours: Operations, signed: Path, bob: Key
+) -> None:
+    def sent(signature: bytes) -> dict[str, list[Upload]]:
+        return {
+            "file": [Upload("demo.zip", BytesIO(signed.read_bytes()))],
+            "signature": [Upload("demo.zip.sig", BytesIO(signature))],
+        }
+
+    assert ours.error("import_toolset", **sent(bob.sign(b"another"))).code == "content_changed"
+    done = ours("import_toolset", **sent(signed.with_name("demo.zip.sig").read_bytes()))
+    assert done["signer"]["principal"] == "ann@example.com"
 
 
 def test_a_bundle_is_verified_against_the_imported_toolset(

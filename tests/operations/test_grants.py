@@ -140,7 +140,7 @@ def test_a_secret_without_hosts_is_sent_by_no_http_tool(root: Path, operate: Ope
 def test_a_server_is_granted_as_it_is_declared(root: Path, operate: Operations) -> None:
     add(operate, "process", "maps")
     assert usable_servers(root) == ["maps"]
-    add(operate, "server", "far")
+    assert add(operate, "server", "far")["key"] == "server-far"
     assert usable_servers(root) == ["maps", "far"]
     assert "MAPS_KEY" not in (root / STATE).read_text(encoding="utf-8")
 
