@@ -86,7 +86,7 @@ class WatchedProject:
         return self._last
 
     def look(self) -> ProjectScan | None:
-        """ProjectScan at the files; return what is found where something is another than at the last look."""
+        """Scan the files; return the scan if anything changed since the last one."""
         with self._looking:
             changed = self._read_changed()
             before, first = self._last, not self._last.version

@@ -230,7 +230,7 @@ def listed(
     tell: Callable[[str], None] = lambda _: None,
     cancel: threading.Event | None = None,
 ) -> tuple[LockedTool, ...]:
-    """Return the tools of a granted server as it lists them now; ``tell`` receives its log messages.
+    """Return the tools of a granted server as it lists them now; ``tell`` is called with its log messages.
 
     It is offered an empty folder as its workspace, and told to end afterwards.
 

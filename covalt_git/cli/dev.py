@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 @port_option
 @host_option
 @click.option(
-    "--poll", is_flag=True, help="ProjectScan at intervals, where no events tell of changes."
+    "--poll",
+    is_flag=True,
+    help="Scan the files at intervals, for file systems that report no changes.",
 )
 @open_option
 @json_option

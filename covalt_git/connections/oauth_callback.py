@@ -33,7 +33,7 @@ _ANSWERS = {
 
 
 class Callback:
-    """EventHandlers once what the authorization server has the browser say; to be entered before it is used."""
+    """Local HTTP server that receives one redirect of the authorization server; enter it before use."""
 
     def __init__(self) -> None:
         self._server: asyncio.Server | None = None

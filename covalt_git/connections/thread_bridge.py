@@ -57,7 +57,7 @@ class Voice:
         self._events.put(event)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Return what whoever waits answers.
+        """Return the answers of the waiting thread to an elicitation request.
 
         Raises:
             CovaltError: as ``EventHandlers.ask`` does.

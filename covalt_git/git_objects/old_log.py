@@ -64,7 +64,7 @@ class OldLog:
         return self.store / "wal"
 
     def exists(self) -> bool:
-        """Tell whether the store has a log that was not replayed."""
+        """Return whether the store has a log that was not replayed."""
         try:
             return self._path.stat().st_size > 0
         except FileNotFoundError:
@@ -77,7 +77,7 @@ class OldLog:
         return start[2].decode() if start else "", list(_records(content))
 
     def decide(self, records: Iterable[Record]) -> None:
-        """Replace the log by the records that are to be stored again.
+        """Replace the log by the records that have to be stored again.
 
         To store them changes what the decision depends on; a process that is killed then finds it here.
         """
@@ -123,8 +123,8 @@ def _has(file: Path, content: bytes) -> bool:
 
 def _line(record: Record) -> bytes:
     files = [[path, len(content)] for path, content in record.files.items()]
-    told = {"at": record.at, "ref": [record.ref, record.old, record.new], "files": files}
-    line = json.dumps(told, separators=(",", ":")).encode()
+    head = {"at": record.at, "ref": [record.ref, record.old, record.new], "files": files}
+    line = json.dumps(head, separators=(",", ":")).encode()
     body = b"".join([line, b"\n", *record.files.values()])
     return f"{hashlib.sha1(body, usedforsecurity=False).hexdigest()} {DECIDED} ".encode() + body
 
@@ -135,12 +135,12 @@ def _records(content: bytes) -> Iterator[Record]:
     while start := _START.match(content, place):
         line_end = content.find(b"\n", place)
         try:
-            told = json.loads(content[start.end() : max(line_end, 0)])
+            head = json.loads(content[start.end() : max(line_end, 0)])
             (ref, old, new), sizes = (
-                told["ref"],
-                [(str(path), int(size)) for path, size in told["files"]],
+                head["ref"],
+                [(str(path), int(size)) for path, size in head["files"]],
             )
-            at = int(told["at"])
+            at = int(head["at"])
         except (ValueError, KeyError, TypeError):
             return
         files, end = {}, line_end + 1

@@ -98,7 +98,8 @@ def _nobody(_: str) -> None:
 class GitStore:
     """One bare repository on disk.  Not for use by several threads at once; close it after use.
 
-    ``durable`` tells whether writes are fsynced before they return.  ``made_as`` is its hash, where whoever opens it has just made it: else its configuration says so.
+    ``durable``: writes are fsynced before they return.  ``made_as`` is the hash of a store that the
+    caller has just created; the hash of another store is read from its configuration.
     """
 
     path: Path
@@ -503,7 +504,7 @@ class GitStore:
         self._objects.sync()
 
     def has_old_log(self) -> bool:
-        """Tell whether version 0.1 left a log here that :meth:`catch_up` has to replay."""
+        """Return whether version 0.1 left a log here that :meth:`catch_up` has to replay."""
         return self._old_log.exists()
 
     def catch_up(self, *, aside: str) -> None:

@@ -142,7 +142,7 @@ def followed(context: Context, call_id: str) -> CallStream:
 
 
 def begin_stream(context: Context, request: StreamCall) -> CallStream:
-    """Begin a call, or find the one that was begin_stream under its id.
+    """Begin a call, or return the one that was begun under its id.
 
     Raises:
         CovaltError: where it can be refused before it starts.
